@@ -14,6 +14,7 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
+    IdsField,
     NamesField,
     read_parameters,
     text_parameter,
@@ -26,7 +27,13 @@ from benchapp.api.resources.shapes import MetricName
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
-from benchapp.queries.charts.comparison import DEFAULT_METRICS, Pair, Side, compare_sides
+from benchapp.queries.charts.comparison import (
+    DEFAULT_METRICS,
+    SERIES_IDS_MAXIMUM,
+    Pair,
+    Side,
+    compare_sides,
+)
 from benchapp.queries.charts.comparison_labels import EnvironmentDifference
 from benchapp.queries.incidents.series_marks import MarkState
 
@@ -48,6 +55,12 @@ def _run() -> serializers.IntegerField:
     )
 
 
+def _series() -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, min_value=1, max_value=_ID_MAXIMUM, help_text="one series, instead of a filter"
+    )
+
+
 class ComparisonParameters(FilterParameters, FormatParameters):
     """The two sides and the metrics to compare; `q` is common to both sides."""
 
@@ -55,10 +68,15 @@ class ComparisonParameters(FilterParameters, FormatParameters):
     b = _filter_parameter("filter of side B: host:db-2")
     a_run = _run()
     b_run = _run()
+    a_series = _series()
+    b_series = _series()
     a_from = _moment("RFC 3339, inclusive")
     a_to = _moment("RFC 3339, exclusive")
     b_from = _moment("RFC 3339, inclusive")
     b_to = _moment("RFC 3339, exclusive")
+    series = IdsField(
+        SERIES_IDS_MAXIMUM, help_text="ids of series, separated by commas, common to both sides"
+    )
     metrics = NamesField(METRIC_FIELDS, help_text=f"metrics; default: {','.join(DEFAULT_METRICS)}")
 
 
@@ -133,7 +151,13 @@ class ComparisonView(ApiView):
         """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
         a, b = (_read_side(wanted, name) for name in _SIDES)
-        found = compare_sides(a, b, common=wanted["match"], metrics=wanted.get("metrics", DEFAULT_METRICS))
+        found = compare_sides(
+            a,
+            b,
+            common=wanted["match"],
+            series_ids=wanted.get("series", ()),
+            metrics=wanted.get("metrics", DEFAULT_METRICS),
+        )
         return answer_rows(
             request,
             ComparisonPage,
@@ -158,6 +182,7 @@ def _read_side(wanted: Mapping[str, Any], name: str) -> Side:
     return Side(
         _read_filter(wanted, name),
         run_id=wanted.get(f"{name}_run"),
+        series_id=wanted.get(f"{name}_series"),
         from_at=wanted.get(f"{name}_from"),
         to_at=wanted.get(f"{name}_to"),
     )

@@ -14,6 +14,7 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
+    IdsField,
     NamesField,
     SpanParameters,
     read_parameters,
@@ -185,34 +186,13 @@ def describe_buckets(rows: Sequence[Mapping[str, Any]]) -> list[BucketAnswer]:
     return [BucketAnswer(**row) for row in rows]
 
 
-_ID_MAXIMUM: Final = 2**63 - 1
 _BUCKETS_MAXIMUM: Final = 10_000
-
-
-class IdsField(serializers.CharField):
-    """Ids, separated by commas."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=False, max_length=2000, **options)
-
-    def to_internal_value(self, data: Any) -> tuple[int, ...]:  # type: ignore[override]
-        """Return the ids in the given order, each once."""
-        parts = [part.strip() for part in super().to_internal_value(data).split(",")]
-        for part in parts:
-            if not (part.isascii() and part.isdigit() and int(part) <= _ID_MAXIMUM):
-                raise serializers.ValidationError(
-                    f"{part[:40]!r} is not a valid id; separate ids by commas: 1,2,3"
-                )
-        ids = tuple(dict.fromkeys(map(int, parts)))
-        if len(ids) > IDS_MAXIMUM:
-            raise serializers.ValidationError(f"{len(ids)} ids exceed the maximum of {IDS_MAXIMUM}")
-        return ids
 
 
 class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
     """Series, metrics and time range of a history; without ids or a filter the six most recent series."""
 
-    series = IdsField(help_text="ids of series, separated by commas; default: selected by `q`")
+    series = IdsField(IDS_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`")
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
     thin = serializers.IntegerField(
         required=False,

@@ -21,6 +21,7 @@ from benchapp.queries.badges import BADGE_CODES
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
 INTEGER_MAXIMUM: Final = 2**31 - 1
+_ID_MAXIMUM: Final = 2**63 - 1
 FORMATS: Final = ("json", "csv", "ndjson")
 
 
@@ -41,6 +42,27 @@ class NamesField(serializers.CharField):
                     f"{name[:80]!r} is not a valid value. Valid values: {', '.join(self.allowed)}"
                 )
         return names
+
+
+class IdsField(serializers.CharField):
+    """Ids, separated by commas, at most `maximum`."""
+
+    def __init__(self, maximum: int, **options: Any) -> None:
+        self.maximum = maximum
+        super().__init__(required=False, max_length=20 * maximum, **options)
+
+    def to_internal_value(self, data: Any) -> tuple[int, ...]:  # type: ignore[override]
+        """Return the ids in the given order, each once."""
+        parts = [part.strip() for part in super().to_internal_value(data).split(",")]
+        for part in parts:
+            if not (part.isascii() and part.isdigit() and int(part) <= _ID_MAXIMUM):
+                raise serializers.ValidationError(
+                    f"{part[:40]!r} is not a valid id; separate ids by commas: 1,2,3"
+                )
+        ids = tuple(dict.fromkeys(map(int, parts)))
+        if len(ids) > self.maximum:
+            raise serializers.ValidationError(f"{len(ids)} ids exceed the maximum of {self.maximum}")
+        return ids
 
 
 class FilterField(serializers.CharField):

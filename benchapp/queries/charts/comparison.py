@@ -15,6 +15,7 @@ from benchapp.queries.charts.comparison_labels import (
     EnvironmentDifference,
     Titles,
     list_environment_differences,
+    name_series_sides,
 )
 from benchapp.queries.charts.comparison_sides import (
     SERIES_MAXIMUM,
@@ -28,11 +29,22 @@ from benchapp.queries.charts.comparison_sides import (
 )
 from benchapp.queries.incidents.series_marks import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.queries.shapes import TargetRow, names_of
+from benchapp.queries.titles import name_scope
 
-__all__ = ["DEFAULT_METRICS", "ComparisonResult", "Pair", "Side", "Unmatched", "compare_sides"]
+__all__ = [
+    "DEFAULT_METRICS",
+    "SERIES_IDS_MAXIMUM",
+    "ComparisonResult",
+    "Pair",
+    "Side",
+    "Unmatched",
+    "compare_sides",
+]
 
 # Half a second of work.
 COMPARED_MAXIMUM: Final = 3000
+# Of the parameter `series`, so that addresses stay shorter than 4 KiB.
+SERIES_IDS_MAXIMUM: Final = 200
 DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
 _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
@@ -49,7 +61,8 @@ class Pair:
     is_worse: B against A by the metric's better direction; None where the medians are equal.
     usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
     (p10, p90) / median; None where that is not known either.
-    a_mark, b_mark: the open or accepted change that matters most among the series of the side.
+    a_mark, b_mark: the open or accepted change that matters most among the series of the side. a_scopes, b_scopes:
+    names of the hosts or pools of the series, in alphabetical order.
     """
 
     title: str
@@ -64,6 +77,8 @@ class Pair:
     b_ids: tuple[int, ...]
     a_mark: SeriesMark | None
     b_mark: SeriesMark | None
+    a_scopes: tuple[str, ...]
+    b_scopes: tuple[str, ...]
 
     @property
     def is_usual(self) -> bool | None:
@@ -95,7 +110,8 @@ class ComparisonResult:
     """Both sides. pairs: most significant first. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
-    values, whose rest is left out.
+    values, whose rest is left out. scopes: names of the hosts or pools of each side, in alphabetical order.
+    labels: of two compared series, by what they differ in; ("", "") for other sides.
     """
 
     pairs: tuple[Pair, ...]
@@ -105,20 +121,35 @@ class ComparisonResult:
     environment: tuple[EnvironmentDifference, ...]
     counts: tuple[int, int]
     is_cut: bool
+    scopes: tuple[tuple[str, ...], tuple[str, ...]]
+    labels: tuple[str, str]
 
 
 def compare_sides(
-    a: Side, b: Side, *, common: Filter | None = None, metrics: Sequence[str] = DEFAULT_METRICS
+    a: Side,
+    b: Side,
+    *,
+    common: Filter | None = None,
+    series_ids: Sequence[int] = (),
+    metrics: Sequence[str] = DEFAULT_METRICS,
 ) -> ComparisonResult:
     """Match the series of two sides and compare their metrics; at most eight queries, and one per metric.
 
-    common: holds for both sides. Matched on every dimension but those that a side's filter names, and what changes with
-    those by nature; two runs are matched on their workload alone.
+    common, series_ids: hold for both sides; no series_ids: all. Matched on every dimension but those that a side's
+    filter names, and what changes with those by nature; two runs are matched on their workload alone, two series are
+    compared whatever they differ in.
     """
     shared = common or Filter()
-    first, second = read_side(a, shared), read_side(b, shared)
-    free = _find_free(a, b)
-    groups = _match(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
+    first, second = (read_side(side, shared, series_ids=series_ids) for side in (a, b))
+    labels = "", ""
+    if a.series_id is not None and b.series_id is not None:
+        free = _find_differing(first, second)
+        groups: dict[Hashable, _Sides] = {"both": (first, second)}
+        if first and second:
+            labels = name_series_sides(first[0], second[0], free)
+    else:
+        free = _find_free(a, b)
+        groups = _match(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
     both = {key: sides for key, sides in groups.items() if sides[0] and sides[1]}
     most = COMPARED_MAXIMUM // max(1, len(metrics))
     is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
@@ -135,6 +166,8 @@ def compare_sides(
         environment=list_environment_differences(*count_environments(wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
+        scopes=(_list_scopes(first[:SERIES_MAXIMUM]), _list_scopes(second[:SERIES_MAXIMUM])),
+        labels=labels,
     )
 
 
@@ -148,6 +181,20 @@ def _find_free(a: Side, b: Side) -> frozenset[str]:
     named = {term.dimension for term in {*a.filter.terms} ^ {*b.filter.terms}}
     moving = {companion for name in named for companion in DIMENSIONS[name].companions}
     return frozenset(column for name in named | moving for column in _VIRTUAL.get(name, (name,)))
+
+
+def _find_differing(first: Sequence[SideRow], second: Sequence[SideRow]) -> frozenset[str]:
+    """Return the columns in which two series differ; empty where one is missing."""
+    return frozenset(
+        name
+        for one, other in zip(first, second, strict=False)
+        for name in SIDE_COLUMNS
+        if name not in _UNMATCHED and one[name] != other[name]
+    )
+
+
+def _list_scopes(rows: Iterable[SideRow]) -> tuple[str, ...]:
+    return tuple(sorted({name_scope(row["scope"]) for row in rows}))
 
 
 def _match(
@@ -249,6 +296,8 @@ def _make_pair(
         b_ids=b_ids,
         a_mark=find_worst_mark(marks[id_] for id_ in a_ids if id_ in marks),
         b_mark=find_worst_mark(marks[id_] for id_ in b_ids if id_ in marks),
+        a_scopes=_list_scopes(sides[0]),
+        b_scopes=_list_scopes(sides[1]),
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from benchapp.dimensions import DIMENSIONS
 from benchapp.models import ENVIRONMENT_FIELDS, Environment
 from benchapp.queries.charts.comparison_sides import SideRow
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
-from benchapp.queries.titles import describe_target, describe_workload, name_scope
+from benchapp.queries.titles import describe_setting, describe_target, describe_workload, name_scope
 
 # The value of a compared column of a workload; None for the others.
 _BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
@@ -45,6 +46,24 @@ class Titles:
             asked: SideRow = {name: self._blank.get(name, row[name]) for name in _WORKLOAD}
             self._workloads[key] = describe_workload(WorkloadRow(**asked), direction=direction)
         return self._workloads[key]
+
+
+# Of a side's label: further differences are in the table of differences.
+_NAMED_MAXIMUM: Final = 3
+
+
+def name_series_sides(one: SideRow, other: SideRow, differing: frozenset[str]) -> tuple[str, str]:
+    """Return a label of each of two series by what they differ in: "db-01, 4 volumes".
+
+    differing: columns. Without a difference "series 5 (db-01)".
+    """
+    names = [name for name in DIMENSIONS if name in differing][:_NAMED_MAXIMUM]
+    labels = []
+    for row in (one, other):
+        parts = [name_scope(row["scope"])] if "scope" in differing or not names else []
+        parts += [describe_setting(name, row[name]) for name in names]
+        labels.append(", ".join(parts) if differing else f"series {row['id']} ({parts[0]})")
+    return labels[0], labels[1]
 
 
 _Row = dict[str, Any]

@@ -29,13 +29,14 @@ SideRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a filter over series, or one run; within a span, from inclusive, to exclusive.
+    """One of the two: a filter over series, one run, or one series; within a span, from inclusive, to exclusive.
 
     Without run and span: the current level of each series.
     """
 
     filter: Filter = field(default_factory=Filter)
     run_id: int | None = None
+    series_id: int | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
 
@@ -61,9 +62,16 @@ class SideValues:
         return known
 
 
-def read_side(side: Side, common: Filter) -> list[SideRow]:
-    """Return the measured series of a side, at most one more than SERIES_MAXIMUM; one query. common: holds as well."""
+def read_side(side: Side, common: Filter, *, series_ids: Sequence[int] = ()) -> list[SideRow]:
+    """Return the measured series of a side, at most one more than SERIES_MAXIMUM; one query.
+
+    common: holds as well. series_ids: only these; empty for all.
+    """
     rows = Series.objects.filter(last_at__isnull=False)
+    if series_ids:
+        rows = rows.filter(pk__in=list(series_ids))
+    if side.series_id is not None:
+        rows = rows.filter(pk=side.series_id)
     if side.run_id is not None:
         rows = rows.filter(
             pk__in=Measurement.objects.filter(run_id=side.run_id).order_by().values("series_id").distinct()

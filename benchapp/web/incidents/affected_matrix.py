@@ -19,9 +19,9 @@ from benchapp.queries.incidents.affected_matrix import (
     read_affected_matrix,
 )
 from benchapp.queries.incidents.shapes import IncidentRow
-from benchapp.web.charts.history.request import format_request_time, write_query
+from benchapp.web.charts.history.request import write_query
 from benchapp.web.incidents.tables import Size, make_size
-from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.filter_forms import format_request_time, keep_query
 from benchapp.web.site.value_texts import format_count
 
 _ROOM: Final = timedelta(hours=1)

@@ -9,7 +9,8 @@ import numpy as np
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
-from benchapp.web.charts.history.request import HistoryRequest, format_request_time, write_query
+from benchapp.web.charts.history.request import HistoryRequest, write_query
+from benchapp.web.site.filter_forms import format_request_time
 
 # Time shown before the oldest run of the evidence, as a share of the time to the change.
 _MARGIN_SHARE: Final = 0.1

@@ -33,6 +33,7 @@ from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.selection import KINDS
 
 RUNS_ON_A_PAGE: Final = 50
 
@@ -63,6 +64,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "is_filtering": bool(bar.text) or is_filtering(form),
         "columns": columns,
         "runs": lines,
+        "selection_kind": KINDS["run"],
         "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
     return render(request, "runs/runs.html", context, status=400 if errors else 200)

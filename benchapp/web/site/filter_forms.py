@@ -1,11 +1,12 @@
 """Forms for query parameters of pages."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
+from django.utils.dateparse import parse_datetime
 
 from benchapp.grammar import Filter
 from benchapp.models import State
@@ -25,6 +26,47 @@ class DayField(forms.DateField):
             input_formats=["%Y-%m-%d"],
             error_messages={"invalid": f"{label} is not a valid date. Example: 2026-05-12."},
         )
+
+
+def parse_bound(text: str, *, is_end: bool) -> datetime | None:
+    """Parse one end of a time range: 2026-05-12 (UTC; as the end with the whole day) or 2026-05-12T02:10Z.
+
+    Return UTC; None if open. Raises ValueError.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    if "T" not in text and " " not in text:
+        day = date.fromisoformat(text)
+        return end_of_day(day) if is_end else start_of_day(day)
+    moment = parse_datetime(text)
+    if moment is None:
+        raise ValueError(text)
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(text) from error
+
+
+def format_request_time(at: datetime) -> str:
+    """Format a time for an address, without fractions of a second: 2026-05-12T02:10:00Z."""
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class BoundField(forms.CharField):
+    """One end of a time range: a day or a time, UTC."""
+
+    def __init__(self, label: str, *, is_end: bool) -> None:
+        super().__init__(label=label, required=False, max_length=40)
+        self._is_end = is_end
+
+    def clean(self, value: Any) -> Any:
+        """Return the time; None if open."""
+        try:
+            return parse_bound(super().clean(value), is_end=self._is_end)
+        except ValueError as error:
+            message = f"{self.label} is not a valid date. Examples: 2026-05-12, 2026-05-12T02:10Z."
+            raise forms.ValidationError(message) from error
 
 
 class RunFilterForm(forms.Form):

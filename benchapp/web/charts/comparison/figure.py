@@ -1,5 +1,6 @@
 """A comparison as its page and a study show it: form, chart, summary, table."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,11 +12,16 @@ from django.urls import reverse
 
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
-from benchapp.queries.charts.comparison import DEFAULT_METRICS, ComparisonResult, Side, compare_sides
-from benchapp.queries.days import end_of_day, start_of_day
+from benchapp.queries.charts.comparison import (
+    DEFAULT_METRICS,
+    SERIES_IDS_MAXIMUM,
+    ComparisonResult,
+    Side,
+    compare_sides,
+)
 from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
 from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
-from benchapp.web.site.filter_forms import DayField
+from benchapp.web.site.filter_forms import BoundField, format_request_time
 
 # The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
@@ -24,7 +30,16 @@ LINES_MAXIMUM: Final = 200
 LINE_PX: Final = 22
 CHART_FRAME_PX: Final = 52
 _ID_MAXIMUM: Final = 2**63 - 1
-_NAMES: Final = {"q": "Both", "a": "A", "b": "B", "a_run": "A: run", "b_run": "B: run"}
+_NAMES: Final = {
+    "q": "Both",
+    "a": "A",
+    "b": "B",
+    "a_run": "A: run",
+    "b_run": "B: run",
+    "a_series": "A: series",
+    "b_series": "B: series",
+    "series": "Series",
+}
 
 
 class BadComparison(Exception):
@@ -45,6 +60,26 @@ class SideField(forms.CharField):
             raise forms.ValidationError(f"{error}.") from error
 
 
+class SeriesIdsField(forms.CharField):
+    """Ids of series, separated by commas, at most SERIES_IDS_MAXIMUM."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False)
+
+    def clean(self, value: Any) -> Any:
+        """Return the ids as a tuple."""
+        parts = [part.strip() for part in super().clean(value).split(",") if part.strip()]
+        wrong = next((part for part in parts if not re.fullmatch(r"[0-9]{1,18}", part, re.ASCII)), None)
+        if wrong is not None:
+            raise forms.ValidationError(
+                f"{wrong[:40]!r} is not a valid series id. Separate ids by commas: 1,2,3."
+            )
+        ids = tuple(dict.fromkeys(map(int, parts)))
+        if len(ids) > SERIES_IDS_MAXIMUM:
+            raise forms.ValidationError(f"{len(ids)} ids; at most {SERIES_IDS_MAXIMUM} are compared.")
+        return ids
+
+
 class CompareForm(forms.Form):
     """The two sides and their common filter."""
 
@@ -53,10 +88,13 @@ class CompareForm(forms.Form):
     b = SideField()
     a_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
     b_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
-    a_from = DayField("A from")
-    a_to = DayField("A to")
-    b_from = DayField("B from")
-    b_to = DayField("B to")
+    a_series = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
+    b_series = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
+    a_from = BoundField("A from", is_end=False)
+    a_to = BoundField("A to", is_end=True)
+    b_from = BoundField("B from", is_end=False)
+    b_to = BoundField("B to", is_end=True)
+    series = SeriesIdsField()
 
     def make_side(self, name: str) -> Side:
         """Return side a or b; fields with errors are ignored."""
@@ -64,8 +102,9 @@ class CompareForm(forms.Form):
         return Side(
             values.get(name) or Filter(),
             run_id=values.get(f"{name}_run"),
-            from_at=start_of_day(values.get(f"{name}_from")),
-            to_at=end_of_day(values.get(f"{name}_to")),
+            series_id=values.get(f"{name}_series"),
+            from_at=values.get(f"{name}_from"),
+            to_at=values.get(f"{name}_to"),
         )
 
 
@@ -118,8 +157,14 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
     a, b = form.make_side("a"), form.make_side("b")
     if a == b:
         raise BadComparison("Both sides are the same.")
-    found = compare_sides(a, b, common=form.cleaned_data["q"], metrics=read_metrics(query, []))
-    names = describe_side(a), describe_side(b)
+    found = compare_sides(
+        a,
+        b,
+        common=form.cleaned_data["q"],
+        series_ids=form.cleaned_data["series"],
+        metrics=read_metrics(query, []),
+    )
+    names = _describe_sides(a, b, found)
     most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
     lines = make_lines(found.pairs[:most])
     chart = make_chart(lines, key)
@@ -140,6 +185,14 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
     )
 
 
+def _describe_sides(a: Side, b: Side, found: ComparisonResult) -> tuple[str, str]:
+    one, other = (
+        describe_side(side, scopes, label)
+        for side, scopes, label in zip((a, b), found.scopes, found.labels, strict=True)
+    )
+    return one, other
+
+
 def _link_more(query: QueryDict) -> str:
     more = query.copy()
     more["lines"] = str(LINES_MAXIMUM)
@@ -148,14 +201,13 @@ def _link_more(query: QueryDict) -> str:
 
 def _make_address(query: QueryDict) -> str:
     """Return path and query of the API for what the page shows."""
-    days = ("a_from", "a_to", "b_from", "b_to")
-    asked = {name: query[name] for name in CompareForm.base_fields if query.get(name) and name not in days}
+    bounds = ("a_from", "a_to", "b_from", "b_to")
+    asked = {name: query[name] for name in CompareForm.base_fields if query.get(name) and name not in bounds}
     form = CompareForm(query)
     form.is_valid()
-    for name in days:
-        moment = (start_of_day if name.endswith("from") else end_of_day)(form.cleaned_data.get(name))
-        if moment:
-            asked[name] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name in bounds:
+        if moment := form.cleaned_data.get(name):
+            asked[name] = format_request_time(moment)
     if query.getlist("metric"):
         asked["metrics"] = ",".join(query.getlist("metric"))
     return f"/api/v1/comparison?{urlencode(asked, safe=':,')}"

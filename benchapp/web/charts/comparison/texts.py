@@ -1,5 +1,6 @@
 """The title and summary of a comparison."""
 
+from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Final
 
@@ -7,15 +8,20 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE, format_value, lower_label
 from benchapp.queries.charts.comparison import ComparisonResult, Pair, Side
-from benchapp.web.site.value_texts import format_count, format_signed_percent
+from benchapp.web.site.value_texts import format_count, format_integer, format_signed_percent
 
 _NAMED_MAXIMUM: Final = 3
 _SCOPE: Final = "host or pool"
 
 
-def describe_side(side: Side) -> str:
-    """Describe one side: "host:db-1, since 1 May 2026, before 8 May 2026"; "all" without conditions."""
-    parts = [f"run {side.run_id}"] if side.run_id is not None else []
+def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> str:
+    """Describe one side: "host:db-1, since 1 May 2026, before 8 May 2026"; "all" without conditions.
+
+    scopes: of its series, named beside a run. label: of a series.
+    """
+    parts = [f"run {side.run_id}{f' on {_name_scopes(scopes)}' if scopes else ''}"] if side.run_id else []
+    if side.series_id is not None:
+        parts.append(label or f"series {side.series_id}")
     if text := write_filter(side.filter):
         parts.append(text)
     if side.from_at:
@@ -98,8 +104,18 @@ def _describe_pair(pair: Pair) -> str:
     )
     change = "" if found.ratio is None else f" ({format_signed_percent(found.ratio - 1)}{sure})"
     runs = f"{found.a.n} and {found.b.n} runs"
-    subject = f"{pair.title.split(' · ')[0]}, {metric.label}"
-    return f"{subject}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
+    subject = pair.title.split(" · ")[0]
+    if pair.a_scopes == pair.b_scopes:
+        subject += f" on {_name_scopes(pair.a_scopes)}"
+    else:
+        before += f" on {_name_scopes(pair.a_scopes)}"
+        after += f" on {_name_scopes(pair.b_scopes)}"
+    return f"{subject}, {metric.label}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
+
+
+def _name_scopes(scopes: Sequence[str]) -> str:
+    """Return hosts or pools for a sentence: "db-1", "db-1 and db-2", "5 hosts or pools"."""
+    return " and ".join(scopes) if len(scopes) < 3 else f"{format_integer(len(scopes))} hosts or pools"
 
 
 def _describe_effect(pair: Pair) -> str:

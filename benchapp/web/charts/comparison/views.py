@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -23,6 +24,7 @@ from benchapp.web.charts.comparison.table import write_markdown
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.selection import BadSelection, find_comparison, read_selection
 
 UNMATCHED_MAXIMUM: Final = 50
 _PERIOD: Final = 7
@@ -39,10 +41,21 @@ class ComparisonLink:
 @require_safe
 @may_read
 def compare(request: HttpRequest) -> HttpResponse:
-    """Show two sides: chart of ratios, summary, table, unmatched series, environment differences."""
+    """Show two sides: chart of ratios, summary, table, unmatched series, environment differences.
+
+    A selection of a list redirects to the sides that it stands for.
+    """
     form = CompareForm(request.GET)
     form.is_valid()
     errors = list_problems(form, request.GET)
+    try:
+        if selection := read_selection(request.GET):
+            url, note = find_comparison(selection)
+            if note:
+                messages.info(request, note)
+            return redirect(url)
+    except BadSelection as error:
+        errors.append(str(error))
     metrics = read_metrics(request.GET, [])
     is_same = form.make_side("a") == form.make_side("b")
     context: dict[str, Any] = {

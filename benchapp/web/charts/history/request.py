@@ -1,16 +1,15 @@
 """Query parameters of the history pages: series, metric, time range, display."""
 
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
 
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
-from benchapp.web.site.filter_forms import Span
+from benchapp.web.site.filter_forms import Span, format_request_time, parse_bound
 
 ZONES: Final = ("utc", "own", "host")
 # Metrics of the panels below the main chart.
@@ -88,11 +87,6 @@ def read_history_request(query: QueryDict, *, default: Metric | None = None) -> 
     )
 
 
-def format_request_time(at: datetime) -> str:
-    """Format a time for the API."""
-    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def write_query(**parameters: object) -> str:
     """Return a query string without parameters that are None or empty."""
     return urlencode(
@@ -121,21 +115,8 @@ def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:
 
 def _read_bound(text: str, label: str, errors: list[str]) -> datetime | None:
     """Parse a date or a time; a date as To includes the whole day."""
-    text = text.strip()
-    if not text:
-        return None
     try:
-        if "T" not in text and " " not in text:
-            day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
-            return day + timedelta(days=1) if label == "To" else day
-        moment = parse_datetime(text)
-    except (ValueError, OverflowError):
-        moment = None
-    if moment is None:
-        errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
-        return None
-    try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError:
+        return parse_bound(text, is_end=label == "To")
+    except ValueError:
         errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
         return None

@@ -3,7 +3,7 @@
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
@@ -21,6 +21,7 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
 # Parameters that a change of the filter retains.
 _RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels")
@@ -29,10 +30,15 @@ _RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels")
 @require_safe
 @may_read
 def history(request: HttpRequest) -> HttpResponse:
-    """Show up to 12 series: chart, summary, table."""
+    """Show up to 12 series: chart, summary, table. A selection of a list redirects to its series."""
     bar = make_filter_bar(request, keep=_RETAINED)
     asked = read_history_request(request.GET)
     errors = [*bar.errors, *asked.errors]
+    try:
+        if selection := read_selection(request.GET):
+            return redirect(find_history(selection))
+    except BadSelection as error:
+        errors.append(str(error))
     chosen = choose_series(bar.filter, ids=asked.ids)
     found = read_history(chosen, metrics=[asked.metric.name], **asked.span)
     base_url = make_base_url(request)
