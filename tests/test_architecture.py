@@ -180,7 +180,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "hosts": {"pagination"},
         "incidents": {"pagination", "titles"},
         "maintenance": {"pagination"},
-        "overview": {"hosts", "incidents", "series"},
+        "overview": {"hosts", "incidents", "runs", "series"},
         "runs": {"badges", "pagination", "shapes", "titles"},
         "series": {"badges", "pagination", "series_versions", "shapes", "titles"},
         "studies": {"pagination"},

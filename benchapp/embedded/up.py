@@ -274,11 +274,9 @@ class Up:
         self._report("")
         if run is not None and run.status != 0:
             self._report(f"The benchmark exited with status {run.status}; see its output above.")
-        pages = run.pages if run is not None else ()
-        for page in pages:
+        self._report(f"  Overview         {url}/")
+        for page in run.pages if run is not None else ():
             self._report(f"  Chart            {page}")
-        if not pages:
-            self._report(f"  Overview         {url}/")
         if sample:
             self._report(f"  Sample           {url}/studies/  ({sample})")
         if setup is not None:

@@ -4,7 +4,6 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from benchapp.web import help as documents
-from benchapp.web import overview as home
 from benchapp.web.accounts import people, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
@@ -16,6 +15,7 @@ from benchapp.web.incidents import actions as incident_actions
 from benchapp.web.incidents import detection_status
 from benchapp.web.incidents import views as incidents
 from benchapp.web.maintenance import views as planned_events
+from benchapp.web.overview import page as overview
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
@@ -53,7 +53,7 @@ register_converter(TokenIdConverter, "token_id")
 register_converter(ShareTokenConverter, "share_token")
 
 urlpatterns = [
-    path("", home.home, name="home"),
+    path("", overview.home, name="home"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),

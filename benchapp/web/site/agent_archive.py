@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import zipfile
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,16 @@ def read_agent_archive() -> AgentArchive:
     """Return the archive of the agent shipped with this server; built once per process."""
     content = build_agent_archive(Path(settings.BASE_DIR) / "agent")
     return AgentArchive(content, hashlib.sha256(content).hexdigest())
+
+
+@cache
+def read_agent_version() -> str:
+    """Return the version of the agent shipped with this server; read once per process."""
+    source = (Path(settings.BASE_DIR) / "agent" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', source, re.MULTILINE)
+    if found is None:
+        raise ValueError("agent/__init__.py has no line __version__")
+    return found[1]
 
 
 def build_agent_archive(folder: Path) -> bytes:

@@ -30,6 +30,12 @@ def format_age(moment: datetime, *, now: datetime | None = None) -> str:
     return "now"
 
 
+def describe_age(moment: datetime, *, now: datetime | None = None) -> str:
+    """Return the age for a sentence: "3 d ago"; "now" below a minute."""
+    age = format_age(moment, now=now)
+    return age if age == "now" else f"{age} ago"
+
+
 def format_with_unit(value: float | None, measured: Measured) -> str:
     """Format a value in its base unit for a sentence, with "IOPS" for operations per second."""
     text = format_value(value, measured.unit)

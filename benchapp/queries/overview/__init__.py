@@ -1,0 +1,1 @@
+"""The overview: hosts, what needs attention, recent series, charts of the fleet."""

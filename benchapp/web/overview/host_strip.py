@@ -1,0 +1,116 @@
+"""The hosts as one row of cells: open regression, silence and age of the last run of each."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils import timezone
+
+from benchapp.queries.overview.hosts import FleetHosts, HostStatus
+from benchapp.web.site.series_marks import show_scope_mark
+from benchapp.web.site.value_texts import describe_age, format_age, format_count
+
+# From this size on a regression has the darker color.
+LARGE_CHANGE: Final = 0.2
+_DAY: Final = timedelta(days=1)
+_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCell:
+    """One host. kind: its color; text: what the cell shows, so that color is not the only cue; title: in words."""
+
+    name: str
+    kind: str
+    text: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class StripKey:
+    """One entry of the legend, with the number of its hosts."""
+
+    kind: str
+    text: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostStrip:
+    """The cells by name and the legend. omitted: "" if all hosts are shown."""
+
+    cells: tuple[HostCell, ...]
+    keys: tuple[StripKey, ...]
+    omitted: str
+
+
+def make_host_strip(hosts: FleetHosts, *, now: datetime | None = None) -> HostStrip:
+    """Return the strip of all hosts read."""
+    moment = now or timezone.now()
+    cells = tuple(_make_cell(host, moment) for host in hosts.hosts)
+    omitted = hosts.count - len(cells)
+    return HostStrip(
+        cells,
+        _list_keys(cells),
+        f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
+    )
+
+
+def _make_cell(host: HostStatus, now: datetime) -> HostCell:
+    mark = show_scope_mark(host.mark)
+    run = host.newest_run
+    parts = [f"{host.name}:"]
+    signs = ""
+    if mark and host.mark:
+        kind = "worse-2" if abs(host.mark.largest.relative) >= LARGE_CHANGE else "worse-1"
+        kind = kind if mark.kind == "worse" else "settled"
+        signs = mark.text[0] if mark.kind == "worse" else "↺"
+        scope = f" (pool {host.pool})" if host.pool else ""
+        parts.append(f"{mark.text}{scope};")
+    else:
+        kind = _rate_age(run.started_at if run else None, now)
+    if host.silent_since:
+        kind = kind if mark else "silent"
+        signs += "!"
+        parts.append(f"silent for {format_age(host.silent_since, now=now)};")
+    if run is None:
+        signs = signs or "–"
+        parts.append("no runs")
+    else:
+        signs = signs or _format_short_age(run.started_at, now)
+        failed = f", failed with error {run.error}" if run.error else ""
+        parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
+        signs = f"{signs}✕"[-2:] if run.error else signs
+    return HostCell(host.name, kind, signs, " ".join(parts))
+
+
+def _rate_age(last_at: datetime | None, now: datetime) -> str:
+    if last_at is None:
+        return "none"
+    age = now - last_at
+    return "fresh" if age < _DAY else "recent" if age < _WEEK else "old"
+
+
+def _format_short_age(at: datetime, now: datetime) -> str:
+    """Return "" within a day, else the age: "3d", "2y"."""
+    return "" if now - at < _DAY else format_age(at, now=now).replace(" ", "")
+
+
+_LABELS: Final = (
+    ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
+    ("worse-1", "▼", "open regression, smaller"),
+    ("settled", "↺", "recovered, incident open"),
+    ("silent", "!", "silent"),
+    ("fresh", "", "run within a day"),
+    ("recent", "3d", "run within 7 days"),
+    ("old", "9d", "older"),
+    ("none", "–", "no runs"),
+)
+
+
+def _list_keys(cells: Sequence[HostCell]) -> tuple[StripKey, ...]:
+    counts = Counter(cell.kind for cell in cells)
+    return tuple(StripKey(kind, text, label, counts[kind]) for kind, text, label in _LABELS if counts[kind])

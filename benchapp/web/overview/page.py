@@ -1,0 +1,111 @@
+"""The overview page: summary, open incidents, hosts, what needs attention, recent series and runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.grammar import Filter
+from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
+from benchapp.pipeline.normalize.reparse import count_outdated
+from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
+from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
+from benchapp.queries.overview.attention import COUNT_MAXIMUM, list_paused_subscriptions, read_backlog
+from benchapp.queries.overview.hosts import FleetHosts, read_fleet_hosts
+from benchapp.queries.overview.installation import read_installation
+from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_series
+from benchapp.queries.runs.runs import RunFilter, list_runs
+from benchapp.queries.studies import list_studies
+from benchapp.web.charts.matrix.texts import describe_previous, format_metric_value
+from benchapp.web.incidents.tables import make_incident_lines
+from benchapp.web.overview.attention import AttentionLine, list_attention
+from benchapp.web.overview.host_strip import make_host_strip
+from benchapp.web.overview.summary import list_summary_facts, summarize_state
+from benchapp.web.runs.tables import make_run_lines
+from benchapp.web.site.access import may_read
+from benchapp.web.site.agent_archive import read_agent_version
+from benchapp.web.site.command_lines import list_first_steps
+from benchapp.web.site.page_context import find_visitor, make_base_url
+from benchapp.web.site.series_marks import ShownMark, show_mark
+from benchapp.web.site.sparkline import make_sparkline
+from benchapp.web.site.value_texts import format_age
+
+_RUNS: Final = 6
+_STUDIES: Final = 6
+_INCIDENTS_SHOWN: Final = 5
+# Read for the count of those that nobody acknowledged.
+_INCIDENTS_READ: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewSeries:
+    """One row of the table. sparkline: its points."""
+
+    series: SeriesLevel
+    value: str
+    title: str
+    mark: ShownMark | None
+    sparkline: str
+    age: str
+
+
+@require_safe
+@may_read
+def home(request: HttpRequest) -> HttpResponse:
+    """Show the overview; above it, or alone without runs, the first steps of a new installation."""
+    page = list_runs(RunFilter(), limit=_RUNS)
+    installation = read_installation(sample_host=SAMPLE_HOST)
+    context: dict[str, Any] = {
+        "title": "Welcome to benchapp",
+        "installation": installation,
+        "sample_host": SAMPLE_HOST,
+        "steps": list_first_steps(make_base_url(request)) if installation.is_new else None,
+    }
+    if not page.items:
+        return render(request, "overview/overview.html", context)
+    hosts = read_fleet_hosts(without=SAMPLE_HOST)
+    open_count = count_tabs(Filter())[Tab.OPEN]
+    incidents = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS_READ).items
+    columns, runs = make_run_lines(page.items)
+    context |= {
+        "title": summarize_state(hosts, open_count),
+        "facts": list_summary_facts(hosts, open_incidents=open_count, most_severe=incidents),
+        "incidents": make_incident_lines(incidents[:_INCIDENTS_SHOWN]),
+        "open_count": open_count,
+        "strip": make_host_strip(hosts),
+        "attention": _read_attention(request, incidents, hosts),
+        "series": [_make_row(series) for series in read_recent_series()],
+        "columns": columns,
+        "runs": runs,
+        "studies": list_studies(limit=_STUDIES).items,
+    }
+    return render(request, "overview/overview.html", context)
+
+
+def _read_attention(
+    request: HttpRequest, incidents: Sequence[IncidentRow], hosts: FleetHosts
+) -> list[AttentionLine]:
+    visitor = find_visitor(request)
+    return list_attention(
+        incidents=incidents,
+        hosts=hosts,
+        backlog=read_backlog(),
+        outdated=count_outdated(limit=COUNT_MAXIMUM),
+        paused=list_paused_subscriptions(visitor) if visitor else [],
+        agent_version=read_agent_version(),
+    )
+
+
+def _make_row(series: SeriesLevel) -> OverviewSeries:
+    level = series.level
+    return OverviewSeries(
+        series=series,
+        value=format_metric_value(level.median, series.metric),
+        title=f"median of {level.n} runs{describe_previous(level, series.metric)}",
+        mark=show_mark(series.mark, metric=series.metric.name),
+        sparkline=make_sparkline(level.recent),
+        age=format_age(level.last_at),
+    )

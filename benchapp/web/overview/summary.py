@@ -1,0 +1,78 @@
+"""The summary of the overview: title and one sentence per fact, with links."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from benchapp.queries.incidents.shapes import IncidentRow
+from benchapp.queries.overview.hosts import REPORTING_WITHIN, FleetHosts
+from benchapp.web.site.value_texts import format_count, format_integer
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFact:
+    """One fact: text before the link, the linked text ("" without a link), its address, text after it."""
+
+    before: str
+    linked: str = ""
+    url: str = ""
+    after: str = ""
+
+
+def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
+    """Return the finding: "2 open incidents, 1 silent host"."""
+    parts = [format_count(open_incidents, "open incident") if open_incidents else "No open incidents"]
+    if silent := len(hosts.silent):
+        parts.append(format_count(silent, "silent host"))
+    return ", ".join(parts)
+
+
+def list_summary_facts(
+    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow]
+) -> list[SummaryFact]:
+    """Return the facts of the summary: hosts that report, open incidents, silent hosts."""
+    facts = [_describe_reporting(hosts)]
+    if not most_severe:
+        facts.append(SummaryFact("No incident is open."))
+    else:
+        worst = most_severe[0]
+        facts += [
+            SummaryFact("", format_count(open_incidents, "open incident"), reverse("incidents"), "."),
+            SummaryFact(
+                "Most severe: ",
+                worst.title,
+                reverse("incident", args=[worst.id]),
+                f" ({worst.severity} severity).",
+            ),
+        ]
+    facts.append(_describe_silent(hosts))
+    return facts
+
+
+def _describe_reporting(hosts: FleetHosts) -> SummaryFact:
+    days = f"the last {REPORTING_WITHIN.days} days"
+    if not hosts.count:
+        return SummaryFact("No hosts are ", "enrolled", reverse("hosts"), ".")
+    verb = "reports" if hosts.count == 1 else "report"
+    return SummaryFact(
+        "",
+        f"{format_integer(hosts.reporting)} of {format_count(hosts.count, 'host')}",
+        reverse("hosts"),
+        f" {verb}: a result in {days}.",
+    )
+
+
+def _describe_silent(hosts: FleetHosts) -> SummaryFact:
+    silent = hosts.silent
+    if not silent:
+        return SummaryFact("No host is silent.")
+    if len(silent) == 1:
+        (host,) = silent
+        return SummaryFact("1 host is silent: ", host.name, reverse("host", args=[host.name]), ".")
+    return SummaryFact(
+        f"{format_integer(len(silent))} hosts are silent, longest ",
+        silent[0].name,
+        reverse("host", args=[silent[0].name]),
+        ".",
+    )
