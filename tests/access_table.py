@@ -60,6 +60,7 @@ API = {
     "api/v1/changes": (API_READERS,),
     "api/v1/incidents": (API_READERS,),
     "api/v1/incidents/<int:incident_id>": (API_READERS, Row("PATCH", API_EDITORS)),
+    "api/v1/incidents/<int:incident_id>/baseline": (Row("POST", API_EDITORS),),
     "api/v1/planned-events": (API_READERS, Row("POST", API_EDITORS)),
     "api/v1/planned-events/<int:planned_event_id>": (
         API_READERS,
@@ -120,6 +121,7 @@ WEB = {
     "incidents/": (PAGE_READERS,),
     "incidents/status/": (PAGE_READERS,),
     "incidents/<int:incident_id>/": (PAGE_READERS,),
+    "incidents/<int:incident_id>/baseline/": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "incidents/<int:incident_id>/<slug:action>": (Row("POST", PAGE_EDITORS),),
     "maintenance/": (PAGE_READERS,),
     "maintenance/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),

@@ -17,6 +17,7 @@ PAGES = [
     "/incidents/?tab=resolved",
     "/incidents/status/",
     "{incident}",
+    "{incident}baseline/",
     "{moved_series}",
 ]
 
@@ -145,6 +146,30 @@ def test_affected_series_are_sorted_by_a_click_on_a_header(visit: Visit, world: 
     expect(first).to_contain_text("iodepth 1 ")
 
     assert (watched.barriers(), watched.overhang_px(), watched.complaints) == ([], 0, [])
+
+
+def test_new_baseline_is_previewed_accepted_and_undone_by_keyboard(visit: Visit, world: World) -> None:
+    watched = visit(world.incident)
+    page = watched.page
+
+    page.get_by_role("link", name="Accept as new baseline").press("Enter")
+    page.wait_for_url("**/baseline/")
+    expect(page.get_by_text("3 levels of 3 series become baselines")).to_be_visible()
+    expect(page.get_by_role("table")).to_contain_text("▼ −15.0 %")
+    page.get_by_role("checkbox").first.press("Space")
+    page.get_by_role("button", name="Preview selection").press("Enter")
+    expect(page.get_by_text("2 levels of 2 series become baselines")).to_be_visible()
+    expect(page.get_by_role("checkbox").first).not_to_be_checked()
+    assert (watched.barriers(), watched.overhang_px()) == ([], 0)
+    page.get_by_label("Reason").fill("smaller volumes")
+    page.get_by_label("Reason").press("Enter")
+
+    page.wait_for_url(f"**{world.incident}")
+    expect(page.locator(".status-line .state").first).to_have_text("resolved: expected")
+    expect(page.locator(".timeline")).to_contain_text("2 levels of 2 series: smaller volumes")
+    page.keyboard.press("u")
+    expect(page.locator(".status-line .state").first).to_have_text("new")
+    assert (watched.complaints, watched.violations()) == ([], [])
 
 
 def test_history_readout_names_the_change(visit: Visit, world: World) -> None:

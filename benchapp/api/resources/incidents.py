@@ -131,7 +131,8 @@ def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
     )
 
 
-def _describe_incident(detail: IncidentDetail) -> IncidentAnswer:
+def describe_incident_detail(detail: IncidentDetail) -> IncidentAnswer:
+    """Return an incident with its changes and activity."""
     return build(
         IncidentAnswer,
         detail,
@@ -224,19 +225,19 @@ class OneIncident(ApiView):
     def get(self, request: Request, incident_id: int) -> HttpResponse:
         """Read one incident with its changes and activity."""
         refuse_parameters(request)
-        return answer_json(request, _describe_incident(_find(incident_id)))
+        return answer_json(request, describe_incident_detail(find_incident(incident_id)))
 
     @extend_schema(operation_id="change_incident", request=IncidentChanges, responses=IncidentAnswer)
     def patch(self, request: Request, incident_id: int) -> HttpResponse:
         """Acknowledge, resolve, reopen, assign, rate, link, snooze or comment: all given fields, or none."""
         refuse_parameters(request)
-        row = _find(incident_id).row
+        row = find_incident(incident_id).row
         wanted = read_body(request, IncidentChanges)
-        with _map_errors():
+        with map_triage_errors():
             take_steps(list(_list_steps(incident_id, wanted, state=row.state, by=find_person(request))))
         wake_up()
         wake_notify()
-        return answer_json(request, _describe_incident(_find(incident_id)))
+        return answer_json(request, describe_incident_detail(find_incident(incident_id)))
 
 
 def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: User | None) -> Iterator[Step]:
@@ -279,7 +280,8 @@ def _find_editor(username: str | None) -> User | None:
 
 
 @contextmanager
-def _map_errors() -> Iterator[None]:
+def map_triage_errors() -> Iterator[None]:
+    """Answer refused triage steps with problems: 404, 409 or 400."""
     try:
         yield
     except UnknownIncident as error:
@@ -290,7 +292,8 @@ def _map_errors() -> Iterator[None]:
         raise Problem(400, "value-invalid", "Bad value", str(error)) from error
 
 
-def _find(incident_id: int) -> IncidentDetail:
+def find_incident(incident_id: int) -> IncidentDetail:
+    """Return an incident, or answer 404."""
     detail = read_incident(incident_id)
     if detail is None:
         raise Problem(404, "not-found", "No such incident", f"incident {incident_id} does not exist")

@@ -12,6 +12,7 @@ from benchapp.models import (
     Change,
     ChangeState,
     DetectionResult,
+    Incident,
     IncidentEvent,
     IncidentState,
     Series,
@@ -26,13 +27,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLevel:
-    """A possible baseline of one metric of one series, in the metric's base unit; from_at: its first run."""
+    """A possible baseline of one metric of one series, in the metric's base unit; from_at: its first run.
+
+    before, level, relative, is_regression: of the stored change; relative is level / before − 1.
+    """
 
     series_id: int
     metric: str
     from_at: datetime
     before: float
     level: float
+    relative: float
+    is_regression: bool
 
 
 def preview_accept(
@@ -49,7 +55,15 @@ def preview_accept(
         changes = changes.filter(series_id__in=series_ids)
     newest = {(change.series_id, change.metric): change for change in changes.order_by("started_at", "id")}
     return tuple(
-        AcceptedLevel(series_id, metric, change.started_at, change.before_median, change.after_median)
+        AcceptedLevel(
+            series_id,
+            metric,
+            change.started_at,
+            change.before_median,
+            change.after_median,
+            change.relative,
+            change.is_regression,
+        )
         for (series_id, metric), change in sorted(newest.items())
     )
 
@@ -69,10 +83,7 @@ def accept_level(
     series = {level.series_id for level in accepted}
     lock_rows(series)
     incident = lock_incident(incident_id)
-    if not accepted:
-        raise BadTriage("no new level to accept: all changes are suspected or withdrawn")
-    if incident.state == IncidentState.RESOLVED:
-        raise NotPossible("it is resolved already: reopen it first")
+    check_acceptable(incident, accepted)
     before = {**describe_state(incident), "baselines": [_set_baseline(level) for level in accepted]}
     Series.objects.filter(pk__in=series).update(judging_is_due=True)
     now = timezone.now()
@@ -83,6 +94,14 @@ def accept_level(
     text = f"{count}: {comment}" if comment else count
     log.info("incident.accepted", incident=incident_id, levels=len(accepted), by=by.username if by else "")
     return write_event(incident, "accepted", by=by, words=text, before=before, now=now)
+
+
+def check_acceptable(incident: Incident, accepted: Collection[AcceptedLevel]) -> None:
+    """Raise BadTriage if there is no level to accept, NotPossible if the incident is resolved."""
+    if not accepted:
+        raise BadTriage("no new level to accept: all changes are suspected or withdrawn")
+    if incident.state == IncidentState.RESOLVED:
+        raise NotPossible("it is resolved already: reopen it first")
 
 
 def lock_rows(series_ids: Collection[int]) -> None:

@@ -123,7 +123,7 @@ def _split(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _accept(incident_id: int, form: QueryDict, person: User) -> Step:
-    words, series_ids = form.get("words", ""), _read_ids(form, "series")
+    words, series_ids = form.get("words", ""), read_selected_series(form)
     return partial(accept_level, incident_id, by=person, words=words, series_ids=series_ids)
 
 
@@ -150,6 +150,16 @@ ACTIONS: Final[dict[str, Callable[[int, QueryDict, User], Step]]] = {
 }
 
 
+def read_selected_series(form: QueryDict) -> list[int] | None:
+    """Return the selected series of the form of a new baseline; None for all. Raises BadTriage for none."""
+    if form.get("everything") == "yes":
+        return None
+    series_ids = _read_ids(form, "series")
+    if not series_ids:
+        raise BadTriage("select at least one series")
+    return series_ids
+
+
 def _read_id(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _ID_MAXIMUM):
         raise BadTriage(f"{text[:40]!r} is not a valid number")
@@ -157,4 +167,7 @@ def _read_id(text: str) -> int:
 
 
 def _read_ids(form: QueryDict, name: str) -> list[int]:
-    return [_read_id(text) for text in form.getlist(name)[:_SELECTED_MAXIMUM]]
+    texts = form.getlist(name)
+    if len(texts) > _SELECTED_MAXIMUM:
+        raise BadTriage(f"{len(texts)} selected rows exceed the maximum of {_SELECTED_MAXIMUM}")
+    return [_read_id(text) for text in texts]

@@ -122,13 +122,24 @@ class SuspectLine:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedLevelLine:
+    """A possible baseline of one metric, as text; from_at: its first run."""
+
+    label: str
+    before: str
+    after: str
+    size: Size
+    from_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """One series with possible baselines: (metric, level before, new level, start) of each metric."""
+    """One series with possible baselines, one of each metric."""
 
     series_id: int
     title: str
     place: str
-    levels: tuple[tuple[str, str, str, datetime], ...]
+    levels: tuple[AcceptedLevelLine, ...]
 
 
 def list_suspects(row: IncidentRow) -> list[SuspectLine]:
@@ -159,11 +170,12 @@ def make_accepted_lines(
             title=name.workload_title if (name := names.get(series_id)) else f"series {series_id}",
             place=f"{name.scope_name} · {name.target_title}" if name else "",
             levels=tuple(
-                (
-                    SHORT_LABELS[level.metric],
-                    format_level(level.before, level.metric),
-                    format_level(level.level, level.metric),
-                    level.from_at,
+                AcceptedLevelLine(
+                    label=SHORT_LABELS[level.metric],
+                    before=format_level(level.before, level.metric),
+                    after=format_level(level.level, level.metric),
+                    size=make_size(level.relative, None, None, is_regression=level.is_regression),
+                    from_at=level.from_at,
                 )
                 for level in levels
             ),

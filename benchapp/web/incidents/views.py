@@ -8,9 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.models import Role, Severity, Verdict
-from benchapp.pipeline.incidents.accepted_levels import preview_accept
 from benchapp.pipeline.incidents.undo import UNDOABLE
-from benchapp.queries.incidents.changes import read_series_names
 from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
     count_tabs,
@@ -34,7 +32,6 @@ from benchapp.web.incidents.detection_status_texts import describe_status
 from benchapp.web.incidents.evidence_chart import make_evidence
 from benchapp.web.incidents.tables import (
     list_suspects,
-    make_accepted_lines,
     make_incident_line,
     make_incident_lines,
 )
@@ -183,13 +180,12 @@ def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
     """Return the choices of the editor's forms."""
     row = detail.row
     is_open = row.state != "resolved"
-    accepted = preview_accept(row.id) if is_open else ()
     return {
         "people": list_editors(),
         "severities": Severity.values,
         "merge_targets": list_merge_targets(row) if is_open else [],
         "can_split": is_open and detail.live_count > 1,
-        "accepted": make_accepted_lines(accepted, read_series_names([level.series_id for level in accepted])),
+        "can_accept": is_open and detail.largest is not None,
     }
 
 

@@ -166,6 +166,8 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/incidents", {}, None),
     ("GET", "/api/v1/incidents/{incident_id}", {}, None),
     ("PATCH", "/api/v1/incidents/{incident_id}", {}, {"comment": "seen"}),
+    ("POST", "/api/v1/incidents/{incident_id}/baseline", {}, {"dry_run": True}),
+    ("POST", "/api/v1/incidents/{incident_id}/baseline", {}, {"comment": "new disks"}),
     ("GET", "/api/v1/matrix", {}, None),
     ("GET", "/api/v1/matrix", {"format": "csv"}, None),
     ("GET", "/api/v1/runs", {}, None),

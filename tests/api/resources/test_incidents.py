@@ -31,6 +31,10 @@ def patch(client: Client, incident_id: int, **body):
     return client.patch(f"/api/v1/incidents/{incident_id}", body, content_type="application/json")
 
 
+def accept(client: Client, incident_id: int, **body):
+    return client.post(f"/api/v1/incidents/{incident_id}/baseline", body, content_type="application/json")
+
+
 def test_changes_are_listed_newest_first_without_those_withdrawn(reader: Client) -> None:
     series = make_series([1000.0] * 3, host=make_host("db-7"))
     old, new = (make_change(series, at=NOON + timedelta(hours=hour)) for hour in (1, 2))
@@ -216,6 +220,54 @@ def test_step_in_the_wrong_state_is_a_conflict(admin: Client) -> None:
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.INGEST])
 def test_token_without_edit_scope_is_rejected(scope: Scope, client_of) -> None:
     assert patch(client_of(scope), make_incident().pk, state="acknowledged").status_code == 403
+
+
+def test_dry_run_of_a_baseline_answers_the_impact_and_saves_nothing(admin: Client) -> None:
+    series = make_series([1000.0, 850.0])
+    make_detection_result(series)
+    incident = make_incident(changes=[make_change(series)])
+    other = make_incident(changes=[make_change(series, at=NOON - timedelta(days=2))], title="an earlier one")
+
+    body = accept(admin, incident.pk, dry_run=True)
+
+    incident.refresh_from_db()
+    assert (body.status_code, incident.state) == (200, IncidentState.NEW)
+    (level,) = body.json()["levels"]
+    assert (level["series"], level["metric"], level["unit"]) == (series.pk, "iops", "operations/s")
+    assert (level["before"], level["level"], level["from_at"]) == (1000.0, 850.0, "2026-11-21T13:00:00Z")
+    assert body.json()["incidents"] == [
+        {"id": other.pk, "title": "an earlier one", "earlier": 1, "later": 0, "drifts": 0}
+    ]
+    assert body.json()["subscriptions"] == []
+
+
+def test_baseline_is_accepted_for_selected_series(admin: Client) -> None:
+    first, second = (make_series([1000.0, 850.0]) for _ in range(2))
+    for series in (first, second):
+        make_detection_result(series)
+    incident = make_incident(changes=[make_change(series) for series in (first, second)])
+
+    answer = accept(admin, incident.pk, series=[second.pk], comment="new disks")
+
+    assert (answer.status_code, answer["Location"]) == (201, f"/api/v1/incidents/{incident.pk}")
+    assert (answer.json()["state"], answer.json()["verdict"]) == ("resolved", "expected")
+    assert answer.json()["events"][-1]["words"] == "1 level of 1 series: new disks"
+    baselines = [series.detection_results.get().baseline_from_at for series in (first, second)]
+    assert baselines == [None, NOON + timedelta(hours=1)]
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_baseline_that_cannot_be_accepted_is_a_problem(
+    is_dry_run: bool, admin: Client, reader: Client
+) -> None:
+    resolved = make_incident(changes=[make_change(make_series([1.0]))], state=IncidentState.RESOLVED)
+    empty = make_incident()
+
+    assert accept(admin, resolved.pk, dry_run=is_dry_run).json()["code"] == "state-differs"
+    assert accept(admin, empty.pk, dry_run=is_dry_run).json()["code"] == "value-invalid"
+    assert accept(admin, empty.pk, dry_run=is_dry_run, series=[]).status_code == 400
+    assert accept(admin, 999, dry_run=is_dry_run).status_code == 404
+    assert accept(reader, resolved.pk, dry_run=is_dry_run).status_code == 403
 
 
 def test_report_has_inputs_policy_band_and_change(reader: Client) -> None:
