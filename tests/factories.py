@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.models import F
 
 from benchapp.models import (
     TARGET_FIELDS,
@@ -126,6 +127,7 @@ def make_run(
 ) -> Run:
     """Make a run without measurements; `make_measurement` adds them."""
     owner = host or make_host()
+    Host.objects.filter(pk=owner.pk).update(run_count=F("run_count") + 1)
     values = {
         "document": 0,
         "profile": "quick",

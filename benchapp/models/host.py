@@ -20,6 +20,7 @@ class Host(models.Model):
     """A machine that runs benchmarks.
 
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
+    run_count: its runs, counted in the transaction that stores them: counting rows would take longer with each run.
     schedule: [{profile, every_s, splay_s, directory}]; null: not reported, empty: nothing is scheduled.
     """
 
@@ -29,6 +30,7 @@ class Host(models.Model):
     last_seen_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
     agent_version = models.CharField(max_length=50, blank=True, default="")
     retired_at = models.DateTimeField(null=True, blank=True)
+    run_count = models.PositiveIntegerField(default=0, db_default=0)
     schedule = models.JSONField(null=True, blank=True)
     schedule_since_at = models.DateTimeField(
         null=True, blank=True, help_text="server's clock, at the last change"

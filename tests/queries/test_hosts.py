@@ -2,10 +2,11 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.grammar import parse_filter
 from benchapp.models import Scope
-from benchapp.queries.hosts import HostFilter, page_hosts, read_host
+from benchapp.queries.hosts.hosts import HostFilter, page_hosts, read_host, read_tokens
 from benchapp.queries.pagination import BadCursor
-from tests.factories import NOON, make_host, make_run, make_token, make_user
+from tests.factories import NOON, add_series, make_host, make_run, make_token, make_user, make_workload
 
 pytestmark = pytest.mark.django_db
 
@@ -14,6 +15,7 @@ def test_hosts_are_listed_by_name_with_three_queries(django_assert_num_queries):
     for name in ("b", "a", "c"):
         make_token(host=make_host(name))
 
+    # Hosts, last runs, marks.
     with django_assert_num_queries(3):
         hosts = page_hosts(HostFilter()).items
 
@@ -30,9 +32,9 @@ def test_host_shows_its_runs_and_tokens():
 
     assert (row.pool, row.last_seen_at, row.run_count) == ("db", NOON, 2)
     assert (row.last_run.id, row.last_run.error) == (last.id, 5)
-    (shown,) = row.tokens
+    (shown,) = read_tokens(host.id)
     assert (shown.public_id, shown.label, shown.created_by) == (token.public_id, "cron", "ann")
-    assert "digest" not in repr(row)
+    assert "digest" not in repr(shown)
 
 
 def test_host_without_runs_has_none():
@@ -40,14 +42,15 @@ def test_host_without_runs_has_none():
 
     row = read_host("new")
 
-    assert (row.run_count, row.last_run, row.tokens) == (0, None, ())
+    assert (row.run_count, row.last_run, row.mark) == (0, None, None)
+    assert read_tokens(row.id) == ()
 
 
 def test_tokens_that_belong_to_no_host_are_shown_at_none():
-    make_host("a")
+    host = make_host("a")
     make_token(Scope.READ)
 
-    assert read_host("a").tokens == ()
+    assert read_tokens(host.id) == ()
 
 
 def test_unknown_host_is_none():
@@ -75,7 +78,11 @@ def test_bad_cursor_is_refused(cursor):
 @pytest.mark.parametrize(
     ("filters", "names"),
     [
-        (HostFilter(pool="blue"), ["a"]),
+        (HostFilter(match=parse_filter("pool:blue")), ["a"]),
+        (HostFilter(match=parse_filter("host:b")), ["b"]),
+        (HostFilter(match=parse_filter("LU")), ["a"]),
+        (HostFilter(match=parse_filter("rw:randwrite")), ["b"]),
+        (HostFilter(match=parse_filter("randwrite host:a")), []),
         (HostFilter(text="LU"), ["a"]),
         (HostFilter(is_retired=True), ["b"]),
         (HostFilter(is_retired=False), ["a"]),
@@ -83,6 +90,6 @@ def test_bad_cursor_is_refused(cursor):
 )
 def test_filter_leaves_the_wanted_host_only(filters, names):
     make_host("a", pool="blue")
-    make_host("b", retired_at=NOON)
+    add_series([100.0], host=make_host("b", retired_at=NOON), workload=make_workload(rw="randwrite"))
 
     assert [host.name for host in page_hosts(filters).items] == names

@@ -22,6 +22,7 @@ from benchapp.api.framework.answers import (
     with_columns,
 )
 from benchapp.api.framework.parameters import (
+    FilterParameters,
     PageParameters,
     flag_parameter,
     read_parameters,
@@ -33,8 +34,10 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.models import Severity
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
-from benchapp.queries.hosts import HostFilter, HostRow, HostSchedule, page_hosts, read_host
+from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
+from benchapp.queries.hosts.schedules import HostSchedule
 
 
 class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -65,6 +68,26 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     last_run_at: Time | None
     last_run_profile: str | None
     last_run_error: int | None
+    kernel: Annotated[str | None, Meta(description="of the last run")]
+    labels: Annotated[Mapping[str, str], Meta(description="of the last run")]
+    incidents: Annotated[
+        Sequence[int],
+        Meta(description="open regressions of its series, or of those of its pool, newest first"),
+    ]
+    severity: Annotated[Severity | None, Meta(description="the highest of these incidents")]
+    worst_change_relative: Annotated[
+        float | None, Meta(description="largest change of these incidents, after / before - 1")
+    ]
+    worst_change_metric: str | None
+    worst_change_at: Time | None
+    worst_change_series_id: int | None
+    worst_change_incident_id: int | None
+    relative_level: Annotated[
+        float | None,
+        Meta(
+            description="geometric mean over its series of current level / level 90 days ago; above 1 is better"
+        ),
+    ]
     expected_at: Time | None
     silent_since: Time | None
     schedule: Annotated[ScheduleAnswer | None, Meta(description="null: not reported")]
@@ -90,8 +113,14 @@ class HostPage(AnswerPage, kw_only=True, frozen=True):
 HOST_COLUMNS: Final = list_columns(HostRowAnswer)
 
 
-def _describe_host(kind: type[Kind], host: HostRow) -> Kind:
+def _describe_hosts(kind: type[Kind], hosts: Sequence[HostRow]) -> list[Kind]:
+    histories = read_host_histories(hosts)
+    return [_describe_host(kind, host, histories.get(host.scope, ())) for host in hosts]
+
+
+def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | None]) -> Kind:
     last, schedule = host.last_run, host.schedule
+    worst = host.mark.largest if host.mark else None
     return build(
         kind,
         host,
@@ -99,6 +128,14 @@ def _describe_host(kind: type[Kind], host: HostRow) -> Kind:
         last_run_at=last.started_at if last else None,
         last_run_profile=last.profile if last else None,
         last_run_error=last.error if last else None,
+        incidents=host.mark.incident_ids if host.mark else (),
+        severity=host.mark.severity if host.mark else None,
+        worst_change_relative=worst.relative if worst else None,
+        worst_change_metric=worst.metric if worst else None,
+        worst_change_at=worst.started_at if worst else None,
+        worst_change_series_id=worst.series_id if worst else None,
+        worst_change_incident_id=worst.incident_id if worst else None,
+        relative_level=history[-1] if history else None,
         expected_at=schedule.expected_at if schedule else None,
         silent_since=schedule.silent_since if schedule else None,
         schedule=_describe_schedule(schedule) if schedule else None,
@@ -120,11 +157,10 @@ def _describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
     return build(ScheduleAnswer, schedule, entries=entries)
 
 
-class HostParameters(PageParameters):
-    """Which hosts."""
+class HostParameters(FilterParameters, PageParameters):
+    """Which hosts: host and pool terms are compared with the host, all others must match one of its series."""
 
     columns = HOST_COLUMNS
-    pool = text_parameter(100)
     text = text_parameter(200, help_text="part of the name or the pool")
     is_retired = flag_parameter()
 
@@ -141,7 +177,7 @@ class Hosts(ApiView):
         after, limit = wanted.pop("cursor", None), wanted.pop("limit")
         columns = wanted.pop("columns", HOST_COLUMNS)
         page = page_hosts(HostFilter(**wanted), after=after, limit=limit)
-        rows = [_describe_host(HostRowAnswer, host) for host in page.items]
+        rows = _describe_hosts(HostRowAnswer, page.items)
         return answer_rows(
             request, HostPage, rows, name="hosts", columns=columns, next_cursor=page.next_cursor
         )
@@ -174,7 +210,7 @@ class OneHost(ApiView):
         host = read_host(name.lower())
         if host is None:
             raise no_host(name)
-        return answer_json(request, _describe_host(HostAnswer, host))
+        return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
 
 
 def no_host(name: str) -> Problem:

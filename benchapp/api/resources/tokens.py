@@ -22,7 +22,7 @@ from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Host, Scope
 from benchapp.pipeline.access.tokens import issue_token, revoke_token
 from benchapp.pipeline.hosts import EnrollmentRefused, enroll_host
-from benchapp.queries.hosts import read_host
+from benchapp.queries.hosts.hosts import read_host, read_tokens
 
 
 class TokenAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -91,7 +91,9 @@ class HostTokens(ApiView):
         host = read_host(name.lower())
         if host is None:
             raise no_host(name)
-        return answer_json(request, TokenList(tokens=[build(TokenAnswer, token) for token in host.tokens]))
+        return answer_json(
+            request, TokenList(tokens=[build(TokenAnswer, token) for token in read_tokens(host.id)])
+        )
 
     @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenAnswer})
     def post(self, request: Request, name: str) -> Response:

@@ -1,6 +1,6 @@
 """Write planned runs: shared rows once, in bulk; idempotent."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -63,6 +63,7 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     targets = _find_or_create(Target, {run.target_key: dict(run.target) for run in runs})
     environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
     series = _find_or_create_series(runs, targets)
+    earlier = _count_runs(plans)
     rows = _store_runs(runs, targets, environments)
     surplus = _find_surplus(plans)
     replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
@@ -70,7 +71,7 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     _store_measurements(runs, rows, series)
     _store_traces(runs, rows)
     _refresh_series(runs, series, replaced)
-    _note_hosts(plans)
+    _note_hosts(plans, earlier)
     return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
 
 
@@ -148,6 +149,12 @@ def _store_runs(
         unique_fields=["submission", "document"],
         update_fields=[name.removesuffix("_id") if name != "sweep_id" else name for name in _RUN_FIELDS],
     )
+
+
+def _count_runs(plans: Sequence[Plan]) -> Counter[int]:
+    """Return how many runs these submissions already have, by host."""
+    ids = [plan.source.submission_id for plan in plans]
+    return Counter(Run.objects.filter(submission_id__in=ids).values_list("host_id", flat=True))
 
 
 def _find_surplus(plans: Sequence[Plan]) -> list[int]:
@@ -277,14 +284,16 @@ def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
     )
 
 
-def _note_hosts(plans: Sequence[Plan]) -> None:
+def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
+    """Update last seen, agent version and number of runs of these hosts; earlier: runs that were stored before."""
     seen: dict[int, tuple[Any, str]] = {}
     for plan in sorted(plans, key=lambda plan: plan.source.received_at):
         seen[plan.source.host_id] = (plan.source.received_at, plan.agent_version)
+    counts = Counter(run.source.host_id for plan in plans for run in plan.runs)
     with connection.cursor() as cursor:
         for host_id, (received_at, agent_version) in sorted(seen.items()):
             cursor.execute(
                 "UPDATE benchapp_host SET last_seen_at = GREATEST(last_seen_at, %s),"
-                " agent_version = COALESCE(NULLIF(%s, ''), agent_version) WHERE id = %s",
-                [received_at, agent_version, host_id],
+                " agent_version = COALESCE(NULLIF(%s, ''), agent_version), run_count = run_count + %s WHERE id = %s",
+                [received_at, agent_version, counts[host_id] - earlier[host_id], host_id],
             )

@@ -10,8 +10,9 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import Change, ChangeState, IncidentState, Verdict
+from benchapp.models import Change, ChangeState, IncidentState, Severity, Verdict
 
+SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted"]
 _ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "recovered": 2}
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
@@ -73,15 +74,19 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:
     """Return the mark that matters most: open before accepted and recovered, then the largest change."""
-    return min(marks, key=lambda mark: (_ORDER[mark.state], -_measure_size(mark)), default=None)
+    return min(marks, key=lambda mark: (_ORDER[mark.state], -measure_size(mark)), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeMark:
-    """The open regressions of a host or pool. largest: of its changes; incident_ids: newest first."""
+    """The open regressions of a host or pool.
+
+    largest: of its changes; incident_ids: newest first; severity: the highest of these incidents.
+    """
 
     largest: SeriesMark
     incident_ids: tuple[int, ...]
+    severity: Severity
 
 
 def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
@@ -98,10 +103,11 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
         .order_by("id")
         .values_list(
             *("series__scope", "series_id", "id", "incident_id", "metric", "is_regression"),
-            *("relative", "started_at", "evidence__is_back"),
+            *("relative", "started_at", "evidence__is_back", "incident__severity"),
         )
     )
     found: dict[str, list[SeriesMark]] = {}
+    severities: dict[str, list[Severity]] = {}
     for (
         scope,
         series_id,
@@ -112,19 +118,25 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
         relative,
         started_at,
         is_back,
+        severity,
     ) in rows:
         state: MarkState = "recovered" if is_back else "open"
         mark = SeriesMark(
             series_id, change_id, incident_id, metric, state, is_regression, relative, started_at
         )
         found.setdefault(scope, []).append(mark)
+        severities.setdefault(scope, []).append(Severity(severity))
     return {
-        scope: ScopeMark(largest, tuple(sorted({mark.incident_id for mark in marks}, reverse=True)))
+        scope: ScopeMark(
+            largest,
+            tuple(sorted({mark.incident_id for mark in marks}, reverse=True)),
+            min(severities[scope], key=SEVERITY_ORDER.index),
+        )
         for scope, marks in found.items()
         if (largest := find_worst_mark(marks))
     }
 
 
-def _measure_size(mark: SeriesMark) -> float:
+def measure_size(mark: SeriesMark) -> float:
     """Return the size in multiples of the metric's threshold; half counts as much as double."""
     return abs(log1p(max(mark.relative, -0.999))) / log1p(SMALLEST_CHANGES[mark.metric])

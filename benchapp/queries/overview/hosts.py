@@ -10,7 +10,7 @@ from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from benchapp.models import Host
-from benchapp.queries.hosts import list_known, read_schedules
+from benchapp.queries.hosts.schedules import list_known, read_schedules
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 
 # Least recently seen first: these include the hosts whose runs are overdue.

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.queries.hosts import HostRow, ScheduledProfile
+from benchapp.queries.hosts.hosts import HostRow
+from benchapp.queries.hosts.schedules import ScheduledProfile
 
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
 

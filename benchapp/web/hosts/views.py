@@ -1,7 +1,5 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
-from collections.abc import Iterable
-from datetime import datetime
 from typing import Final
 
 from django.contrib import messages
@@ -17,13 +15,22 @@ from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
-from benchapp.queries.hosts import TokenRow, page_hosts, read_host
+from benchapp.queries.hosts.hosts import list_hosts, read_host, read_host_histories, read_tokens
 from benchapp.queries.incidents.incidents import list_incidents_by_id
-from benchapp.queries.incidents.series_marks import read_scope_marks
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.web.hosts.hosts_table import (
+    HOSTS_ON_A_PAGE,
+    list_group_choices,
+    make_groups,
+    make_heads,
+    make_pager,
+    read_order,
+    sort_hosts,
+    summarize_hosts,
+)
 from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
@@ -31,12 +38,10 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.agent_archive import read_agent_archive
 from benchapp.web.site.command_lines import list_agent_commands
+from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
-from benchapp.web.site.pagination import turn_page
-from benchapp.web.site.series_marks import show_scope_mark
 
-HOSTS_ON_A_PAGE: Final = 100
 RUNS_OF_A_HOST: Final = 10
 
 
@@ -44,29 +49,25 @@ RUNS_OF_A_HOST: Final = 10
 @require_safe
 @may_read
 def hosts(request: HttpRequest) -> HttpResponse:
-    """List hosts by name; admins can add one."""
-    now = timezone.now()
+    """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
-    errors = list_errors(form)
-    asked = form.make_filter()
-    page, links = turn_page(
-        request, errors, read=lambda after: page_hosts(asked, after=after, limit=HOSTS_ON_A_PAGE)
-    )
-    marks = read_scope_marks([row.scope for row in page.items])
+    bar = make_filter_bar(request, keep=("sort",), old=("pool", "text"), fields="hosts/_hosts_fields.html")
+    errors = [*bar.errors, *list_errors(form)]
+    order = read_order(request.GET, errors)
+    found = list_hosts(form.make_filter(bar.filter))
+    histories = read_host_histories(found) if order.sort == "history" else {}
+    start = (order.page - 1) * HOSTS_ON_A_PAGE
+    page = sort_hosts(found, order, histories)[start : start + HOSTS_ON_A_PAGE]
     context = {
-        **links,
-        "hosts": [
-            (
-                row,
-                _count_active(row.tokens, now),
-                explain_no_schedule(row),
-                show_scope_mark(marks.get(row.scope)),
-            )
-            for row in page.items
-        ],
-        "form": form,
+        "title": summarize_hosts(found),
+        "groups": make_groups(page, order, histories or read_host_histories(page)),
+        "heads": make_heads(request.GET, order),
+        "group_choices": list_group_choices(found, order.group),
+        "pager": make_pager(request.GET, order, count=len(found)),
+        "list_form": form,
+        "bar": bar,
         "errors": errors,
-        "is_filtering": is_filtering(form),
+        "is_filtering": bool(bar.text) or is_filtering(form),
         "agent_digest": read_agent_archive().digest,
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
@@ -86,11 +87,10 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     columns, runs = make_run_lines(
         list_runs(RunFilter(Filter().with_value("host", name)), limit=RUNS_OF_A_HOST).items
     )
-    marks = read_scope_marks([row.scope])
-    incident_ids = marks[row.scope].incident_ids if row.scope in marks else ()
     context = {
         "host": row,
-        "incidents": make_incident_lines(list_incidents_by_id(incident_ids)),
+        "tokens": read_tokens(row.id),
+        "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),
         "columns": columns,
         "runs": runs,
@@ -174,12 +174,6 @@ def set_retired(request: HttpRequest, name: str) -> HttpResponse:
         text = f"{name} reactivated with its previous tokens."
     messages.success(request, text, extra_tags="good")
     return redirect("host", name=name)
-
-
-def _count_active(tokens: Iterable[TokenRow], now: datetime) -> int:
-    return sum(
-        token.revoked_at is None and (token.expires_at is None or token.expires_at > now) for token in tokens
-    )
 
 
 def _refuse(request: HttpRequest, form: Form) -> HttpResponse:

@@ -24,7 +24,7 @@ from benchapp.web.incidents.texts import (
 from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.value_texts import format_age, format_signed_percent
 
-_SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
+SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
     kind, _, name = row.scope.partition(":")
     return IncidentLine(
         row=row,
-        severity=_SEVERITIES[Severity(row.severity)],
+        severity=SEVERITIES[Severity(row.severity)],
         size=make_size(row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression),
         place=name or "several hosts or pools",
         is_pool=kind == "pool",

@@ -12,7 +12,7 @@ from benchapp.grammar import Filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.days import end_of_day, start_of_day
-from benchapp.queries.hosts import HostFilter
+from benchapp.queries.hosts.hosts import HostFilter
 from benchapp.queries.runs.runs import RunFilter
 
 
@@ -104,17 +104,13 @@ class RunFilterForm(forms.Form):
 
 
 class HostFilterForm(forms.Form):
-    """Filters of hosts; retired hosts are excluded by default."""
+    """Filters of hosts outside the filter language; retired hosts are excluded by default."""
 
-    text = forms.CharField(required=False, max_length=200)
     retired = forms.BooleanField(required=False)
 
-    def make_filter(self) -> HostFilter:
+    def make_filter(self, match: Filter) -> HostFilter:
         """Return the filter of the query."""
-        values = self.cleaned_data
-        return HostFilter(
-            text=values.get("text") or None, is_retired=None if values.get("retired") else False
-        )
+        return HostFilter(match=match, is_retired=None if self.cleaned_data.get("retired") else False)
 
 
 class UploadFilterForm(forms.Form):

@@ -329,6 +329,7 @@ def test_host_was_seen_when_its_result_came() -> None:
     host = Host.objects.get()
     assert host.last_seen_at == RECEIVED_AT
     assert host.agent_version == "0.9.9"
+    assert host.run_count == 1
 
 
 def test_unknown_sweep_id_is_stored_with_the_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from benchapp.grammar import Filter
-from benchapp.models import Measurement, Run, Series, State, Submission, Trace
+from benchapp.models import Host, Measurement, Run, Series, State, Submission, Trace
 from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize.batch import normalize_batch
@@ -76,6 +76,7 @@ def test_values_are_replaced_and_ids_stay(request: pytest.FixtureRequest) -> Non
     assert Measurement.objects.first().iops == before * 2  # type: ignore[union-attr]
     assert "IOPS" in report
     assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+    assert Host.objects.get().run_count == 1
 
 
 def test_dry_run_reports_and_changes_nothing(request: pytest.FixtureRequest) -> None:

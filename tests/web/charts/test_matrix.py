@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from benchapp.models import Incident, Series
 from benchapp.pipeline.judge import judge_series
-from benchapp.web.site.sparkline import make_sparkline
+from benchapp.web.site.sparkline import make_sparkline, make_step_line
 from benchapp.web.site.value_texts import format_age
 from tests.factories import make_host, make_series, make_target, make_workload
 from tests.pipeline.detection.judging import make_level
@@ -193,6 +193,20 @@ def test_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
 )
 def test_sparkline_fills_its_box_only_where_values_differ(values: list[float], points: str) -> None:
     assert make_sparkline(values) == points
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ([], ""),
+        ([None, 1.0], ""),
+        ([1.0, 1.0, 1.0], "M2 9H70"),
+        ([1.0, 1.0, 0.5], "M2 2H70V16H70"),
+        ([None, 1.0, 1.0, None, 0.9], "M19 2H36M70 16H70"),
+    ],
+)
+def test_history_of_levels_is_a_line_in_steps(values: list[float | None], path: str) -> None:
+    assert make_step_line(values) == path
 
 
 def test_title_and_summary_list_changes_and_the_caption_describes_a_cell(viewer: Client) -> None:

@@ -34,7 +34,7 @@ def test_list_shows_last_seen_and_last_run(viewer: Client) -> None:
     page = Page(viewer.get(reverse("hosts")))
 
     assert "1 host" in page.words
-    for words in ("db-01", "blue", "ebs-series", "failed", "0.1.0"):
+    for words in ("db-01", "blue", "failed", "0.1.0", "6.1.0"):
         assert words in page.words
     assert reverse("run", args=[run.pk]) in page.links
 
@@ -73,8 +73,8 @@ def test_silent_host_is_labeled_in_the_list_and_on_its_page(viewer: Client) -> N
         listed = Page(viewer.get(reverse("hosts"))).words
         page = Page(viewer.get(reverse("host", args=["db-01"]))).words
 
-    assert listed.count("silent since") == 1
-    assert "silent since 2026-11-22 01:40" in listed
+    assert listed.count("silent") == 2  # in the title and in the row
+    assert "2 hosts, 1 silent" in listed
     assert "db-01: silent since 22 Nov 2026 01:40 UTC" in page
     assert "every 6 h, random delay up to 10 min" in page
 
@@ -87,9 +87,9 @@ def test_host_in_time_shows_its_next_expected_run(viewer: Client) -> None:
         listed = Page(viewer.get(reverse("hosts"))).words
         page = Page(viewer.get(reverse("host", args=["db-01"]))).words
 
-    assert "2026-11-22 00:00" in listed
     assert "22 Nov 2026 00:00 UTC" in page
-    assert "silent since" not in listed + page
+    assert "silent" not in listed
+    assert "silent since" not in page
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_host_without_expected_runs_is_not_silent(viewer: Client, fields: dict[s
     listed = Page(viewer.get(reverse("hosts"), {"retired": "1"})).words
 
     assert words in page
-    assert words in listed
-    assert "silent since" not in page + listed
+    assert "silent" not in listed
+    assert "silent since" not in page
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,10 @@ def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
 
 def test_query_count_does_not_depend_on_the_number_of_hosts(admin: Client, django_assert_num_queries) -> None:
     for number in range(4):
-        make_token(host=make_run(make_host(f"db-{number}")).host)
+        make_token(host=add_series([100.0], host=make_host(f"db-{number}")).host)
 
-    # Session, person, hosts, activity, tokens, marks, new incidents of the bar.
+    # Session, person, hosts, last runs, marks, series of the histories, new incidents of the bar; levels are read
+    # beside Django's cursor.
     with django_assert_num_queries(7):
         admin.get(reverse("hosts"))
 

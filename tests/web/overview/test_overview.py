@@ -127,7 +127,7 @@ def test_summary_has_the_numbers_of_the_pages_that_it_links(viewer: Client) -> N
     assert page.words.index("severe one") < page.words.index("medium one")
     assert "resolved one" not in page.words
     assert incidents.count("severe one") == incidents.count("medium one") == 1
-    assert "silent since" in Page(viewer.get(reverse("hosts"))).words
+    assert "1 silent" in Page(viewer.get(reverse("hosts"))).words
 
 
 def test_title_reports_no_incidents(viewer: Client) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from benchapp.models import Severity
 from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
 from benchapp.web.site.series_marks import show_mark, show_scope_mark
 
@@ -50,7 +51,7 @@ def test_series_without_a_change_has_no_mark() -> None:
 
 
 def test_host_is_marked_with_the_metric() -> None:
-    shown = show_scope_mark(ScopeMark(make_mark(started_at=AT.replace(year=2020)), (3,)))
+    shown = show_scope_mark(ScopeMark(make_mark(started_at=AT.replace(year=2020)), (3,), Severity.HIGH))
 
     assert shown
     assert shown.text == "▼ IOPS −21.7 % since 8 Nov 2020"

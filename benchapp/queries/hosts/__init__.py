@@ -1,0 +1,1 @@
+"""Hosts: the list, schedules, levels compared with peers, environment changes."""
