@@ -1,13 +1,15 @@
-"""The dimensions: properties in which series differ; used by charts, filters and comparisons. Pure.
+"""The dimensions: properties in which series or their runs differ; used by charts, filters and comparisons. Pure.
 
 A dimension's name is a column of Series, but for `host`, `pool` (which are parts of its scope) and `pattern` (its rw
-and direction together).
+and direction together). Those of the group environment are columns of Environment: facts of runs, in which the runs of
+one series may differ.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag"]
+DimensionGroup = Literal["scope", "workload", "target", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Dimension:
     name: str
     label: str
     kind: DimensionKind
-    group: Literal["scope", "workload", "target"]
+    group: DimensionGroup
     is_continuous: bool = False
     is_minor: bool = False
     companions: tuple[str, ...] = ()
@@ -31,6 +33,11 @@ class Dimension:
     def is_number(self) -> bool:
         """Return whether its values are numbers."""
         return self.kind not in ("text", "flag")
+
+    @property
+    def is_environment(self) -> bool:
+        """Return whether it is a fact of runs, not a property of series."""
+        return self.group == "environment"
 
 
 _LAYOUT: Final = (
@@ -84,8 +91,23 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
         Dimension("mount_options", "Mount options", "text", "target", is_minor=True),
         Dimension("instance_type", "Instance type", "text", "target"),
         Dimension("target_name", "Target", "text", "target"),
+        Dimension("kernel", "Kernel", "text", "environment"),
+        Dimension("fio_version", "fio version", "text", "environment"),
+        Dimension("scheduler", "I/O scheduler", "text", "environment"),
+        Dimension("device_model", "Device", "text", "environment"),
+        Dimension("device_firmware", "Firmware", "text", "environment"),
+        Dimension("os", "Operating system", "text", "environment"),
+        Dimension("cpu_model", "CPU", "text", "environment"),
+        Dimension("cpu_count", "CPUs", "count", "environment"),
+        Dimension("memory_bytes", "Memory", "size", "environment"),
+        Dimension("governor", "CPU governor", "text", "environment"),
+        Dimension("virtualization", "Virtualization", "text", "environment"),
     )
 }
+SERIES_DIMENSIONS: Final[dict[str, Dimension]] = {
+    name: dimension for name, dimension in DIMENSIONS.items() if not dimension.is_environment
+}
+"""Those in which series differ: columns of Series and the three above."""
 
 # Short names in filters and URLs, in addition to the full ones.
 ALIASES: Final = {
@@ -109,6 +131,12 @@ ALIASES: Final = {
     "name": "target_name",
     "runtime": "runtime_s",
     "read_share": "read_share_percent",
+    "fio": "fio_version",
+    "device": "device_model",
+    "firmware": "device_firmware",
+    "cpu": "cpu_model",
+    "cpus": "cpu_count",
+    "memory": "memory_bytes",
 }
 
 
@@ -138,6 +166,15 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "mount_options": ("*noatime*", '"rw,noatime"'),
     "instance_type": ("m5.4xlarge", "m5.*"),
     "target_name": ("/mnt/*",),
+    "kernel": ("6.1*", "5.15*,6.1*"),
+    "fio_version": ("3.3*", "3.33"),
+    "scheduler": ("none", "mq-deadline"),
+    "device_model": ('"Amazon Elastic Block Store"', "*SSD*"),
+    "device_firmware": ("1.0", "GXA*"),
+    "os": ("*Debian*", '"Ubuntu 24.04"*'),
+    "cpu_model": ("*Xeon*", "*EPYC*"),
+    "governor": ("performance", "powersave"),
+    "virtualization": ("kvm", "none"),
 }
 
 
@@ -173,6 +210,6 @@ def is_fixable(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
 
     over: names of the dimensions on the axes.
     """
-    if dimension.is_minor or dimension.name in over:
+    if dimension.is_minor or dimension.is_environment or dimension.name in over:
         return False
     return not any(dimension.name in DIMENSIONS[name].companions for name in over)

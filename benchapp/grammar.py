@@ -65,6 +65,16 @@ class Filter:
     terms: tuple[Term, ...] = ()
     words: tuple[str, ...] = ()
 
+    @property
+    def environment_terms(self) -> tuple[Term, ...]:
+        """Return the terms for facts of runs."""
+        return tuple(term for term in self.terms if DIMENSIONS[term.dimension].is_environment)
+
+    def without_environment(self) -> "Filter":
+        """Return the filter without its terms for facts of runs."""
+        series = tuple(term for term in self.terms if not DIMENSIONS[term.dimension].is_environment)
+        return Filter(series, self.words)
+
     def without(self, dimension: str) -> "Filter":
         """Return the filter without its terms for a dimension."""
         return Filter(tuple(term for term in self.terms if term.dimension != dimension), self.words)

@@ -42,6 +42,7 @@ from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.detection.histories import lock_series, read_histories
 from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.intake.submissions import pack
+from benchapp.pipeline.normalize.series_environments import recalculate_environments
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FIO_TEXT = b'{"fio version": "fio-3.33", "jobs": []}'
@@ -195,6 +196,7 @@ def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> M
     Series.objects.filter(pk=line.pk).update(
         measurement_count=len(times), first_at=min(times), last_at=max(times), judging_is_due=True
     )
+    recalculate_environments([line.pk])
     return measurement
 
 
@@ -219,6 +221,7 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
     Series.objects.filter(pk=series.pk).update(
         measurement_count=len(moments), first_at=moments[0], last_at=moments[-1], judging_is_due=True
     )
+    recalculate_environments([series.pk])
     return rows
 
 

@@ -2,16 +2,28 @@
 
 import pytest
 
-from benchapp.dimensions import ALIASES, DIMENSIONS, find_dimension, is_fixable, name_pattern, split_pattern
-from benchapp.models import Series
+from benchapp.dimensions import (
+    ALIASES,
+    DIMENSIONS,
+    SERIES_DIMENSIONS,
+    find_dimension,
+    is_fixable,
+    name_pattern,
+    split_pattern,
+)
+from benchapp.models import ENVIRONMENT_FIELDS, Series
 
 VIRTUAL = {"host", "pool", "pattern"}
 
 
-def test_every_dimension_but_three_is_a_column_of_series() -> None:
+def test_every_dimension_of_series_but_three_is_a_column_of_it() -> None:
     columns = {field.name for field in Series._meta.get_fields()}
 
-    assert set(DIMENSIONS) - VIRTUAL <= columns
+    assert set(SERIES_DIMENSIONS) - VIRTUAL <= columns
+
+
+def test_every_other_dimension_is_a_column_of_environments() -> None:
+    assert set(DIMENSIONS) - set(SERIES_DIMENSIONS) == set(ENVIRONMENT_FIELDS) - {"facts"}
 
 
 def test_short_names_lead_to_dimensions_and_hide_none() -> None:
@@ -42,6 +54,7 @@ def test_dimension_is_found_by_either_name(name: str, found: str | None) -> None
         ("stripe_count", ("volume_count",), False),
         ("rw", ("pattern",), False),
         ("mount_options", ("volume_count",), False),
+        ("kernel", ("volume_count",), False),
     ],
 )
 def test_what_moves_with_an_axis_is_not_held(name: str, over: tuple[str, ...], fixed: bool) -> None:

@@ -15,6 +15,7 @@ from benchapp.models.planned_event import (
 )
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
+from benchapp.models.series_environment import SeriesEnvironment
 from benchapp.models.study import PanelKind, Study
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.subscription import (
@@ -66,6 +67,7 @@ __all__ = [
     "Run",
     "Scope",
     "Series",
+    "SeriesEnvironment",
     "Severity",
     "State",
     "Study",

@@ -2,21 +2,26 @@
 
 A negated term also matches unknown values: `-fs:xfs` matches everything that is not known to be xfs. `host` and `pool`
 in one filter are alternatives, because a series belongs to either a host or a pool.
+
+Terms for facts of the environment concern runs, one run for all of them: those of the newest run of a series, or of any
+run if `runs` is "any". The runs of one series may differ in them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.db.models import CharField, Exists, Lookup, OuterRef, Q
 from django.db.models.sql.compiler import SQLCompiler
 
 from benchapp.dimensions import DIMENSIONS, split_pattern
 from benchapp.grammar import Filter, Term, Test
+from benchapp.models.environment import Environment
 from benchapp.models.host import Host
 from benchapp.models.measurement import Measurement
 from benchapp.models.series import Series
+from benchapp.models.series_environment import SeriesEnvironment
 
 _SEARCHED: Final = (
     "scope",
@@ -34,6 +39,11 @@ _SCOPES: Final = ("host", "pool")
 _COMPARISONS: Final = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 # Series of a rare workload are listed by id, so that PostgreSQL starts with them and not with every run.
 _RARE_SERIES: Final = 200
+# Environments of a rare fact are listed by id, too.
+_RARE_ENVIRONMENTS: Final = 200
+FIO_PREFIX: Final = "fio-"
+
+RunChoice = Literal["newest", "any"]
 
 
 @CharField.register_lookup
@@ -57,21 +67,84 @@ class Resembles(Lookup):
         return f"UPPER({column}::text) LIKE {pattern}", (*column_values, *pattern_values)
 
 
-def match_series(filter: Filter, prefix: str = "") -> Q:
+def match_series(filter: Filter, prefix: str = "", *, runs: RunChoice = "newest") -> Q:
     """Return the condition on Series; prefix: the path to it from another model ("series__")."""
+    conditions = match_series_properties(filter, prefix)
+    terms = filter.environment_terms
+    return conditions & _match_series_environment(terms, prefix, runs) if terms else conditions
+
+
+def match_changes(filter: Filter) -> Q:
+    """Return the condition on Change: its series match, and its first run the terms for facts of the environment."""
+    terms = filter.environment_terms
+    matched = match_series_properties(filter, "series__")
+    return matched & match_environment(terms, "run__environment__") if terms else matched
+
+
+def match_environment(terms: Iterable[Term], prefix: str = "") -> Q:
+    """Return the condition on Environment of terms for its facts; prefix: the path to it from another model."""
+    return _all(_match_environment_term(term, prefix) for term in terms)
+
+
+def match_series_properties(filter: Filter, prefix: str = "") -> Q:
+    """Return the condition on Series without the terms for facts of the environment."""
+    filter = filter.without_environment()
     scopes = [term for term in filter.terms if term.dimension in _SCOPES]
     terms = [_match_term(term, prefix) for term in filter.terms if term.dimension not in _SCOPES]
     return _all((*terms, _match_scopes(scopes, prefix), *_match_words(filter.words, prefix)))
 
 
 def match_runs(filter: Filter) -> Q:
-    """Return the condition on Run: host, pool and layout are those of the run; words are left to the caller.
+    """Return the condition on Run; words are left to the caller. Host, pool, layout and environment are the run's.
 
-    All workload terms must match the same measurement of the run. They take one more query.
+    All workload terms must match the same measurement of the run. They take one more query, and so do terms for facts
+    of the environment.
     """
-    own = [_match_run_term(term) for term in filter.terms if DIMENSIONS[term.dimension].group != "workload"]
+    own = [
+        _match_run_term(term)
+        for term in filter.terms
+        if DIMENSIONS[term.dimension].group in ("scope", "target")
+    ]
     workload = tuple(term for term in filter.terms if DIMENSIONS[term.dimension].group == "workload")
-    return _all((*own, _has_measurement(Filter(workload)) if workload else Q()))
+    environment = filter.environment_terms
+    return _all(
+        (
+            *own,
+            _has_measurement(Filter(workload)) if workload else Q(),
+            _is_in_environment(environment) if environment else Q(),
+        )
+    )
+
+
+def _match_series_environment(terms: Iterable[Term], prefix: str, runs: RunChoice) -> Q:
+    measured = SeriesEnvironment.objects.filter(
+        match_environment(terms, "environment__"), series=OuterRef(f"{prefix}pk")
+    )
+    if runs == "newest":
+        measured = measured.filter(last_at=OuterRef(f"{prefix}last_at"))
+    return Q(Exists(measured))
+
+
+def _is_in_environment(terms: Iterable[Term]) -> Q:
+    matched = Environment.objects.filter(match_environment(terms)).order_by()
+    ids = list(matched.values_list("pk", flat=True)[: _RARE_ENVIRONMENTS + 1])
+    return Q(environment__in=ids if len(ids) <= _RARE_ENVIRONMENTS else matched.values("pk"))
+
+
+def _match_environment_term(term: Term, prefix: str) -> Q:
+    return _match_any(term, lambda test: _match_fact(term.dimension, test, prefix))
+
+
+def _match_fact(name: str, test: Test, prefix: str) -> Q:
+    is_text = DIMENSIONS[name].kind == "text"
+    matched = _match_column(f"{prefix}{name}", test, is_text=is_text)
+    value = str(test.values[0]) if test.values else ""
+    if name != "fio_version" or not value or value.startswith((FIO_PREFIX, "*")):
+        return matched
+    # fio writes "fio-3.33", other sources "3.33".
+    return matched | _match_column(
+        f"{prefix}{name}", Test(test.operator, (f"{FIO_PREFIX}{value}",)), is_text=is_text
+    )
 
 
 def _match_run_term(term: Term) -> Q:

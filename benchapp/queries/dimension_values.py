@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from benchapp.dimensions import Dimension, name_pattern
 from benchapp.grammar import Filter, Test, Value, write_value
-from benchapp.models import Series
-from benchapp.models.filtering import match_series
+from benchapp.models import Series, SeriesEnvironment
+from benchapp.models.filtering import FIO_PREFIX, match_environment, match_series
 from benchapp.queries.titles import order_value
 
 # Only the most frequent values are considered.
@@ -38,22 +38,24 @@ class Facet:
 def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit: int = 20) -> Facet:
     """Return the values among series that match the filter without its terms for this dimension; one query.
 
+    Facts of the environment are those of any run of the series, so that the values before an upgrade are among them.
     prefix: how the value begins as the filter's language writes it, whatever the case. Numbers come in their order,
     text by how many series have it.
     """
-    series = Series.objects.filter(last_at__isnull=False).filter(match_series(filter.without(dimension.name)))
     columns = _list_columns(dimension)
+    rows = _select_rows(dimension, filter.without(dimension.name))
     if dimension.kind == "text" and dimension.name != "pattern":
-        series = series.filter(_begins(dimension, columns[0], prefix))
+        rows = rows.filter(_begins(dimension, columns[0], prefix))
+    counted = Count("series", distinct=True) if dimension.is_environment else Count("id")
     groups = (
-        series.order_by()
+        rows.order_by()
         .values(*columns)
-        .annotate(count=Count("id"))
+        .annotate(count=counted)
         .order_by("-count", *columns)
         .values_list(*columns, "count")[:_GROUPS_MAXIMUM]
     )
     counts = _count(dimension, groups)
-    fitting = [value for value in counts if _say(dimension, value).lower().startswith(prefix.lower())]
+    fitting = [value for value in counts if _has_prefix(dimension, value, prefix.lower())]
     chosen = _list_chosen(filter, dimension.name)
     shown = sorted(fitting, key=lambda value: (-counts[value], order_value(dimension.name, value)))[:limit]
     if dimension.is_number:
@@ -63,7 +65,19 @@ def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit:
     )
 
 
+def _select_rows(dimension: Dimension, filter: Filter) -> QuerySet[Any]:
+    """Return the series of a filter; for a fact of the environment their environments."""
+    if not dimension.is_environment:
+        return Series.objects.filter(last_at__isnull=False).filter(match_series(filter, runs="any"))
+    terms = filter.environment_terms
+    return SeriesEnvironment.objects.filter(
+        match_series(filter.without_environment(), "series__"), match_environment(terms, "environment__")
+    )
+
+
 def _list_columns(dimension: Dimension) -> tuple[str, ...]:
+    if dimension.is_environment:
+        return (f"environment__{dimension.name}",)
     if dimension.name in _SCOPES:
         return ("scope",)
     return ("rw", "direction") if dimension.name == "pattern" else (dimension.name,)
@@ -77,6 +91,8 @@ def _begins(dimension: Dimension, column: str, prefix: str) -> Q:
         return Q()
     is_unknown = Q(**{f"{column}__isnull": True}) | Q(**{column: ""})
     begins = Q(**{f"{column}__istartswith": prefix})
+    if dimension.name == "fio_version":
+        begins |= Q(**{f"{column}__istartswith": f"{FIO_PREFIX}{prefix}"})
     return begins | is_unknown if "unknown".startswith(prefix.lower()) else begins
 
 
@@ -94,6 +110,13 @@ def _make_value(dimension: Dimension, parts: list[Any]) -> Value | None:
         return name_pattern(*parts)
     # Empty text is unknown, too.
     return None if parts[0] == "" else parts[0]
+
+
+def _has_prefix(dimension: Dimension, value: Value | None, prefix: str) -> bool:
+    said = _say(dimension, value).lower()
+    if dimension.name == "fio_version" and not prefix.startswith(FIO_PREFIX[0]):
+        said = said.removeprefix(FIO_PREFIX)
+    return said.startswith(prefix)
 
 
 def _say(dimension: Dimension, value: Value | None) -> str:

@@ -4,7 +4,7 @@ What the answers about dimensions hold.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -19,7 +19,15 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
-from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, DimensionKind, find_dimension, list_examples
+from benchapp.dimensions import (
+    ALIASES,
+    DIMENSIONS,
+    Dimension,
+    DimensionGroup,
+    DimensionKind,
+    find_dimension,
+    list_examples,
+)
 from benchapp.grammar import write_filter, write_value
 from benchapp.queries.dimension_values import read_facet
 from benchapp.queries.titles import describe_value
@@ -49,7 +57,9 @@ class DimensionAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     label: str
     kind: DimensionKind
-    group: Literal["scope", "workload", "target"]
+    group: Annotated[
+        DimensionGroup, Meta(description="environment: a fact of runs, not a property of series")
+    ]
     short: Annotated[str, Meta(description="shortest name in the filter language")]
     aliases: Annotated[Sequence[str], Meta(description="other names in the filter language")]
     examples: Annotated[Sequence[str], Meta(description="terms in the filter language")]

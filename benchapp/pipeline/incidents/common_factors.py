@@ -15,7 +15,7 @@ from psycopg import sql
 
 from benchapp.analysis.incidents.common_factors import CommonFactor, find_common_factors
 from benchapp.analysis.incidents.grouping import find_event_window
-from benchapp.dimensions import DIMENSIONS, name_pattern
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState, Incident, Series
@@ -81,8 +81,8 @@ def _read_levels(metric: str, changes: list[Change]) -> list[tuple[str, int, flo
 
 # Series of a scope that are read; a sweep has 320.
 _CELLS_MAXIMUM: Final = 5000
-FACTOR_DIMENSIONS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool"))
-_COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
+FACTOR_DIMENSIONS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool"))
+_COLUMNS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool", "pattern"))
 # Formatted as counts: "16 stripes".
 _COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
 

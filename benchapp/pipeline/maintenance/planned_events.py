@@ -64,10 +64,7 @@ def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, rea
     """Return the validated values, with the reason in one line. Raises BadPlannedEvent."""
     if kind not in PlannedEventKind.values:
         raise BadPlannedEvent("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
-    try:
-        parse_filter(filter)
-    except BadFilter as error:
-        raise BadPlannedEvent("filter", str(error)) from error
+    _check_filter(filter)
     if from_at < _FIRST_AT:
         raise BadPlannedEvent(
             "from_at", f"the start is in {from_at.year}: nothing is stored from before 1980"
@@ -84,6 +81,18 @@ def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, rea
     if len(text) > REASON_MAXIMUM:
         raise BadPlannedEvent("reason", f"at most {REASON_MAXIMUM} characters; this has {len(text)}")
     return EventPlan(PlannedEventKind(kind), filter.strip(), from_at, to_at, text)
+
+
+def _check_filter(text: str) -> None:
+    try:
+        terms = parse_filter(text).environment_terms
+    except BadFilter as error:
+        raise BadPlannedEvent("filter", str(error)) from error
+    if terms:
+        # The runs of a series differ in them: the window would end with the next upgrade, also for earlier runs.
+        raise BadPlannedEvent(
+            "filter", f"{terms[0].dimension} is a fact of runs; name hosts, pools, layouts or workloads"
+        )
 
 
 @retry_conflicts

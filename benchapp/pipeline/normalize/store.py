@@ -22,6 +22,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.identity import SERIES_KEY_VERSION
 from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
+from benchapp.pipeline.normalize.series_environments import extend_environments, recalculate_environments
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
 # Without exclusion, which users set: parsing again does not change it.
@@ -71,6 +72,7 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     _store_measurements(runs, rows, series)
     _store_traces(runs, rows)
     _refresh_series(runs, series, replaced)
+    _refresh_environments(runs, series, environments, replaced=replaced)
     _note_hosts(plans, earlier)
     return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
 
@@ -268,6 +270,22 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
                 [sorted(replaced)],
             )
         _refresh_badges(cursor, touched)
+
+
+def _refresh_environments(
+    runs: Sequence[PlannedRun],
+    series: Mapping[bytes, int],
+    environments: Mapping[bytes, int],
+    *,
+    replaced: set[int],
+) -> None:
+    """Update the environments of these series: incrementally, or recalculated if points were deleted."""
+    times: dict[tuple[int, int], set[Any]] = defaultdict(set)
+    for run in runs:
+        for series_id in {series[measurement.series_key] for measurement in run.measurements} - replaced:
+            times[series_id, environments[run.environment_key]].add(run.values["started_at"])
+    extend_environments(times)
+    recalculate_environments(replaced)
 
 
 def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:

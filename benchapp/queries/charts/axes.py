@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, find_dimension
 from benchapp.grammar import Filter, Value, write_filter, write_value
 from benchapp.metrics import lower_label
 from benchapp.queries.titles import describe_setting, describe_value, order_value
@@ -49,8 +49,10 @@ def find_axis(text: str) -> str:
     names = []
     for part in parts:
         dimension = find_dimension(part)
-        if dimension is None:
-            raise BadAxis(f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}")
+        if dimension is None or dimension.is_environment:
+            raise BadAxis(
+                f"{part[:60]!r} is not a valid dimension; available: {', '.join(SERIES_DIMENSIONS)}"
+            )
         names.append(dimension.name)
     if len(names) > len(set(names)):
         raise BadAxis("combined dimensions must be different")

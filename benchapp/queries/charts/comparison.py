@@ -178,7 +178,9 @@ def _find_free(a: Side, b: Side) -> frozenset[str]:
     """Return the compared columns, on which series are not matched."""
     if a.run_id is not None or b.run_id is not None:
         return frozenset({"scope", *names_of(TargetRow)})
-    named = {term.dimension for term in {*a.filter.terms} ^ {*b.filter.terms}}
+    # Facts of the environment concern runs: both sides may have runs of one series.
+    sides = (a.filter.without_environment().terms, b.filter.without_environment().terms)
+    named = {term.dimension for term in {*sides[0]} ^ {*sides[1]}}
     moving = {companion for name in named for companion in DIMENSIONS[name].companions}
     return frozenset(column for name in named | moving for column in _VIRTUAL.get(name, (name,)))
 

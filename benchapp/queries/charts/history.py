@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from benchapp.analysis.charts.downsampling import Buckets, thin_points
-from benchapp.dimensions import DIMENSIONS, name_pattern
+from benchapp.dimensions import SERIES_DIMENSIONS, name_pattern
 from benchapp.grammar import Filter, write_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
@@ -73,7 +73,7 @@ def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
 def _choose_dimensions(values: Sequence[Mapping[str, Value]]) -> list[str]:
     chosen: list[str] = []
     told = 1
-    for name in DIMENSIONS:
+    for name in SERIES_DIMENSIONS:
         if name in _LEFT_OUT or told == len(values):
             continue
         count = len({tuple(each[one] for one in (*chosen, name)) for each in values})
@@ -89,7 +89,7 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
         "pool": row.scope_name if row.is_pool else None,
         "pattern": name_pattern(row.workload.rw, row.direction),
     }
-    for name in DIMENSIONS:
+    for name in SERIES_DIMENSIONS:
         if name not in own and name not in _LEFT_OUT:
             value = getattr(row.workload if hasattr(row.workload, name) else row.target, name)
             # Empty text is as unknown as none.
@@ -102,7 +102,7 @@ def _say(name: str, value: Value) -> str:
         return _FLAGS[value]
     if isinstance(value, str) and name != "raid_level":
         return value
-    said = _PATTERNS.get(name, "{}").format(write_value(DIMENSIONS[name], value))
+    said = _PATTERNS.get(name, "{}").format(write_value(SERIES_DIMENSIONS[name], value))
     return _SINGULAR.get(said, said)
 
 

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, find_dimension
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Measurement
@@ -276,9 +276,10 @@ def _find_names(parameter: str, text: str | None, *, most: int) -> tuple[str, ..
     found = []
     for part in parts:
         dimension = find_dimension(part)
-        if dimension is None:
+        if dimension is None or dimension.is_environment:
             raise BadChart(
-                parameter, f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}"
+                parameter,
+                f"{part[:60]!r} is not a valid dimension; available: {', '.join(SERIES_DIMENSIONS)}",
             )
         found.append(dimension.name)
     return tuple(found)

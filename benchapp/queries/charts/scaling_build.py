@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import SERIES_DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value
 from benchapp.queries.charts.axes import AxisValue, make_axis, order_axis_value
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets
@@ -116,7 +116,7 @@ def _order_values(table: SeriesTable, name: str | None, maximum: int) -> tuple[A
 def _list_common(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
     """Return the known values that all shown series have in common, without axes of one dimension."""
     axes = (chosen.axes.x, chosen.axes.color, chosen.axes.facet)
-    found = ((name, chosen.table.distinct(name)) for name in DIMENSIONS if name not in axes)
+    found = ((name, chosen.table.distinct(name)) for name in SERIES_DIMENSIONS if name not in axes)
     return tuple(
         (name, value)
         for name, values in found

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.dimensions import DIMENSIONS, is_fixable
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, is_fixable
 from benchapp.grammar import Value
 from benchapp.queries.charts.axes import AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
@@ -107,7 +107,7 @@ def list_varying(table: SeriesTable, names: Sequence[str]) -> list[str]:
 
 def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
     """Return the dimensions with more than one value in a cell."""
-    names = [name for name in DIMENSIONS if name not in axes.names]
+    names = [name for name in SERIES_DIMENSIONS if name not in axes.names]
     return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
 
 
@@ -123,7 +123,7 @@ def _choose_color(x: str, color: str | None) -> str | None:
 def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
     known = {
         name: len(table.distinct(name) - {None})
-        for name, dimension in DIMENSIONS.items()
+        for name, dimension in SERIES_DIMENSIONS.items()
         if name not in _PATTERN_FAMILY | taken and not dimension.is_minor
     }
     first = [name for name in _FIRST_X if known.get(name, 0) > 1]
@@ -183,7 +183,7 @@ def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple
 
 def _list_dependent(axes: Axes, free: frozenset[str]) -> Iterator[str]:
     """Yield the dimensions that depend on the axes and may have several values in a cell."""
-    for name, dimension in DIMENSIONS.items():
+    for name, dimension in SERIES_DIMENSIONS.items():
         is_dependent = any(name in DIMENSIONS[axis].companions for axis in axes.names)
         if is_dependent and not dimension.is_minor and name not in free and name not in axes.names:
             yield name

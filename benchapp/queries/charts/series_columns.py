@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import SERIES_DIMENSIONS
 from benchapp.grammar import Filter
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
 from benchapp.models.filtering import match_series
@@ -23,8 +23,8 @@ SERIES_MAXIMUM: Final = 20_000
 _LEVELS: Final = ("median", "p10", "p90")
 # Few series differ in these columns: each combination is read once, of one series that has it. Key → its columns.
 _SHARED: Final[Mapping[str, tuple[str, ...]]] = {
-    "target_id": tuple(name for name in TARGET_FIELDS if name in DIMENSIONS),
-    "workload_id": tuple(name for name in WORKLOAD_FIELDS if name in DIMENSIONS),
+    "target_id": tuple(name for name in TARGET_FIELDS if name in SERIES_DIMENSIONS),
+    "workload_id": tuple(name for name in WORKLOAD_FIELDS if name in SERIES_DIMENSIONS),
     "scope_key": ("scope",),
     "direction_key": ("direction",),
     "badges_key": ("badges",),

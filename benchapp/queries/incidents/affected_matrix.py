@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.analysis.incidents.matrix_axes import choose_axes, determines
-from benchapp.dimensions import DIMENSIONS, Dimension, name_pattern
+from benchapp.dimensions import SERIES_DIMENSIONS, Dimension, name_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Change, ChangeState, DetectionResult, Series
@@ -108,11 +108,11 @@ _AXES: Final = (
     *_FIRST,
     *(
         name
-        for name, dimension in DIMENSIONS.items()
+        for name, dimension in SERIES_DIMENSIONS.items()
         if not dimension.is_minor and name not in (*_FIRST, "pool", "rw", "direction")
     ),
 )
-_COLUMNS: Final = tuple(name for name in DIMENSIONS if name not in ("host", "pool", "pattern"))
+_COLUMNS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool", "pattern"))
 
 _Cell = dict[str, Any]
 
@@ -218,8 +218,8 @@ class _AffectedMatrixBuilder:
                 AffectedMetric(CATALOGUE[name], count)
                 for name, count in sorted(self.counts.items(), key=_order_metric)
             ),
-            x=DIMENSIONS[x[0]] if x else None,
-            rows=tuple(DIMENSIONS[name] for name in rows),
+            x=SERIES_DIMENSIONS[x[0]] if x else None,
+            rows=tuple(SERIES_DIMENSIONS[name] for name in rows),
             columns=tuple(describe_value(x[0], column[0]) if x else "" for column in columns),
             lines=lines,
             changed=len(self.changed),

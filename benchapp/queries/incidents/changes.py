@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
-from benchapp.models.filtering import match_series
+from benchapp.models.filtering import match_changes
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
@@ -143,7 +143,7 @@ class ChangeFilter:
 def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int = 100) -> Page[ChangeRow]:
     """Return changes after the cursor, newest first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
-    changes = Change.objects.filter(match_series(filters.match, "series__"))
+    changes = Change.objects.filter(match_changes(filters.match))
     if filters.incident is not None:
         changes = changes.filter(incident_id=filters.incident)
     if filters.metric is not None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from benchapp.grammar import Filter
 from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User
-from benchapp.models.filtering import match_series
+from benchapp.models.filtering import match_changes
 from benchapp.queries.incidents.incident_changes import read_incident_changes
 from benchapp.queries.incidents.shapes import (
     ChangeOrder,
@@ -150,7 +150,7 @@ def list_merge_targets(incident: IncidentRow, *, limit: int = 20) -> list[tuple[
 def _filter_incidents(filters: IncidentFilter) -> QuerySet[Incident]:
     found = Incident.objects.filter(_match_tab(filters.tab), merged_into=None)
     if filters.match.terms or filters.match.words:
-        of_it = Change.objects.filter(match_series(filters.match, "series__"), incident=OuterRef("pk"))
+        of_it = Change.objects.filter(match_changes(filters.match), incident=OuterRef("pk"))
         found = found.filter(Exists(of_it))
     equal = {
         name: value
