@@ -120,6 +120,8 @@ WEB = {
     "compare/": (PAGE_READERS,),
     "incidents/": (PAGE_READERS,),
     "incidents/status/": (PAGE_READERS,),
+    "incidents/bulk": (Row("POST", PAGE_EDITORS),),
+    "incidents/bulk/undo": (Row("POST", PAGE_EDITORS),),
     "incidents/<int:incident_id>/": (PAGE_READERS,),
     "incidents/<int:incident_id>/baseline/": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "incidents/<int:incident_id>/<slug:action>": (Row("POST", PAGE_EDITORS),),

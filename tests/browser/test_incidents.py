@@ -105,10 +105,57 @@ def test_shortcuts_are_off_while_typing(visit: Visit, world: World) -> None:
     expect(page.locator("h1 ~ .status-line .state").first).to_have_text("new")
 
 
+def test_selected_incidents_are_triaged_and_undone_by_keys_alone(visit: Visit, world: World) -> None:
+    watched = visit("/incidents/", width=390)
+    page = watched.page
+    states = page.locator("tbody .state")
+    bar = page.get_by_role("form", name="Selected incidents")
+    before = states.all_inner_texts()
+    expect(bar.get_by_role("button", name="Acknowledge")).to_be_disabled()
+
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(bar.locator("output")).to_have_text("2 selected")
+    assert (watched.barriers(), watched.overhang_px()) == ([], 0)
+    page.keyboard.press("e")
+    expect(bar.get_by_label("Verdict")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("2 incidents: resolved.")).to_be_visible()
+    expect(states).to_have_count(len(before) - 2)
+    page.keyboard.press("u")
+
+    expect(page.get_by_text("2 incidents: restored.")).to_be_visible()
+    assert states.all_inner_texts() == before
+    assert (watched.complaints, watched.violations()) == ([], [])
+
+
+def test_all_incidents_of_the_page_are_selected_and_cleared(visit: Visit, world: World) -> None:
+    page = visit("/incidents/").page
+    boxes = page.locator("tbody input[name=incident]")
+    count = boxes.count()
+
+    page.get_by_label("Select all incidents on this page").press("Space")
+    expect(page.locator("[data-selected]")).to_have_text(f"{count} selected")
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-selected]")).to_have_text("0 selected")
+    boxes.first.click()
+    boxes.last.click(modifiers=["Shift"])
+
+    expect(page.locator("[data-selected]")).to_have_text(f"{count} selected")
+
+
 def test_everything_works_without_script(visit: Visit, world: World) -> None:
     page = visit("/incidents/?q=host:db-09", java_script_enabled=False).page
 
-    page.get_by_role("button", name="Acknowledge").click()
+    page.locator("tbody").get_by_role("button", name="Acknowledge").click()
+    assert page.locator("tbody .state").first.inner_text() == "acknowledged"
+    page.get_by_role("button", name="Undo").click()
+    assert page.locator("tbody .state").first.inner_text() == "new"
+    page.locator("tbody [name=incident]").check()
+    page.get_by_role("form", name="Selected incidents").get_by_role("button", name="Acknowledge").click()
     assert page.locator("tbody .state").first.inner_text() == "acknowledged"
     page.get_by_role("button", name="Undo").click()
 

@@ -16,7 +16,7 @@ _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 @dataclass(frozen=True, slots=True)
 class OverlappingIncident:
-    """Another open incident with changes of the accepted metrics and series; earlier, later, drifts: their number.
+    """An open incident that is not accepted, with changes of the accepted metrics and series, which are counted.
 
     earlier: began before the new baseline and are not evaluated any more; the incident stays open. later: began after
     it and are evaluated against it. drifts: from an older baseline, begun after the new one; they are withdrawn.
@@ -31,7 +31,7 @@ class OverlappingIncident:
 
 @dataclass(frozen=True, slots=True)
 class NotifiedSubscription:
-    """An active subscription with a notice of the incident. is_waiting: the notice is still to be sent."""
+    """An active subscription with a notice of an accepted incident. is_waiting: the notice is still to be sent."""
 
     id: int
     owner_name: str
@@ -53,13 +53,18 @@ class AcceptImpact:
         return len({level.series_id for level in self.levels})
 
 
-def preview_accept_impact(incident_id: int, *, series_ids: Collection[int] | None = None) -> AcceptImpact:
-    """Return the impact of accepting the new levels of these series; None is all. At most three queries."""
-    levels = preview_accept(incident_id, series_ids=series_ids)
-    return AcceptImpact(levels, _find_overlapping(incident_id, levels), _list_notified(incident_id))
+def preview_accept_impact(*incident_ids: int, series_ids: Collection[int] | None = None) -> AcceptImpact:
+    """Return the impact of accepting the new levels of these incidents; at most three queries.
+
+    series_ids: only these series; None is all.
+    """
+    levels = preview_accept(*incident_ids, series_ids=series_ids)
+    return AcceptImpact(levels, _find_overlapping(incident_ids, levels), _list_notified(incident_ids))
 
 
-def _find_overlapping(incident_id: int, levels: Sequence[AcceptedLevel]) -> tuple[OverlappingIncident, ...]:
+def _find_overlapping(
+    incident_ids: Sequence[int], levels: Sequence[AcceptedLevel]
+) -> tuple[OverlappingIncident, ...]:
     starts = {(level.series_id, level.metric): level.from_at for level in levels}
     if not starts:
         return ()
@@ -70,7 +75,7 @@ def _find_overlapping(incident_id: int, levels: Sequence[AcceptedLevel]) -> tupl
             incident__state__in=_OPEN,
             incident__merged_into=None,
         )
-        .exclude(incident_id=incident_id)
+        .exclude(incident_id__in=incident_ids)
         .values_list("incident_id", "incident__title", "series_id", "metric", "started_at", "method")
     )
     titles: dict[int, str] = {}
@@ -89,10 +94,10 @@ def _find_overlapping(incident_id: int, levels: Sequence[AcceptedLevel]) -> tupl
     )
 
 
-def _list_notified(incident_id: int) -> tuple[NotifiedSubscription, ...]:
+def _list_notified(incident_ids: Sequence[int]) -> tuple[NotifiedSubscription, ...]:
     rows = (
         Notice.objects.filter(
-            incident_id=incident_id,
+            incident_id__in=incident_ids,
             state__in=(NoticeState.WAITING, NoticeState.SENT),
             subscription__is_active=True,
         )

@@ -42,14 +42,14 @@ class AcceptedLevel:
 
 
 def preview_accept(
-    incident_id: int, *, series_ids: Collection[int] | None = None
+    *incident_ids: int, series_ids: Collection[int] | None = None
 ) -> tuple[AcceptedLevel, ...]:
-    """Return what `accept_level` would accept: the newest change of each metric of each series.
+    """Return what `accept_level` of these incidents would accept: the newest change of each metric of each series.
 
-    series_ids: None is all. Without suspected and withdrawn changes.
+    series_ids: None is all. Without suspected and withdrawn changes. One query.
     """
     changes = Change.objects.filter(
-        incident_id=incident_id, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+        incident_id__in=incident_ids, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
     )
     if series_ids is not None:
         changes = changes.filter(series_id__in=series_ids)

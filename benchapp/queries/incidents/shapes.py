@@ -142,9 +142,14 @@ class IncidentDetail:
 
 @dataclass(frozen=True, slots=True)
 class LastAction:
-    """A person's last action, which can be undone."""
+    """A person's last action, which can be undone.
+
+    bulk: the key of an action on several incidents, "" on one; incidents: how many of them are not undone.
+    """
 
     event_id: int
     incident_id: int
     kind: str
     at: datetime
+    bulk: str = ""
+    incidents: int = 1

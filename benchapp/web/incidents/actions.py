@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from benchapp.models import IncidentEvent, Role, User
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
+from benchapp.pipeline.incidents.bulk import BULK_MAXIMUM
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.queue import wake_notify, wake_up
@@ -171,3 +172,13 @@ def _read_ids(form: QueryDict, name: str) -> list[int]:
     if len(texts) > _SELECTED_MAXIMUM:
         raise BadTriage(f"{len(texts)} selected rows exceed the maximum of {_SELECTED_MAXIMUM}")
     return [_read_id(text) for text in texts]
+
+
+def read_selected_incidents(form: QueryDict) -> list[int]:
+    """Return the selected incidents. Raises BadTriage for none, too many, or what is not a number."""
+    incident_ids = sorted(set(_read_ids(form, "incident")))
+    if not incident_ids:
+        raise BadTriage("select at least one incident")
+    if len(incident_ids) > BULK_MAXIMUM:
+        raise BadTriage(f"{len(incident_ids)} incidents exceed the maximum of {BULK_MAXIMUM} at once")
+    return incident_ids

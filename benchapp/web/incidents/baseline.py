@@ -58,12 +58,14 @@ def baseline(request: HttpRequest, incident_id: int) -> HttpResponse:
     return render(request, "incidents/baseline.html", context, status=400 if errors else 200)
 
 
-def list_accept_effects(impact: AcceptImpact) -> Iterator[str]:
-    """Yield what accepting changes, in sentences."""
-    count = format_count(len(impact.levels), "level")
-    series = impact.series_count
+def list_accept_effects(impact: AcceptImpact, *, incidents: int = 1) -> Iterator[str]:
+    """Yield what accepting the levels of this number of incidents changes, in sentences."""
+    count, series = format_count(len(impact.levels), "level"), impact.series_count
     yield f"{count} of {series} series become baselines; earlier runs are no longer compared with later ones."
-    yield "The incident is resolved as expected. Undo restores the earlier baselines and reopens it."
+    if incidents == 1:
+        yield "The incident is resolved as expected. Undo restores the earlier baselines and reopens it."
+    else:
+        yield f"{incidents} incidents are resolved as expected. Undo restores the earlier baselines and reopens them."
 
 
 def describe_overlap(overlap: OverlappingIncident) -> str:

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.models import Role, Severity, Verdict
+from benchapp.pipeline.incidents.bulk import BULK_MAXIMUM
 from benchapp.pipeline.incidents.undo import UNDOABLE
 from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
@@ -92,10 +93,12 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "title": describe_inbox(tab, counts, rows),
         "bar": bar,
         "errors": errors,
+        "tab": tab.value,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
         "status": describe_status(count_detection_status()) if is_calm else None,
         "api_line": _make_api_line(request, tab, bar),
+        **(_offer_bulk() if rows and can(find_visitor(request), Role.EDITOR) else {}),
     }
     return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
 
@@ -187,6 +190,11 @@ def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
         "can_split": is_open and detail.live_count > 1,
         "can_accept": is_open and detail.largest is not None,
     }
+
+
+def _offer_bulk() -> dict[str, Any]:
+    """Return the choices for the selected incidents."""
+    return {"people": list_editors(), "bulk_maximum": BULK_MAXIMUM}
 
 
 def _make_event(event: EventRow) -> EventLine:

@@ -1,10 +1,14 @@
-// Keyboard shortcuts of the inbox and of one incident; each presses a button or follows a link of the page.
+// Keyboard shortcuts of the inbox and of one incident; each presses a button or follows a link of the page. With selected
+// incidents the shortcuts are those of the bar for all of them.
+import { watchBoxes } from "../site/selection.js";
 
 const rows = [...document.querySelectorAll("[data-incident]")];
 const links = rows.map((row) => row.querySelector("[data-open]")).filter(Boolean);
 // No element has such an id, so that the browser does not move the focus.
 const FOCUS_PREFIX = "#at-";
 const help = document.querySelector("[data-keys]");
+const bulk = document.querySelector("[data-bulk]");
+const boxes = bulk === null ? [] : [...bulk.elements].filter((field) => field.name === "incident");
 
 // Returns the row with the focus, or the only one of an incident's page.
 function findRow() {
@@ -35,6 +39,38 @@ function press(key) {
   return true;
 }
 
+// Selects the row, or takes it out of the selection.
+function toggleRow() {
+  const box = findRow()?.querySelector("[name=incident]") ?? null;
+  box?.click();
+  return box !== null;
+}
+
+// Presses the button, or moves to the field, for all selected incidents.
+function pressForSelected(key) {
+  const target = bulk?.querySelector(`[data-bulk-key="${key}"]`) ?? null;
+  if (target === null || !boxes.some((box) => box.checked)) {
+    return false;
+  }
+  if (target.tagName === "SELECT") {
+    target.focus();
+  } else {
+    bulk.requestSubmit(target);
+  }
+  return true;
+}
+
+function showSelected() {
+  const count = boxes.filter((box) => box.checked).length;
+  const most = Number(bulk.dataset.most);
+  bulk.classList.toggle("has-selected", count > 0);
+  bulk.querySelector("[data-selected]").textContent = `${count} selected${count > most ? `: at most ${most} at once` : ""}`;
+  bulk.querySelector("[data-clear]").hidden = count === 0;
+  for (const button of bulk.querySelectorAll("button[name=action]")) {
+    button.disabled = count === 0 || count > most;
+  }
+}
+
 // 1 to 5 while the verdicts are open.
 function chooseVerdict(digit) {
   const button = findRow()?.querySelectorAll("details.verdicts[open] form button")[digit - 1];
@@ -56,6 +92,12 @@ function handleKey(key) {
     link?.click();
     return Boolean(link);
   }
+  if (key === "x") {
+    return toggleRow();
+  }
+  if (pressForSelected(key)) {
+    return true;
+  }
   if (/^[1-5]$/.test(key)) {
     return chooseVerdict(Number(key));
   }
@@ -76,11 +118,12 @@ function setNextRow(event) {
 
 function start() {
   document.addEventListener("keydown", (event) => {
-    const isTyping = event.target.closest?.("input, select, textarea, [contenteditable], [role=application], dialog");
+    const isTyping = event.target.closest?.("input:not([type=checkbox]), select, textarea, [contenteditable], [role=application], dialog");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || help === null || help.open) {
       return;
     }
     if (event.key === "Escape") {
+      bulk?.querySelector("[data-clear]:not([hidden])")?.click();
       for (const menu of document.querySelectorAll("details.verdicts[open]")) {
         menu.open = false;
         menu.querySelector("summary").focus();
@@ -90,6 +133,9 @@ function start() {
     }
   });
   document.addEventListener("submit", setNextRow);
+  if (bulk !== null) {
+    watchBoxes(bulk, boxes, showSelected);
+  }
   for (const button of document.querySelectorAll("[data-keys-help]")) {
     button.hidden = false;
     button.addEventListener("click", () => help.showModal());

@@ -38,17 +38,30 @@ function startSelection(form) {
     historyMost: Number(form.dataset.historyMost),
   };
   const boxes = [...form.elements].filter((field) => field.name === "selected");
-  const all = document.querySelector("[data-select-all]");
   // In the order of selection: the first one is the baseline.
   let chosen = [];
+
+  watchBoxes(form, boxes, () => {
+    chosen = [...chosen.filter((box) => box.checked), ...boxes.filter((box) => box.checked && !chosen.includes(box))];
+    show(form, chosen, limits);
+  });
+  form.addEventListener("formdata", ({ formData }) => {
+    formData.delete("selected");
+    chosen.forEach((box) => formData.append("selected", box.value));
+  });
+}
+
+/** Call `onChange` now and whenever the boxes change; ranges with Shift, all boxes, and the Clear button of the form. */
+export function watchBoxes(form, boxes, onChange) {
+  const all = document.querySelector("[data-select-all]");
   let last = null;
 
   function update() {
-    chosen = [...chosen.filter((box) => box.checked), ...boxes.filter((box) => box.checked && !chosen.includes(box))];
-    show(form, chosen, limits);
+    onChange();
+    const count = boxes.filter((box) => box.checked).length;
     if (all !== null) {
-      all.checked = chosen.length > 0 && chosen.length === boxes.length;
-      all.indeterminate = chosen.length > 0 && chosen.length < boxes.length;
+      all.checked = count > 0 && count === boxes.length;
+      all.indeterminate = count > 0 && count < boxes.length;
     }
   }
 
@@ -70,10 +83,6 @@ function startSelection(form) {
     }
     last = event.target;
     update();
-  });
-  form.addEventListener("formdata", ({ formData }) => {
-    formData.delete("selected");
-    chosen.forEach((box) => formData.append("selected", box.value));
   });
   form.querySelector("[data-clear]").addEventListener("click", () => {
     setAll(false);
