@@ -20,6 +20,8 @@ PAGES = {
     "first chart": "/scaling/",
     "bars with all lines": f"{EBS}&ideal=1&limit=instance:25000&scale=log",
     "panels": f"{EBS}&facet=file_size",
+    "groups": f"{EBS}&group=small=file_size:5G&group=large=file_size:15G",
+    "combined": f"{EBS}+rw:randread&x=volumes,file_size",
     "lines": DEPTH,
     "latency over throughput": f"{DEPTH}&over=iops",
     "nothing": "/scaling/?q=host:nobody",
@@ -109,6 +111,26 @@ def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> No
     watched.page.wait_for_url("**file_size_bytes:15G**")
 
     assert "20\u202f942" in watched.page.inner_text(".scaling-table")
+
+
+def test_groups_are_added_moved_renamed_and_removed(visit: Visit, sweep: None) -> None:
+    watched = visit(f"{EBS}&group=small=file_size:5G&group=gone=file_size:1G&x=group&color=volume_count")
+    page = watched.page
+
+    page.get_by_text("Groups (2)").click()
+    page.get_by_role("button", name="Remove group 2").click()
+    page.get_by_role("textbox", name="Group 1").fill("5 GB = file_size:5G")
+    page.get_by_role("textbox", name="Group 2").fill("15 GB = file_size:15G")
+    page.get_by_role("button", name="Add group").click()
+    assert page.evaluate("document.activeElement.id") == "scaling-group-3"
+    page.get_by_role("button", name="Move group 2 up").click()
+    assert page.evaluate("document.activeElement.textContent") == "↓"
+    page.get_by_role("form", name="Filter").get_by_role("button", name="Apply").click()
+    page.wait_for_url("**group=15*")
+    watched.wait_for_charts()
+
+    heads = [cell.inner_text() for cell in page.query_selector_all(".scaling-table th.number")]
+    assert heads == ["15 GB", "5 GB"]
 
 
 def test_table_is_sorted_by_a_column(visit: Visit, sweep: None) -> None:

@@ -25,7 +25,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.queries.charts.axes import write_axis_value
+from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, write_axis_value
 from benchapp.queries.charts.scaling import (
     NONE,
     BadChart,
@@ -86,8 +86,16 @@ class CountsAnswer(ApiAnswer, kw_only=True, frozen=True):
     unknown_x: int
     hidden_by_fixed: int
     omitted: int
+    ungrouped: Annotated[int, Meta(description="series with a value in no group")]
     cells: int
     filled: int
+
+
+class GroupAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    filter: str
+    matching: Annotated[int, Meta(description="series with a value; also those that an earlier group took")]
+    shown: int
 
 
 class ScalingPage(AnswerPage, kw_only=True, frozen=True):
@@ -99,6 +107,9 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     over: str | None
     fixed: Sequence[FixedAnswer]
     mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
+    groups: Annotated[
+        Sequence[GroupAnswer], Meta(description="a series is in the first group that it matches")
+    ]
     counts: CountsAnswer
     cells: Sequence[ScalingCellAnswer]
 
@@ -107,7 +118,7 @@ METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
 _DIMENSION: Final = (
-    "a dimension, or up to three separated by commas; chosen if not given; available:"
+    "a dimension, or up to three separated by commas, or group; chosen if not given; available:"
     f" {', '.join(DIMENSIONS)}"
 )
 
@@ -115,7 +126,7 @@ _DIMENSION: Final = (
 class ScalingParameters(FilterParameters, FormatParameters):
     """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
-    repeatable = ("limit",)
+    repeatable = ("limit", "group")
     x = text_parameter(120, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
     color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
@@ -137,6 +148,13 @@ class ScalingParameters(FilterParameters, FormatParameters):
         required=False,
         max_length=LIMITS_MAXIMUM,
         help_text="NAME:VALUE of a limit, display only",
+    )
+    group = serializers.ListField(
+        source="groups",
+        child=serializers.CharField(max_length=2100),
+        required=False,
+        max_length=GROUPS_MAXIMUM,
+        help_text=f"NAME=FILTER of a group, values of the axis {GROUP}",
     )
     draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="display only")
     scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="display only")
@@ -198,7 +216,12 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
     """Return the request of validated parameters, without those of the display."""
     given = {field.name: values[field.name] for field in fields(ScalingRequest) if field.name in values}
     names = tuple(name for name in given.get("free", "").split(",") if name)
-    own = {"filter": values["match"], "free": names, "limits": tuple(given.get("limits", ()))}
+    own = {
+        "filter": values["match"],
+        "free": names,
+        "limits": tuple(given.get("limits", ())),
+        "groups": tuple(given.get("groups", ())),
+    }
     return ScalingRequest(**given | own)
 
 
@@ -230,5 +253,9 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             for fixed in chart.fixed
         ],
         "mixed": chart.mixed,
+        "groups": [
+            build(GroupAnswer, count, name=count.group.name, filter=write_filter(count.group.filter))
+            for count in chart.groups
+        ],
         "counts": build(CountsAnswer, chart.counts),
     }

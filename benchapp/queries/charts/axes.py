@@ -1,15 +1,28 @@
-"""The axes of a chart: one dimension, or several combined ("volume_size_bytes,volume_type")."""
+"""The axes of a chart: one dimension, several combined ("volume_size_bytes,volume_type"), or named groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+from django.db.models import BigIntegerField, Case, QuerySet, When
+from django.db.models import Value as Constant
+from numpy.typing import NDArray
+
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, find_dimension
-from benchapp.grammar import Filter, Value, write_filter, write_value
+from benchapp.grammar import BadFilter, Filter, Value, parse_filter, write_filter, write_value
 from benchapp.metrics import lower_label
+from benchapp.models import Series
+from benchapp.models.filtering import match_series
+from benchapp.queries.charts.series_table import Codes
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 PARTS_MAXIMUM: Final = 3
+# The axis of groups that a reader names by filters (`group=NAME=FILTER`); a value is a name.
+GROUP: Final = "group"
+GROUPS_MAXIMUM: Final = 12
+_GROUP_NAME_MAXIMUM: Final = 60
+_GROUP_DIMENSION: Final = Dimension(GROUP, "Group", "text", "target")
 _SEPARATOR: Final = ","
 _JOINT: Final = " · "
 
@@ -44,6 +57,10 @@ class Axis:
 def find_axis(text: str) -> str:
     """Return the full name of an axis from full or short names of dimensions. Raises BadAxis."""
     parts = [part.strip() for part in text.split(_SEPARATOR)]
+    if GROUP in parts:
+        if len(parts) > 1:
+            raise BadAxis("groups cannot be combined with dimensions; use color or panels for these")
+        return GROUP
     if len(parts) > PARTS_MAXIMUM:
         raise BadAxis(f"{len(parts)} dimensions combined, at most {PARTS_MAXIMUM} allowed")
     names = []
@@ -67,6 +84,9 @@ def split_axis(name: str) -> tuple[str, ...]:
 def make_axis(name: str, values: Sequence[AxisValue]) -> Axis:
     """Return an axis with its labels; name: full, as of `find_axis`."""
     parts = split_axis(name)
+    if name == GROUP:
+        names = tuple(str(value) for value in values)
+        return Axis(_GROUP_DIMENSION, tuple(values), names, names, tuple((each,) for each in names))
     if len(parts) == 1:
         labels = tuple(describe_value(name, _single(value)) for value in values)
         settings = tuple(describe_setting(name, _single(value)) for value in values)
@@ -133,3 +153,88 @@ def _combine_dimensions(name: str) -> Dimension:
     first, *others = (DIMENSIONS[part] for part in split_axis(name))
     label = ", ".join([first.label, *(lower_label(other.label) for other in others)])
     return Dimension(name, label, "text", first.group)
+
+
+class BadGroup(Exception):
+    """A group that cannot be read; the message names it and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesGroup:
+    """The series of a filter under a name. text: as in the address."""
+
+    name: str
+    filter: Filter
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCount:
+    """How many series with a value match a group, and in how many of them the chart has it.
+
+    others: of its series, those that an earlier group took, by the name of that group.
+    """
+
+    group: SeriesGroup
+    matching: int
+    shown: int
+    others: tuple[tuple[str, int], ...] = ()
+
+
+def parse_group(text: str) -> SeriesGroup:
+    """Read "NAME = FILTER"; an empty filter matches all series. Raises BadGroup."""
+    name, equals, filter = (part.strip() for part in text.replace("\x00", "").partition("="))
+    name = " ".join(name.split())
+    if not equals or not name:
+        raise BadGroup(f"{text[:60]!r} is not NAME = FILTER; write it as small = file_size:20G")
+    if len(name) > _GROUP_NAME_MAXIMUM:
+        raise BadGroup(f"the name {name[:40]!r}… is longer than {_GROUP_NAME_MAXIMUM} characters")
+    try:
+        return SeriesGroup(name, parse_filter(filter), text)
+    except BadFilter as error:
+        raise BadGroup(f"{name!r}: {error}") from error
+
+
+def parse_groups(texts: Sequence[str]) -> tuple[tuple[SeriesGroup, ...], dict[int, str]]:
+    """Read groups in order; return the valid ones, and what is wrong with the others, by index."""
+    groups: dict[str, SeriesGroup] = {}
+    errors: dict[int, str] = {}
+    for place, text in enumerate(texts):
+        try:
+            group = parse_group(text)
+        except BadGroup as error:
+            errors[place] = str(error)
+            continue
+        if group.name in groups:
+            errors[place] = f"{group.name!r} is the name of an earlier group; names must be different"
+        elif len(groups) == GROUPS_MAXIMUM:
+            errors[place] = f"{group.name!r} is left out: at most {GROUPS_MAXIMUM} groups are allowed"
+        else:
+            groups[group.name] = group
+    return tuple(groups.values()), errors
+
+
+def add_group_mask(series: QuerySet[Series], groups: Sequence[SeriesGroup], *, name: str) -> QuerySet[Series]:
+    """Add a column with a bit for each group that a series matches: 1 for the first, 2 for the second, …"""
+    mask = sum(
+        (
+            _match(group, Constant(1 << place, output_field=BigIntegerField()))
+            for place, group in enumerate(groups)
+        ),
+        start=Constant(0, output_field=BigIntegerField()),
+    )
+    return series.annotate(**{name: mask})
+
+
+def _match(group: SeriesGroup, bit: Constant) -> Case | Constant:
+    condition = match_series(group.filter)
+    # Django takes no empty condition.
+    return Case(When(condition, then=bit), default=Constant(0)) if condition else bit
+
+
+def number_groups(masks: NDArray[np.int64], groups: Sequence[SeriesGroup]) -> Codes:
+    """Return the column of group names: the first group that each series matches, None if there is none."""
+    codes = np.full(len(masks), len(groups), dtype=np.int64)
+    for place in reversed(range(len(groups))):
+        codes[(masks >> place) & 1 == 1] = place
+    return Codes(codes, (*(group.name for group in groups), None))

@@ -1,13 +1,14 @@
 """A metric by one dimension: the data of the scaling page, its API and the studies."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
-from benchapp.queries.charts.axes import BadAxis, find_axis, split_axis
-from benchapp.queries.charts.scaling_build import build_chart
+from benchapp.queries.charts.axes import GROUP, BadAxis, find_axis, parse_groups, split_axis
+from benchapp.queries.charts.scaling_build import MatchingSeries, build_chart
 from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
@@ -28,7 +29,6 @@ from benchapp.queries.charts.scaling_shapes import (
     parse_limit,
 )
 from benchapp.queries.charts.series_columns import read_table
-from benchapp.queries.charts.series_table import SeriesTable
 
 __all__ = [
     "NONE",
@@ -65,38 +65,50 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
     extended = [name for name, text in texts.items() if text and text.startswith(",")]
     axes = {name: _find_name(name, text and text.removeprefix(",")) for name, text in texts.items()}
     _refuse_twice(axes)
+    _place_groups(axes, resolved)
     free = _expand_free(request.free)
-    matching, valued, is_cut = _read_series(resolved)
-    if not valued.length and request.metric is None and request.over is None:
-        timed = ResolvedRequest(request, SCALING_METRICS[_TIMED_METRIC], None, ())
-        timed_matching, timed_valued, is_cut = _read_series(timed)
-        if timed_valued.length:
-            resolved, matching, valued = timed, timed_matching, timed_valued
+    series = _read_series(resolved)
+    if not series.valued.length and request.metric is None and request.over is None:
+        timed = replace(resolved, metric=SCALING_METRICS[_TIMED_METRIC], limits=())
+        timed_series = _read_series(timed)
+        if timed_series.valued.length:
+            resolved, series = timed, timed_series
     if resolved.over is not None and axes["x"] is None:
-        axes["x"] = max(_DEPTHS, key=lambda name: len(valued.distinct(name)))
+        axes["x"] = max(_DEPTHS, key=lambda name: len(series.valued.distinct(name)))
+    in_groups = tuple(
+        dict.fromkeys(term.dimension for group in resolved.groups for term in group.filter.terms)
+    )
     if extended:
-        automatic = choose_axes(valued, **axes | dict.fromkeys(extended), free=free).axes
+        automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
-    chosen = choose_axes(valued, **axes, free=free)
-    return build_chart(resolved, matching, valued, chosen=chosen, is_cut=is_cut)
+    chosen = choose_axes(series.valued, **axes, free=free, in_groups=in_groups)
+    return build_chart(resolved, series, chosen=chosen)
 
 
 def _resolve(request: ScalingRequest) -> ResolvedRequest:
     metric = _find_metric(request.metric or (_USUAL_METRIC if request.over is None else _USUAL_LATENCY))
     over = _find_over(request.over, metric)
-    return ResolvedRequest(request, metric, over, _read_limits(request.limits, metric))
+    groups, errors = parse_groups(request.groups)
+    for place, error in errors.items():
+        raise BadChart("group", f"group {place + 1}: {error}")
+    return ResolvedRequest(request, metric, over, _read_limits(request.limits, metric), groups)
 
 
-def _read_series(resolved: ResolvedRequest) -> tuple[SeriesTable, SeriesTable, bool]:
-    """Return the series of the filter, those of them with a value of each metric, and whether more match."""
+def _read_series(resolved: ResolvedRequest) -> MatchingSeries:
+    """Return the series of the filter and its groups, and those of them with a value of each metric."""
     metric = resolved.metric
     names = [metric.base] if resolved.over is None else [metric.base, resolved.over.base]
-    matching, is_cut = read_table(resolved.request.filter, names)
+    matching, is_cut = read_table(resolved.request.filter, names, groups=resolved.groups)
     is_valued = np.logical_and.reduce([matching.array(f"{name}.n") > 0 for name in names])
     if metric.is_per_volume:
         volumes = matching.shared("volume_count")
         is_valued &= ~np.isin(volumes.codes, volumes.find([None, 0]))
-    return matching, matching.select(is_valued), is_cut
+    if not resolved.groups:
+        return MatchingSeries(matching, matching.select(is_valued), 0, is_cut)
+    is_grouped = matching.array("group_mask") != 0
+    valued = matching.select(is_valued & is_grouped)
+    ungrouped = int((is_valued & ~is_grouped).sum())
+    return MatchingSeries(matching.select(is_grouped), valued, ungrouped, is_cut)
 
 
 def _find_metric(name: str) -> ScalingMetric:
@@ -128,6 +140,19 @@ def _find_name(parameter: str, name: str | None) -> str | None:
         return find_axis(name)
     except BadAxis as error:
         raise BadChart(parameter, str(error)) from error
+
+
+def _place_groups(axes: dict[str, str | None], resolved: ResolvedRequest) -> None:
+    """Put groups on the first axis that is not given, unless an axis names them. Raises BadChart."""
+    if GROUP in axes.values() and not resolved.groups:
+        name = next(name for name, axis in axes.items() if axis == GROUP)
+        raise BadChart(name, "no groups are defined; define them as group=NAME=FILTER")
+    if not resolved.groups or GROUP in axes.values():
+        return
+    free = next((name for name in _AXES if axes[name] is None), None)
+    if free is None:
+        raise BadChart("group", f"groups need an axis: set x, color or facet to {GROUP}")
+    axes[free] = GROUP
 
 
 def _extend(parameter: str, automatic: str | None, more: str | None) -> str | None:

@@ -1,14 +1,22 @@
 """Build a chart from its chosen axes: cells, counts of hidden series, and the filter that reproduces it."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from benchapp.dimensions import SERIES_DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value
-from benchapp.queries.charts.axes import AxisValue, make_axis, order_axis_value
+from benchapp.queries.charts.axes import (
+    GROUP,
+    AxisValue,
+    GroupCount,
+    SeriesGroup,
+    make_axis,
+    order_axis_value,
+)
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_series_levels
@@ -25,16 +33,24 @@ FACETS_MAXIMUM: Final = 12
 XS_MAXIMUM: Final = 60
 
 
-def build_chart(
-    resolved: ResolvedRequest, matching: SeriesTable, valued: SeriesTable, *, chosen: ChosenAxes, is_cut: bool
-) -> ScalingChart:
-    """Return the chart. is_cut: more series match than were read.
+@dataclass(frozen=True, slots=True)
+class MatchingSeries:
+    """The series of a filter: those of its groups if it has groups, and of them those with a value.
 
-    matching: the series of the filter; valued: those with a value; chosen: those of them in the fixed dimensions.
+    ungrouped: number of series with a value in no group. is_cut: more series match than were read.
     """
+
+    matching: SeriesTable
+    valued: SeriesTable
+    ungrouped: int
+    is_cut: bool
+
+
+def build_chart(resolved: ResolvedRequest, series: MatchingSeries, *, chosen: ChosenAxes) -> ScalingChart:
+    """Return the chart; chosen: the series with a value in the fixed dimensions."""
     request, axes = resolved.request, chosen.axes
     charted_ids = set(chosen.table.column("id"))
-    fixed = matching
+    fixed = series.matching
     for dimension in chosen.fixed:
         fixed = keep_values(fixed, dimension.dimension, dimension.values)
     plotted = _select_plotted(fixed, charted_ids)
@@ -58,10 +74,11 @@ def build_chart(
         mixed=list_mixed(chosen.table, axes),
         free=request.free,
         limits=resolved.limits,
-        counts=_count_series(valued, chosen, fixed=fixed, facets=facets, omitted=omitted),
+        counts=_count_series(series, chosen, fixed=fixed, facets=facets, omitted=omitted),
+        groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
         as_of=resolved.as_of,
         earlier_at=resolved.earlier_at,
-        is_cut=is_cut,
+        is_cut=series.is_cut,
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,
     )
 
@@ -109,6 +126,9 @@ def _order_values(table: SeriesTable, name: str | None, maximum: int) -> tuple[A
     """Return the values of an axis in order; if too many, those with the most series."""
     if name is None:
         return (None,)
+    if name == GROUP:
+        # In the given order, also those without series.
+        return tuple(value for value in table.shared(name).values if value is not None)
     values = [value for value, _ in Counter(table.column(name)).most_common(maximum)]
     return tuple(sorted(values, key=lambda value: order_axis_value(name, value))) or (None,)
 
@@ -124,8 +144,24 @@ def _list_common(chosen: ChosenAxes) -> tuple[tuple[str, Value], ...]:
     )
 
 
+def _count_groups(
+    groups: Sequence[SeriesGroup], valued: SeriesTable, in_grid: SeriesTable
+) -> Iterator[GroupCount]:
+    """Yield the numbers of each group. valued: the series with a value; in_grid: those of the chart."""
+    if not groups:
+        return
+    masks, codes = valued.array("group_mask"), valued.shared(GROUP).codes
+    charted = np.isin(valued.array("id"), in_grid.array("id"))
+    for place, group in enumerate(groups):
+        is_matching = (masks >> place) & 1 == 1
+        taken = np.bincount(codes[is_matching], minlength=len(groups))
+        others = tuple((groups[other].name, int(taken[other])) for other in range(place) if taken[other])
+        shown = int((charted & (codes == place)).sum())
+        yield GroupCount(group, matching=int(is_matching.sum()), shown=shown, others=others)
+
+
 def _count_series(
-    valued: SeriesTable,
+    series: MatchingSeries,
     chosen: ChosenAxes,
     *,
     fixed: SeriesTable,
@@ -133,7 +169,7 @@ def _count_series(
     omitted: int,
 ) -> Counts:
     """Return how many series are in the chart and why others are not. fixed: those in the fixed dimensions."""
-    charted_ids = set(chosen.table.column("id"))
+    valued, charted_ids = series.valued, set(chosen.table.column("id"))
     is_failed = [
         FAILED in badges
         for series_id, badges in zip(fixed.column("id"), fixed.column("badges"), strict=True)
@@ -148,6 +184,7 @@ def _count_series(
         unknown_x=unknown_x,
         hidden_by_fixed=valued.length - len(charted_ids) - unknown_x,
         omitted=omitted,
+        ungrouped=series.ungrouped,
         cells=len(cells),
         filled=sum(cell.spread is not None for cell in cells),
     )

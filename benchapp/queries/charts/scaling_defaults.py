@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, is_fixable
 from benchapp.grammar import Value
-from benchapp.queries.charts.axes import AxisValue, split_axis
+from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
 
@@ -31,18 +31,27 @@ _CODE_MAXIMUM: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The axes of a chart, as of `find_axis`; None: one color, one panel. more: further dimensions of a matrix."""
+    """The axes of a chart, as of `find_axis`; None: one color, one panel.
+
+    more: further dimensions of a matrix. in_groups: dimensions in the filters of the groups, if these are an axis.
+    """
 
     x: str
     color: str | None
     facet: str | None
     more: tuple[str, ...] = ()
+    in_groups: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the dimensions of the axes."""
+        """Return the columns that determine a cell: the dimensions of the axes, and "group"."""
         axes = (self.x, self.color, self.facet, *self.more)
         return tuple(name for axis in axes if axis is not None for name in split_axis(axis))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Return the dimensions that vary along the axes, also within groups."""
+        return tuple(dict.fromkeys(name for name in (*self.names, *self.in_groups) if name != GROUP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +85,36 @@ class ChosenAxes:
 
 
 def choose_axes(
-    table: SeriesTable, *, x: str | None, color: str | None, facet: str | None, free: frozenset[str]
+    table: SeriesTable,
+    *,
+    x: str | None,
+    color: str | None,
+    facet: str | None,
+    free: frozenset[str],
+    in_groups: tuple[str, ...] = (),
 ) -> ChosenAxes:
     """Choose the axes that are not given. color, facet: "" for none. free: dimensions not to fix.
 
-    table: series with a value.
+    table: series with a value. in_groups: as in Axes.
     """
+
+    def make_axes(name: str) -> Axes:
+        taken = (*split_axis(name), *in_groups)
+        return Axes(name, _choose_color(taken, color), facet or None, in_groups=in_groups)
+
     if x is not None:
-        return fix_dimensions(table, Axes(x, _choose_color(x, color), facet or None), free=free)
+        return fix_dimensions(table, make_axes(x), free=free)
     candidates = _list_candidates(
         table, taken=frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
     )
     chosen = None
     for name in candidates[:_CANDIDATES_MAXIMUM]:
-        found = fix_dimensions(table, Axes(name, _choose_color(name, color), facet or None), free=free)
+        found = fix_dimensions(table, make_axes(name), free=free)
         if len(found.table.distinct(name) - {None}) > 1:
             return found
         chosen = chosen or found
     if chosen is None:
-        return fix_dimensions(
-            table, Axes("volume_count", _choose_color("volume_count", color), facet or None), free=free
-        )
+        return fix_dimensions(table, make_axes("volume_count"), free=free)
     return chosen
 
 
@@ -111,13 +129,13 @@ def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
     return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
 
 
-def _choose_color(x: str, color: str | None) -> str | None:
+def _choose_color(taken: Sequence[str], color: str | None) -> str | None:
+    """Return the color; taken: the dimensions of x and of groups."""
     if color is not None:
         return color or None
-    parts = split_axis(x)
-    if "read_share_percent" in parts:
+    if "read_share_percent" in taken:
         return "direction"
-    return None if _PATTERN_FAMILY.intersection(parts) else "pattern"
+    return None if _PATTERN_FAMILY.intersection(taken) else "pattern"
 
 
 def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
@@ -142,7 +160,7 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> C
         return ChosenAxes(axes, (), table)
     whole = table
     names = [
-        name for name in DIMENSIONS if is_fixable(DIMENSIONS[name], over=axes.names) and name not in free
+        name for name in DIMENSIONS if is_fixable(DIMENSIONS[name], over=axes.dimensions) and name not in free
     ]
     names = list_varying(table, names)
     best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}
@@ -184,8 +202,8 @@ def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple
 def _list_dependent(axes: Axes, free: frozenset[str]) -> Iterator[str]:
     """Yield the dimensions that depend on the axes and may have several values in a cell."""
     for name, dimension in SERIES_DIMENSIONS.items():
-        is_dependent = any(name in DIMENSIONS[axis].companions for axis in axes.names)
-        if is_dependent and not dimension.is_minor and name not in free and name not in axes.names:
+        is_dependent = any(name in DIMENSIONS[axis].companions for axis in axes.dimensions)
+        if is_dependent and not dimension.is_minor and name not in free and name not in axes.dimensions:
             yield name
 
 

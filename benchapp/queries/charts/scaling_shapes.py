@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
-from benchapp.queries.charts.axes import Axis, AxisValue
+from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -130,7 +130,8 @@ class ScalingRequest:
     x, color, facet: dimensions by name or short name, up to three combined by commas; color and facet may be "none".
     With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
     free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
-    days earlier. limits: "NAME:VALUE", parameter `limit`.
+    days earlier. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
+    "group" they are the first axis that is not given.
     """
 
     filter: Filter
@@ -143,16 +144,18 @@ class ScalingRequest:
     as_of: date | None = None
     compare_days: int | None = None
     limits: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """A valid request with its metrics and parsed limits. over: None without a throughput axis."""
+    """A valid request with its metrics, parsed limits and groups. over: None without a throughput axis."""
 
     request: ScalingRequest
     metric: ScalingMetric
     over: ScalingMetric | None
     limits: tuple[Limit, ...]
+    groups: tuple[SeriesGroup, ...] = ()
 
     @property
     def as_of(self) -> datetime | None:
@@ -254,6 +257,7 @@ class Counts:
     """Numbers of series that are shown and not shown. cells, filled: combinations, and those with a value.
 
     hidden_by_fixed: match the filter but not the fixed dimensions. omitted: past the maximum of colors or panels.
+    ungrouped: match the filter but no group.
     """
 
     shown: int = 0
@@ -262,6 +266,7 @@ class Counts:
     unknown_x: int = 0
     hidden_by_fixed: int = 0
     omitted: int = 0
+    ungrouped: int = 0
     cells: int = 0
     filled: int = 0
 
@@ -271,8 +276,8 @@ class ScalingChart:
     """The data of a scaling page, its table and its API response.
 
     filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
-    some cell. common: dimensions with one known value in all series of the chart. as_of, earlier_at: exclusive.
-    is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
+    some cell. common: dimensions with one known value in all series of the chart. groups: in order. as_of,
+    earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
     """
 
     filter: Filter
@@ -289,6 +294,7 @@ class ScalingChart:
     free: tuple[str, ...]
     limits: tuple[Limit, ...]
     counts: Counts
+    groups: tuple[GroupCount, ...] = ()
     as_of: datetime | None = None
     earlier_at: datetime | None = None
     is_cut: bool = False
@@ -298,6 +304,13 @@ class ScalingChart:
     def is_empty(self) -> bool:
         """Return whether no cell has a value."""
         return not self.counts.filled
+
+    def add_value(self, filter: Filter, axis: Axis, value: AxisValue) -> Filter:
+        """Return the filter of the series at a value of an axis; of a group, also those that an earlier group took."""
+        if axis.name != GROUP:
+            return add_axis_value(filter, axis.name, value)
+        own = next(count.group.filter for count in self.groups if count.group.name == value)
+        return Filter((*filter.terms, *own.terms), (*filter.words, *own.words))
 
     def walk(self) -> Iterator[tuple[ScalingFacet, ScalingLine, int, ScalingPoint]]:
         """Yield every cell with its panel, its line and its index on x."""

@@ -16,6 +16,7 @@ from benchapp.grammar import Filter
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.charts.axes import SeriesGroup, add_group_mask, number_groups
 from benchapp.queries.charts.series_table import Codes, SeriesTable
 
 # A chart of more series is less clear than one with a narrower filter.
@@ -40,10 +41,15 @@ _KEYS: Final[Mapping[str, Func]] = {
 
 
 def read_table(
-    filter: Filter, metrics: Sequence[str], *, maximum: int = SERIES_MAXIMUM
+    filter: Filter,
+    metrics: Sequence[str],
+    *,
+    groups: Sequence[SeriesGroup] = (),
+    maximum: int = SERIES_MAXIMUM,
 ) -> tuple[SeriesTable, bool]:
     """Return the measured series of a filter, most recent first, and whether more match than `maximum`.
 
+    groups: adds the columns group and group_mask, a bit for each group that the series matches.
     Two queries beside Django's cursor. 20 000 series with one metric: about 55 ms, of which PostgreSQL takes 45.
     """
     kinds = {
@@ -53,6 +59,9 @@ def read_table(
         **dict.fromkeys(_SHARED, "bigint"),
     }
     series = Series.objects.filter(last_at__isnull=False).filter(match_series(filter)).annotate(**_KEYS)
+    if groups:
+        series = add_group_mask(series, groups, name="group_mask")
+        kinds["group_mask"] = "bigint"
     names: dict[str, str] = {}
     for number, metric in enumerate(dict.fromkeys(metrics)):
         series, level_kinds = _join_level(series, metric, alias=f"level_{number}")
@@ -65,7 +74,10 @@ def read_table(
     is_cut = len(arrays["id"]) > maximum
     arrays = {names.get(name, name): array[:maximum] for name, array in arrays.items()}
     keys = {name: arrays.pop(name) for name in _SHARED}
-    return SeriesTable(arrays, _fetch_shared(arrays["id"], keys)), is_cut
+    shared = _fetch_shared(arrays["id"], keys)
+    if groups:
+        shared["group"] = number_groups(arrays["group_mask"], groups)
+    return SeriesTable(arrays, shared), is_cut
 
 
 def _join_level(

@@ -62,7 +62,7 @@ class SeriesTable:
         return range(self.length)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return a column of numbers: id, measurement_count, last_at (microseconds since 1970), METRIC.n (0: none)."""
+        """Return a column: id, measurement_count, last_at (microseconds since 1970), group_mask, METRIC.n (0: none)."""
         return self._arrays[name]
 
     def shared(self, name: str) -> Codes:

@@ -82,6 +82,21 @@ def test_combined_axis_has_values_as_terms_of_a_filter(reader):
     }
 
 
+def test_groups_are_listed_with_their_filters(reader):
+    make_ebs_series(4, 6, 8)
+    groups = "group=small%3Dvolume_size:20G&group=promised%3Dtype:prov*"
+
+    body = reader.get(f"/api/v1/scaling?q=file_size:50G volumes:4 rw:randread&{groups}").json()
+
+    assert body["x"] == "group"
+    assert {cell["x"]: cell["median"] for cell in body["cells"]} == {"small": 1620.0, "promised": 8191.0}
+    assert body["groups"] == [
+        {"name": "small", "filter": "volume_size_bytes:20G", "matching": 1, "shown": 1},
+        {"name": "promised", "filter": "volume_type:prov*", "matching": 1, "shown": 1},
+    ]
+    assert body["counts"]["ungrouped"] == 1
+
+
 def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
     make_ebs_series(2)
 
@@ -107,6 +122,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("x=speed", "x", "'speed' is not a valid dimension"),
         ("metric=speed", "metric", "is not a valid choice"),
         ("over=iops&metric=iops", "over", "iops is not a latency"),
+        ("group=fast", "group", "group 1: 'fast' is not NAME = FILTER"),
         ("limit=fast", "limit", "is not NAME:VALUE"),
         ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
@@ -129,7 +145,7 @@ def test_parameters_are_those_of_a_request_and_of_the_display():
     sources = {field.source for field in ScalingParameters().fields.values()} - set(DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
-    assert len(requested) == 10
+    assert len(requested) == 11
     assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
     assert requested - sources == {"filter"}
 

@@ -9,6 +9,8 @@ from benchapp.queries.charts.axes import (
     find_axis,
     make_axis,
     order_axis_value,
+    parse_group,
+    parse_groups,
     write_axis_value,
 )
 
@@ -24,6 +26,7 @@ def test_short_names_of_combined_dimensions_become_full_ones():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("group,volume_type", "groups cannot be combined with dimensions"),
         ("speed", "'speed' is not a valid dimension; available: host, pool"),
         ("volume_type,speed", "'speed' is not a valid dimension"),
         ("volume_type,", "'' is not a valid dimension"),
@@ -107,3 +110,34 @@ def test_combined_value_is_written_as_terms_of_a_filter():
         write_filter(add_axis_value(Filter(), LAYOUT, None))
         == "volume_size_bytes:unknown volume_type:unknown"
     )
+
+
+def test_group_has_a_name_and_a_filter():
+    group = parse_group("  200 GB   provisioned = type:io1 volume_size:200G ")
+
+    assert (group.name, write_filter(group.filter)) == (
+        "200 GB provisioned",
+        "volume_type:io1 volume_size_bytes:200G",
+    )
+    assert parse_group("others =").filter == Filter()
+    assert write_filter(parse_group("a=b=c").filter) == "b=c"
+
+
+def test_errors_name_the_group_and_the_others_are_read():
+    texts = ["a = fs:xfs", "fs:xfs", "b = speed:9", "a = fs:ext4", f"{'n' * 61} = fs:xfs", "= fs:xfs"]
+
+    groups, errors = parse_groups(texts)
+
+    assert [group.name for group in groups] == ["a"]
+    assert list(errors) == [1, 2, 3, 4, 5]
+    assert errors[1].startswith("'fs:xfs' is not NAME = FILTER; write it as")
+    assert errors[2].startswith("'b': Unknown filter 'speed'")
+    assert errors[3] == "'a' is the name of an earlier group; names must be different"
+    assert "longer than 60 characters" in errors[4]
+
+
+def test_more_groups_than_the_maximum_are_errors():
+    groups, errors = parse_groups([f"g{number} = depth:{number}" for number in range(14)])
+
+    assert len(groups) == 12
+    assert errors[12] == "'g12' is left out: at most 12 groups are allowed"

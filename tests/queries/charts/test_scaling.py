@@ -300,6 +300,68 @@ def test_combined_colors_are_lines_of_the_combinations_that_exist():
     }
 
 
+GROUPS = ("20 GB = volume_size:20G", "200 GB = volume_size:200G type:standard", "promised = type:prov*")
+
+
+def test_named_groups_are_the_last_chart_of_the_published_series():
+    make_ebs_series(4, 6, 8)
+
+    chart = read("file_size:50G volumes:4", groups=GROUPS)
+
+    assert (chart.x.name, chart.x.labels) == ("group", ("20 GB", "200 GB", "promised"))
+    assert values(chart) == {"random read": [1620, 1344, 8191], "random write": [513, 577, 8094]}
+    assert [(count.matching, count.shown, count.others) for count in chart.groups] == [(2, 2, ())] * 3
+    assert chart.counts.ungrouped == 0
+
+
+def test_groups_can_be_the_colors():
+    make_ebs_series(2, 5, 7)
+
+    chart = read("bs:4k rw:randread", x="volumes", color="group", groups=GROUPS)
+
+    assert values(chart) == {
+        "20 GB": [14311, 24287, 30613, 30180, 30213],
+        "200 GB": [16074, 22964, 30321, 30371, 30276],
+        "promised": [2064, 4114, 8150, None, None],
+    }
+
+
+def test_series_in_several_groups_or_none_are_counted():
+    make_sweep({1: 10.0, 2: 20.0, 4: 40.0, 8: 80.0})
+
+    chart = read(groups=("few = volumes:1..2", "two = volumes:2..4", "empty = volumes:99"))
+
+    assert values(chart) == {"random read": [15.0, 40.0, None]}
+    few, two, empty = chart.groups
+    assert (few.matching, few.shown, few.others) == (2, 2, ())
+    assert (two.matching, two.shown, two.others) == (2, 1, (("few", 1),))
+    assert (empty.matching, empty.shown) == (0, 0)
+    assert (chart.counts.ungrouped, chart.mixed) == (1, ("volume_count",))
+
+
+def test_group_without_a_filter_has_all_other_series():
+    make_sweep({1: 10.0, 2: 20.0, 4: 40.0})
+
+    assert values(read(groups=("one = volumes:1", "others ="))) == {"random read": [10.0, 30.0]}
+
+
+def test_dimension_in_the_filter_of_a_group_is_not_fixed_and_others_are():
+    make_sweep({1: 10.0, 4: 40.0}, target={"filesystem": "xfs"})
+    make_sweep({4: 41.0}, target={"filesystem": "ext4"})
+
+    chart = read(groups=("one = volumes:1", "four = volumes:4"))
+
+    assert [(fixed.dimension, fixed.values) for fixed in chart.fixed] == [("filesystem", ("xfs",))]
+    assert values(chart) == {"random read": [10.0, 40.0]}
+
+
+def test_words_and_negated_terms_of_a_group_match_as_in_the_filter():
+    make_sweep({1: 10.0}, target={"filesystem": "xfs"})
+    make_sweep({1: 20.0}, target={"filesystem": "ext4"})
+
+    assert values(read(groups=("word = XFS", "not = -fs:xfs"))) == {"random read": [10.0, 20.0]}
+
+
 def test_automatic_axis_is_combined_with_a_dimension():
     make_ebs_series(5, 7)
 
@@ -383,6 +445,9 @@ def test_series_that_began_later_are_not_in_a_past_picture():
         ({"over": "iops", "metric": "iops"}, "over", "iops is not a latency"),
         ({"over": "elapsed_s"}, "over", "is not a throughput metric"),
         ({"free": ("speed",)}, "any", "is not a valid dimension"),
+        ({"x": "group"}, "x", "no groups are defined; define them as group=NAME=FILTER"),
+        ({"x": "host", "color": "rw", "facet": "engine", "groups": ("a=",)}, "group", "groups need an axis"),
+        ({"groups": ("a = speed:9",)}, "group", "group 1: 'a': Unknown filter 'speed'"),
         ({"limits": ("16000",)}, "limit", "is not NAME:VALUE; write it as limit:16000"),
         ({"limits": ("a:3ms",)}, "limit", "'ms' is not a unit of this metric; available: iops"),
         ({"limits": ("a:1",) * 9}, "limit", "9 limits given, at most 8 allowed"),

@@ -94,13 +94,69 @@ def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> N
 def test_second_field_of_an_axis_combines_it(viewer: Client) -> None:
     make_ebs_series(5, 7)
 
-    page = Page(viewer.get(reverse("scaling"), {"q": "bs:4k", "x": ["", "volume_type"]}))
-    without_color = viewer.get(reverse("scaling"), {"q": "bs:4k", "color": ["none", "volume_type"]})
+    page = Page(viewer.get(reverse("scaling"), {"q": "bs:4k", "x": ["", ",volume_type"]}))
+    without_color = viewer.get(reverse("scaling"), {"q": "bs:4k", "color": ["none", ",volume_type"]})
 
     assert "by volumes, volume type" in page.words
     chosen = [named["value"] for name, named in page.tags if name == "option" and "selected" in named]
-    assert "volume_type" in chosen
+    assert ",volume_type" in chosen
     assert without_color.status_code == 200
+
+
+GROUPS = ["20 GB = volume_size:20G", "200 GB = volume_size:200G type:standard", "promised = type:prov*"]
+
+
+def test_groups_are_in_sentences_table_links_and_the_editor(viewer: Client) -> None:
+    make_ebs_series(4, 6, 8)
+
+    page = Page(viewer.get(reverse("scaling"), {"q": "file_size:50G volumes:4", "group": GROUPS}))
+
+    words = page.words.replace("\u202f", " ")
+    assert "Random read: promised delivers 6.1x the IOPS of 200 GB (8 191 vs 1 344 IOPS)." in words
+    assert "20 GB200 GB" in words
+    assert [named.get("value") for _, named in page.tags if named.get("name") == "group"] == [*GROUPS, None]
+    (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
+    assert parse_qs(urlsplit(canonical).query)["group"] == GROUPS
+    assert parse_qs(urlsplit(canonical).query)["x"] == ["group"]
+
+
+def test_series_in_several_groups_or_none_are_reported(viewer: Client) -> None:
+    host = make_host()
+    for count in (1, 2, 4, 8):
+        make_bar(count, 100.0 * count, host=host)
+    groups = ["few = volumes:1..2", "two = volumes:2..4", "empty = volumes:99", "words = depth:x"]
+
+    response = viewer.get(reverse("scaling"), {"group": groups})
+
+    words = Page(response).words
+    assert response.status_code == 400
+    assert "Group 4: 'words': iodepth:x is not a valid number." in words
+    assert "1 series in no group: not shown." in words
+    assert "1 series of group two also in group few: shown there." in words
+    assert "Group empty has no series: none matches volume_count:99." in words
+
+
+def test_values_of_x_become_groups_by_a_link(viewer: Client) -> None:
+    make_ebs_series(4, 6, 8)
+    query = {"q": "file_size:50G volumes:4", "x": "volume_size,volume_type"}
+
+    page = Page(viewer.get(reverse("scaling"), query))
+
+    (link,) = [link for link in page.links if link.startswith("/scaling/?") and "group=" in link]
+    grouped = Page(viewer.get(link))
+    assert "20 GiB · standard200 GiB · provisioned-iops200 GiB · standard" in grouped.words
+    assert "Random read: 200 GiB · provisioned-iops delivers 6.1x" in grouped.words.replace("\u202f", " ")
+
+
+def test_cell_of_a_group_links_to_its_series(viewer: Client) -> None:
+    host = make_host("db-01")
+    for count in (1, 2, 4):
+        make_bar(count, 100.0 * count, host=host)
+
+    page = Page(viewer.get(reverse("scaling"), {"group": ["few = volumes:1..2", "many = volumes:>2"]}))
+
+    (several,) = [link for link in page.links if link.startswith("/series/?q=")]
+    assert parse_qs(urlsplit(several).query)["q"] == ["volume_count:1..2 pattern:randread"]
 
 
 def test_every_sentence_links_to_cells_of_the_table(viewer: Client) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
@@ -62,6 +63,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield f"{format_count(counts.unvalued, 'series')} without {lower_label(chart.metric.label)}."
     if counts.unknown_x:
         yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {lower_label(chart.x.dimension.label)}."
+    yield from _list_group_remarks(chart)
     if counts.hidden_by_fixed:
         yield f"{format_count(counts.hidden_by_fixed, 'series')} hidden by the fixed dimensions."
     if counts.omitted:
@@ -72,6 +74,21 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield f"Only the most recent {used} are used. Narrow the filter to see the others."
     if chart.is_thinned:
         yield f"Only the most recent {format_count(PAST_SERIES_MAXIMUM, 'series')} are used for an earlier period."
+
+
+def _list_group_remarks(chart: ScalingChart) -> Iterator[str]:
+    """Yield which series are in no group or in several, and which groups are empty."""
+    if chart.counts.ungrouped:
+        yield f"{format_count(chart.counts.ungrouped, 'series')} in no group: not shown."
+    for count in chart.groups:
+        name = count.group.name
+        for other, number in count.others:
+            yield f"{format_count(number, 'series')} of group {name} also in group {other}: shown there."
+        left = count.matching - sum(number for _, number in count.others)
+        if not count.matching:
+            yield f"Group {name} has no series: none matches {write_filter(count.group.filter)}."
+        elif left and not count.shown:
+            yield f"Group {name} has no value: its {format_count(left, 'series')} hidden by the fixed dimensions."
 
 
 def _list_open_changes(chart: ScalingChart) -> Iterator[str]:

@@ -11,6 +11,7 @@ from django.utils.dateparse import parse_date
 
 from benchapp.dimensions import find_dimension
 from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
+from benchapp.queries.charts.axes import parse_groups
 from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM
 
@@ -22,9 +23,21 @@ _TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingForm(ScalingRequest):
-    """The parameters of the page: those of the chart, and of its display; None: not given."""
+class GroupField:
+    """A group as in the address, and what is wrong with it, "" if nothing is."""
 
+    text: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingForm(ScalingRequest):
+    """The parameters of the page: those of the chart, and of its display; None: not given.
+
+    group_fields: all groups of the address, also those that are not valid and therefore not in `groups`.
+    """
+
+    group_fields: tuple["GroupField", ...] = ()
     draw: str | None = None
     scale: str | None = None
     is_ideal: bool = False
@@ -38,6 +51,7 @@ class ScalingForm(ScalingRequest):
 def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingForm, list[str]]:
     """Return the parameters of an address, and its errors as sentences. filter: if it was parsed before."""
     errors: list[str] = []
+    groups = _read_groups(query, errors)
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
         **{name: query.get(name) or None for name in ("metric", "facet", "over")},
@@ -49,6 +63,8 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
         scale=_read_choice(query, "scale", ("linear", "log"), errors=errors),
         is_ideal=query.get("ideal") == "1",
         limits=tuple(text for text in query.getlist("limit") if text.strip()),
+        groups=tuple(field.text for field in groups if not field.error),
+        group_fields=groups,
     )
     return asked, errors
 
@@ -129,12 +145,20 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
         {"limit": [limit.text for limit in chart.limits]} if chart.limits else {}
     )
     named: dict[str, Sequence[str]] = {name: [value] for name, value in values.items() if value is not None}
-    return named | limits
+    groups = {"group": [count.group.text for count in chart.groups]} if chart.groups else {}
+    return named | limits | groups
 
 
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
-    empty: dict[str, Any] = {"any": {"free": ()}, "limit": {"limits": ()}}
+    empty: dict[str, Any] = {"any": {"free": ()}, "limit": {"limits": ()}, "group": {"groups": ()}}
     return replace(asked, **empty.get(parameter, {parameter: None}))
+
+
+def _read_groups(query: QueryDict, errors: list[str]) -> tuple[GroupField, ...]:
+    texts = [text for text in query.getlist("group") if text.strip()]
+    wrong = parse_groups(texts)[1]
+    errors += [f"Group {place + 1}: {problem}." for place, problem in wrong.items()]
+    return tuple(GroupField(text, wrong.get(place, "")) for place, text in enumerate(texts))
 
 
 def _join_axis(names: Sequence[str]) -> str | None:
@@ -142,7 +166,7 @@ def _join_axis(names: Sequence[str]) -> str | None:
     first, *others = names or [""]
     if first == NONE:
         return NONE
-    return ",".join([first, *filter(None, others)]) or None
+    return ",".join([first, *(name.removeprefix(",") for name in others if name)]) or None
 
 
 def _read_filter(query: QueryDict, errors: list[str]) -> Filter:

@@ -7,7 +7,6 @@ from django.urls import reverse
 
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
-from benchapp.queries.charts.axes import add_axis_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.series_marks import ShownMark, show_mark
@@ -92,11 +91,11 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, pl
         return reverse("series", args=cell.series_ids)
     if not cell.series_ids:
         return ""
-    filter = add_axis_value(chart.shown_filter, chart.x.name, chart.x.values[place])
-    if chart.color:
-        filter = add_axis_value(filter, chart.color.name, line.value)
-    if chart.facet:
-        filter = add_axis_value(filter, chart.facet.name, facet.value)
+    values = [(chart.x, chart.x.values[place]), (chart.color, line.value), (chart.facet, facet.value)]
+    filter = chart.shown_filter
+    for axis, value in values:
+        if axis is not None:
+            filter = chart.add_value(filter, axis, value)
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
 
 

@@ -2,25 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import write_value
-from benchapp.queries.charts.axes import PARTS_MAXIMUM, split_axis
+from benchapp.grammar import Filter, write_filter, write_value
+from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, THROUGHPUTS
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
-from benchapp.web.charts.scaling.request import PATH, ScalingForm, apply_fixed, read_asked, read_chart
+from benchapp.web.charts.scaling.request import (
+    PATH,
+    ScalingForm,
+    apply_fixed,
+    link_chart,
+    read_asked,
+    read_chart,
+)
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.page_context import make_base_url
 
+_DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+_MORE: Final = [(f",{name}", label) for name, label in _DIMENSIONS]
+_GROUPS: Final = [(GROUP, "Group")]
 # (value, words, is chosen) of one choice.
 _Option = tuple[str, str, bool]
 
@@ -66,6 +78,9 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(asked, chart),
         "combined": make_combined_fields(chart),
+        "groups_url": _link_groups(asked, chart),
+        "has_group_error": any(field.error for field in asked.group_fields),
+        "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": bool(asked.as_of or asked.compare_days or asked.draw or asked.is_ideal or asked.limits),
         "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
@@ -85,7 +100,7 @@ def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
 
 def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Option]]:
     """Return the options of each field; a value that was chosen automatically is submitted as empty."""
-    dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+    dimensions = [*_GROUPS[: len(asked.group_fields)], *_DIMENSIONS]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
     none = (NONE, "None")
@@ -105,17 +120,27 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
 
 def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
     """Return the fields of further dimensions of x and color: those combined now, and one more."""
-    dimensions = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
     fields = []
     for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
         others = split_axis(axis.name)[1:] if axis else ()
-        room = 0 if axis is None else PARTS_MAXIMUM - 1 - len(others)
+        room = 0 if axis is None or axis.name == GROUP else PARTS_MAXIMUM - 1 - len(others)
         for place, name in enumerate([*others, *[""] * min(room, 1)]):
-            options = _offer([("", "None"), *dimensions], name, is_open=False)
+            options = _offer([("", "None"), *_MORE], name and f",{name}", is_open=False)
             fields.append(
                 CombinedField(parameter, f"{parameter}-{place}", f"{title}, and", options, bool(name))
             )
     return fields
+
+
+def _link_groups(asked: ScalingForm, chart: ScalingChart) -> str:
+    """Return the link that makes a group of each value of x; "" if x has groups, or too many values."""
+    if chart.x.name == GROUP or not 0 < len(chart.x.values) <= GROUPS_MAXIMUM or chart.groups:
+        return ""
+    groups = [
+        f"{setting} = {write_filter(add_axis_value(Filter(), chart.x.name, value))}"
+        for setting, value in zip(chart.x.settings, chart.x.values, strict=True)
+    ]
+    return f"{link_chart(asked, chart, x=GROUP)}&{urlencode({'group': groups}, doseq=True, safe=':,/*')}"
 
 
 def _is_open(axis: str | None) -> bool:

@@ -1,5 +1,6 @@
 // Every scaling figure of a page: on the scaling page one, in a study one for each panel of the kind.
 import { startScaling } from "./figure.js";
+import { startGroups } from "./groups.js";
 import { startSorting } from "../../site/sortable.js";
 
 // A choice made with the pointer is shown at once; one made by keys waits for Enter, as arrows go through all of them.
@@ -36,5 +37,6 @@ function startReadings() {
 
 document.querySelectorAll("[data-scaling]").forEach(startScaling);
 document.querySelectorAll("[data-sortable]").forEach(startSorting);
+document.querySelectorAll("[data-group-editor]").forEach(startGroups);
 startAutoSubmit();
 startReadings();
