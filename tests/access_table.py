@@ -58,6 +58,9 @@ API = {
     "api/v1/hosts/<str:name>": (API_READERS,),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/changes": (API_READERS,),
+    "api/v1/fleet/changes": (API_READERS,),
+    "api/v1/fleet/levels": (API_READERS,),
+    "api/v1/fleet/submissions": (API_READERS,),
     "api/v1/incidents": (API_READERS,),
     "api/v1/incidents/<int:incident_id>": (API_READERS, Row("PATCH", API_EDITORS)),
     "api/v1/incidents/<int:incident_id>/baseline": (Row("POST", API_EDITORS),),
@@ -106,6 +109,7 @@ API = {
 }
 WEB = {
     "": (PAGE_READERS,),
+    "overview/charts/<slug:chart_name>/": (PAGE_READERS,),
     "runs/": (PAGE_READERS,),
     "runs/<int:run_id>/": (PAGE_READERS,),
     "runs/<int:run_id>/output": (PAGE_READERS,),

@@ -52,6 +52,7 @@ def address_of(db):
     parts = {
         "name": host.name,
         "dimension_name": "host",
+        "chart_name": "fleet",
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,

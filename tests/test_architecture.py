@@ -180,7 +180,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "hosts": {"incidents", "pagination", "series"},
         "incidents": {"pagination", "titles"},
         "maintenance": {"pagination"},
-        "overview": {"hosts", "incidents", "runs", "series"},
+        "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},
         "runs": {"badges", "pagination", "shapes", "titles"},
         "series": {"badges", "binary_columns", "pagination", "series_versions", "shapes", "titles"},
         "studies": {"pagination"},

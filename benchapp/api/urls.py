@@ -8,6 +8,7 @@ from benchapp.api.resources import (
     detection_report,
     dimensions,
     exclusions,
+    fleet,
     hosts,
     incident_baseline,
     incidents,
@@ -51,6 +52,9 @@ urlpatterns = [
     path("history", history.Histories.as_view(), name="api_history"),
     path("dimensions", dimensions.Dimensions.as_view(), name="api_dimensions"),
     path("dimensions/<str:dimension_name>/values", dimensions.Values.as_view(), name="api_dimension_values"),
+    path("fleet/changes", fleet.FleetChanges.as_view(), name="api_fleet_changes"),
+    path("fleet/levels", fleet.FleetLevels.as_view(), name="api_fleet_levels"),
+    path("fleet/submissions", fleet.FleetSubmissions.as_view(), name="api_fleet_submissions"),
     path("incidents", incidents.Incidents.as_view(), name="api_incidents"),
     path("incidents/<int:incident_id>", incidents.OneIncident.as_view(), name="api_incident"),
     path(

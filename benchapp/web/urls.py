@@ -17,6 +17,7 @@ from benchapp.web.incidents import bulk as bulk_triage
 from benchapp.web.incidents import detection_status
 from benchapp.web.incidents import views as incidents
 from benchapp.web.maintenance import views as planned_events
+from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
@@ -56,6 +57,7 @@ register_converter(ShareTokenConverter, "share_token")
 
 urlpatterns = [
     path("", overview.home, name="home"),
+    path("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, name="overview_chart"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),

@@ -9,6 +9,7 @@ from tests.browser.world import World
 
 PAGES = {
     "overview": "/",
+    "chart of the overview": "/overview/charts/fleet/",
     "matrix": "/matrix/",
     "matrix of latency": "/matrix/?metric=latency_p99_ns&x=host&q=host:*",
     "matrix that nothing fits": "/matrix/?q=host:nobody",

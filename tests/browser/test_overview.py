@@ -23,3 +23,51 @@ def test_arrows_move_between_hosts_and_enter_opens_one(visit: Callable[..., Watc
 
     page.wait_for_url(lambda url: url.endswith("/hosts/db-03/"))
     assert watched.complaints == []
+
+
+def test_charts_are_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -> None:
+    watched = visit("/")
+    page = watched.page
+    expect(page.locator("[data-deferred]")).to_have_count(0)
+    watched.wait_for_charts()
+
+    fleet = page.locator("[data-overview-chart=fleet]")
+    expect(page.get_by_role("heading", name="Fleet throughput: random read at")).to_be_visible()
+    fleet.locator(".chart-box").focus()
+    page.keyboard.press("End")
+    expect(fleet.locator("output")).to_contain_text("random write, ")
+    page.keyboard.press("ArrowUp")
+    expect(fleet.locator("output")).to_contain_text("random read, ")
+    changes = page.locator("[data-overview-chart=changes]")
+    changes.locator(".chart-box").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(changes.locator("output")).to_contain_text("3 regressions, 0 improvements")
+    with page.expect_download() as image:
+        fleet.get_by_role("button", name="PNG").click()
+
+    assert image.value.suggested_filename == "fleet.png"
+    assert watched.barriers() == []
+    assert watched.complaints == []
+
+
+def test_chart_that_fails_is_loaded_again_on_request(visit: Callable[..., Watched]) -> None:
+    watched = visit("/incidents/")
+    page = watched.page
+    page.route("**/overview/charts/ingest/", lambda route: route.abort())
+
+    page.goto("/")
+    notice = page.locator("[data-deferred] [role=alert]")
+    expect(notice).to_contain_text("The server cannot be reached")
+    page.unroute("**/overview/charts/ingest/")
+    notice.get_by_role("button", name="Try again").click()
+
+    expect(page.locator("[data-overview-chart=ingest] .chart-box[data-drawn]")).to_be_visible()
+
+
+def test_page_without_script_links_its_charts(visit: Callable[..., Watched]) -> None:
+    page = visit("/", java_script_enabled=False).page
+    assert page.locator("[data-strip-readout]").is_hidden()
+
+    page.get_by_role("link", name="Show chart “Changes per week”").click()
+
+    expect(page.get_by_role("row").first).to_contain_text("Regressions")

@@ -10,7 +10,7 @@ from tests.browser.world import World
 
 def wait_for_shared_charts(page: Any) -> None:
     """Wait until all charts of a shared study are loaded."""
-    wait_for_count(page, "[data-study-chart]", 0)
+    wait_for_count(page, "[data-deferred]", 0)
 
 
 def wait_for_count(page: Any, selector: str, count: int) -> None:
@@ -92,7 +92,7 @@ def test_text_of_a_shared_study_comes_before_its_charts(world: World, visit: Cal
         page.goto(world.shared)
 
     assert page.get_by_role("heading", level=1).inner_text() == "Disks of db-01"
-    assert page.locator("[data-study-chart]").count() == 4
+    assert page.locator("[data-deferred]").count() == 4
     # One after the other: the second is asked for when the first is there.
     assert [route.request.url.rpartition("/")[2] for route in asked] == ["1"]
     asked[0].continue_()
@@ -109,7 +109,7 @@ def test_chart_that_fails_to_load_is_reported_and_retried(
     page.route("**/shared/*/charts/3", lambda route: route.abort())
 
     page.goto(world.shared)
-    wait_for_count(page, "[data-study-chart]", 2)
+    wait_for_count(page, "[data-deferred]", 2)
     wait_for_count(page, ".chart-notice", 2)
 
     words = [notice.inner_text() for notice in page.locator(".chart-notice").all()]
@@ -139,4 +139,4 @@ def test_shared_study_is_readable_without_script(world: World, visit: Callable[.
     assert page.get_by_role("heading", level=2).inner_text() == "Matrix"
     assert page.locator("table").count() >= 1
     page.get_by_role("link", name="Whole study").click()
-    assert page.locator("[data-study-chart]").count() == 4
+    assert page.locator("[data-deferred]").count() == 4

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+from urllib.parse import quote
 
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 
 from benchapp.queries.overview.hosts import FleetHosts, HostStatus
 from benchapp.web.site.series_marks import show_scope_mark
@@ -40,9 +44,9 @@ class StripKey:
 
 @dataclass(frozen=True, slots=True)
 class HostStrip:
-    """The cells by name and the legend. omitted: "" if all hosts are shown."""
+    """The cells by name, as links, and the legend. omitted: "" if all hosts are shown."""
 
-    cells: tuple[HostCell, ...]
+    cells: SafeString
     keys: tuple[StripKey, ...]
     omitted: str
 
@@ -53,9 +57,22 @@ def make_host_strip(hosts: FleetHosts, *, now: datetime | None = None) -> HostSt
     cells = tuple(_make_cell(host, moment) for host in hosts.hosts)
     omitted = hosts.count - len(cells)
     return HostStrip(
-        cells,
+        _link_cells(cells),
         _list_keys(cells),
         f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
+    )
+
+
+def _link_cells(cells: Sequence[HostCell]) -> SafeString:
+    # A template takes five times as long for 500 of them.
+    base = reverse("host", args=["*"])
+    return format_html_join(
+        "",
+        '<a class="{}" href="{}" title="{}">{}<span class="visually-hidden"> {}</span></a>',
+        (
+            (cell.kind, base.replace("*", quote(cell.name)), cell.title, cell.text, cell.name)
+            for cell in cells
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from benchapp.queries.studies import list_studies
 from benchapp.web.charts.matrix.texts import describe_previous, format_metric_value
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.overview.attention import AttentionLine, list_attention
+from benchapp.web.overview.charts import CHART_TITLES
 from benchapp.web.overview.host_strip import make_host_strip
 from benchapp.web.overview.summary import list_summary_facts, summarize_state
 from benchapp.web.runs.tables import make_run_lines
@@ -76,6 +77,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "incidents": make_incident_lines(incidents[:_INCIDENTS_SHOWN]),
         "open_count": open_count,
         "strip": make_host_strip(hosts),
+        "chart_names": CHART_TITLES.items(),
         "attention": _read_attention(request, incidents, hosts),
         "series": [_make_row(series) for series in read_recent_series()],
         "columns": columns,

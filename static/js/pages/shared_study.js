@@ -1,6 +1,5 @@
 // A shared study: the page has the text; the charts are loaded one after the other, each by its own request.
-import { getPage } from "../site/api.js";
-import { showProblem } from "../charts/shared/chart_frame.js";
+import { showDeferred } from "../charts/shared/deferred.js";
 
 // Kind of chart → function that starts a chart inserted later. The modules start charts of the initial page automatically.
 const STARTERS = {
@@ -31,20 +30,5 @@ const STARTERS = {
 // A chart of an unknown kind is a text without script.
 const startNothing = async () => () => {};
 
-async function show(section) {
-  try {
-    const load = STARTERS[section.dataset.kind] ?? startNothing;
-    const [page, start] = await Promise.all([getPage(section.dataset.studyChart), load()]);
-    const panel = document.adoptNode(page.querySelector(".panel"));
-    section.replaceWith(panel);
-    start(panel);
-  } catch (error) {
-    section.removeAttribute("aria-busy");
-    const message = error.name === "ApiProblem" ? error.message : "The chart could not be rendered.";
-    showProblem(section.querySelector(".pending-chart"), message, () => show(section));
-  }
-}
-
-for (const section of document.querySelectorAll("[data-study-chart]")) {
-  await show(section);
-}
+const sections = document.querySelectorAll("[data-deferred][data-kind]");
+await showDeferred(sections, (section) => (STARTERS[section.dataset.kind] ?? startNothing)());

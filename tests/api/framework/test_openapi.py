@@ -133,6 +133,10 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/dimensions", {}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
+    ("GET", "/api/v1/fleet/changes", {}, None),
+    ("GET", "/api/v1/fleet/levels", {}, None),
+    ("GET", "/api/v1/fleet/levels", {"format": "csv"}, None),
+    ("GET", "/api/v1/fleet/submissions", {}, None),
     ("GET", "/api/v1/planned-events", {}, None),
     (
         "POST",

@@ -64,8 +64,8 @@ def test_text_and_placeholders_of_charts_take_one_query(
         page = Page(stranger.get(f"/shared/{token}/"))
 
     assert "Disks" in page.words and "Numbers of our disks." in page.words
-    places = [tag for _, tag in page.tags if "data-study-chart" in tag]
-    assert [(tag["data-kind"], tag["data-study-chart"]) for tag in places] == [
+    places = [tag for _, tag in page.tags if "data-deferred" in tag]
+    assert [(tag["data-kind"], tag["data-deferred"]) for tag in places] == [
         ("scaling", chart_path(token, 1)),
         ("matrix", chart_path(token, 2)),
     ]

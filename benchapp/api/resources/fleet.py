@@ -1,0 +1,127 @@
+"""The charts of the overview: levels of the fleet, changes per week, submissions per day."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework.request import Request
+
+from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.openapi import in_formats
+from benchapp.api.framework.parameters import FormatParameters, read_parameters
+from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.responses import answer_json, answer_lines
+from benchapp.api.framework.view import ApiView
+from benchapp.queries.overview.activity import read_change_weeks, read_ingest_health
+from benchapp.queries.overview.fleet import METRIC, read_fleet_days
+
+
+class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
+    pattern: Annotated[str, Meta(description="read, write, randread or randwrite")]
+    day: Annotated[date, Meta(description="UTC")]
+    median: Annotated[float, Meta(description="over the series; 1 is the level of the series")]
+    p10: float
+    p90: float
+    n: Annotated[int, Meta(description="series with a valid run on that day")]
+
+
+class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    first: Annotated[date, Meta(description="first of the 90 days")]
+    days: Sequence[FleetDayAnswer]
+
+
+class ChangeWeekAnswer(ApiAnswer, kw_only=True, frozen=True):
+    monday: Annotated[date, Meta(description="first day of the week, UTC")]
+    regressions: Annotated[int, Meta(description="series with a regression that began in the week")]
+    improvements: Annotated[int, Meta(description="series with an improvement that began in the week")]
+
+
+class FleetChangesAnswer(ApiAnswer, kw_only=True, frozen=True):
+    weeks: Sequence[ChangeWeekAnswer]
+
+
+class IngestDayAnswer(ApiAnswer, kw_only=True, frozen=True):
+    day: Annotated[date, Meta(description="of receipt, UTC")]
+    stored: int
+    rejected: int
+    received: Annotated[int, Meta(description="waiting to be processed")]
+
+
+class FleetSubmissionsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    oldest_at: Annotated[Time | None, Meta(description="when the first of the waiting was received")]
+    days: Sequence[IngestDayAnswer]
+
+
+class FleetLevels(ApiView):
+    """Throughput of the fleet."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_levels",
+        parameters=[FormatParameters],
+        responses=in_formats(FleetLevelsAnswer, "only the days"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Read the throughput by pattern and day, each series relative to its level 90 days ago."""
+        format = read_parameters(request, FormatParameters)["format"]
+        fleet = read_fleet_days()
+        dates = fleet.dates
+        days = [
+            build(FleetDayAnswer, day, pattern=line.pattern, day=dates[place])
+            for line in fleet.patterns
+            for place, day in enumerate(line.days)
+            if day
+        ]
+        if format == "json":
+            return answer_json(request, FleetLevelsAnswer(metric=METRIC, first=fleet.first, days=days))
+        return answer_lines(
+            request, days, columns=list_columns(FleetDayAnswer), format=format, file_name="fleet-levels"
+        )
+
+
+class FleetChanges(ApiView):
+    """Changes per week."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_changes",
+        parameters=[FormatParameters],
+        responses=in_formats(FleetChangesAnswer, "only the weeks"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count the series with a change by week, over 13 weeks."""
+        format = read_parameters(request, FormatParameters)["format"]
+        weeks = [build(ChangeWeekAnswer, week) for week in read_change_weeks()]
+        if format == "json":
+            return answer_json(request, FleetChangesAnswer(weeks=weeks))
+        return answer_lines(
+            request, weeks, columns=list_columns(ChangeWeekAnswer), format=format, file_name="fleet-changes"
+        )
+
+
+class FleetSubmissions(ApiView):
+    """Submissions per day."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_submissions",
+        parameters=[FormatParameters],
+        responses=in_formats(FleetSubmissionsAnswer, "only the days"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count submissions by day of receipt and present state, over 30 days."""
+        format = read_parameters(request, FormatParameters)["format"]
+        health = read_ingest_health()
+        days = [build(IngestDayAnswer, day) for day in health.days]
+        if format == "json":
+            return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))
+        return answer_lines(
+            request, days, columns=list_columns(IngestDayAnswer), format=format, file_name="fleet-submissions"
+        )

@@ -1,0 +1,162 @@
+"""Throughput of the fleet by pattern and day, each series relative to its own level."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+from numpy.typing import NDArray
+from psycopg import sql
+
+from benchapp.analysis.charts.fleet import DayQuantiles, find_day_quantiles
+from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.series.levels import find_level, read_levels
+from benchapp.queries.series_versions import VersionedCache, read_series_versions
+
+DAYS: Final = 90
+PATTERNS: Final[Mapping[str, str]] = {
+    "read": "sequential read",
+    "write": "sequential write",
+    "randread": "random read",
+    "randwrite": "random write",
+}
+# IOPS and bandwidth of a series are proportional, as its block size is fixed.
+METRIC: Final = "iops"
+# Of each pattern: the quantiles of 200 series say as much of the fleet as those of 100 000.
+SERIES_MAXIMUM: Final = 200
+# The order of the keys, SHA-256 of what identifies a series, is random, and the same in each request.
+_CANDIDATES: Final = 5_000
+_DAY: Final = timedelta(days=1)
+_DAY_US: Final = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PatternDays:
+    """One pattern. series: how many were read; is_sample: more match. days: as long as those of the fleet."""
+
+    pattern: str
+    name: str
+    series: int
+    is_sample: bool
+    days: tuple[DayQuantiles | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDays:
+    """The patterns that have series, over 90 days (UTC) up to today. Values: 1 is the level of the series."""
+
+    first: date
+    patterns: tuple[PatternDays, ...]
+
+    @property
+    def dates(self) -> list[date]:
+        """Return the days."""
+        return [self.first + place * _DAY for place in range(DAYS)]
+
+
+def read_fleet_days(*, now: datetime | None = None) -> FleetDays:
+    """Return the quantiles of each pattern and day; two queries if nothing changed, else those of maintenance and two.
+
+    The value of a series on a day is that of its last valid run of the day, divided by the median of the level that the
+    series had when the 90 days began, or of its first level if it is newer. At most 200 series of a pattern are read,
+    with one index entry for each of their days, however often they are measured.
+    """
+    first = ((now or timezone.now()).astimezone(UTC) - (DAYS - 1) * _DAY).date()
+    sampled = _sample_series(datetime.combine(first, time.min, UTC))
+    versions = read_series_versions([series_id for ids, _ in sampled.values() for series_id in ids])
+    values = _CACHE.read(versions, first, load=lambda ids: _load(ids, first))
+    return FleetDays(
+        first,
+        tuple(
+            PatternDays(
+                pattern,
+                PATTERNS[pattern],
+                len(rows),
+                is_sample,
+                tuple(find_day_quantiles(np.array(rows))),
+            )
+            for pattern, (ids, is_sample) in sampled.items()
+            if (rows := [row for each in ids if (row := values.get(each)) is not None and len(row)])
+        ),
+    )
+
+
+def _sample_series(since_at: datetime) -> dict[str, tuple[list[int], bool]]:
+    """Return series of each pattern that were measured since then, and whether more are."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wanted.rw, sampled.id FROM unnest(%s::text[], %s::text[]) AS wanted(rw, direction)"
+            " CROSS JOIN LATERAL (SELECT id FROM ("
+            " SELECT id, key, rw, direction, last_at FROM benchapp_series ORDER BY key LIMIT %s) AS candidate"
+            " WHERE candidate.rw = wanted.rw AND candidate.direction = wanted.direction"
+            " AND candidate.last_at >= %s ORDER BY key LIMIT %s) AS sampled",
+            [
+                list(PATTERNS),
+                [name.rpartition(" ")[2] for name in PATTERNS.values()],
+                _CANDIDATES,
+                since_at,
+                SERIES_MAXIMUM + 1,
+            ],
+        )
+        found: dict[str, list[int]] = {}
+        for pattern, series_id in cursor.fetchall():
+            found.setdefault(pattern, []).append(series_id)
+    return {
+        pattern: (found[pattern][:SERIES_MAXIMUM], len(found[pattern]) > SERIES_MAXIMUM)
+        for pattern in PATTERNS
+        if pattern in found
+    }
+
+
+# One entry of the index measurement_by_series for each day of a series, from its newer end.
+_LAST_OF_DAYS: Final = sql.SQL(
+    "SELECT wanted.id AS series_id, newest.started_at, newest.value FROM unnest(%s::bigint[]) AS wanted(id)"
+    " CROSS JOIN generate_series(0, %s - 1) AS day(number) CROSS JOIN LATERAL ("
+    "SELECT started_at, {metric} AS value FROM benchapp_measurement"
+    " WHERE series_id = wanted.id AND started_at >= %s::timestamptz + day.number * interval '1 day'"
+    " AND started_at < %s::timestamptz + (day.number + 1) * interval '1 day'"
+    " AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    " ORDER BY started_at DESC, id DESC LIMIT 1) AS newest ORDER BY series_id, started_at"
+).format(metric=sql.Identifier(METRIC))
+
+
+def _load(series_ids: Sequence[int], first: date) -> dict[int, NDArray[np.float64]]:
+    """Return the relative values of the days of each series, NaN without a valid run; empty without a level."""
+    first_at = datetime.combine(first, time.min, UTC)
+    columns = fetch_arrays(
+        _LAST_OF_DAYS,
+        [list(series_ids), DAYS, first_at, first_at],
+        columns={"series_id": "bigint", "started_at": "timestamptz", "value": "double precision"},
+    )
+    levels = read_levels(series_ids, [METRIC])
+    maintenance = match_maintenance(series_ids, from_at=first_at, to_at=first_at + DAYS * _DAY)
+    found = {}
+    for series_id in series_ids:
+        known = levels[series_id][METRIC]
+        if not known:
+            found[series_id] = np.empty(0)
+            continue
+        begin, end = np.searchsorted(columns["series_id"], (series_id, series_id + 1))
+        at_us, values = columns["started_at"][begin:end], columns["value"][begin:end]
+        days = np.full(DAYS, np.nan)
+        days[(at_us - _to_us(first_at)) // _DAY_US] = (
+            values / (find_level(known, first_at) or known[0]).median
+        )
+        for event in maintenance.get(series_id, ()):
+            ends_at = min(event.to_at, event.ended_at or event.to_at)
+            is_within = (at_us >= _to_us(event.from_at)) & (at_us < _to_us(ends_at))
+            days[(at_us[is_within] - _to_us(first_at)) // _DAY_US] = np.nan
+        found[series_id] = days
+    return found
+
+
+def _to_us(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CACHE: Final = VersionedCache[NDArray[np.float64]](4 * SERIES_MAXIMUM * len(PATTERNS))

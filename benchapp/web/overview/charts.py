@@ -1,0 +1,263 @@
+"""Charts of the overview, each loaded by its own request: fleet, changes per week, ingest."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.queries.overview.activity import (
+    INGEST_DAYS,
+    WEEKS,
+    ChangeWeek,
+    read_change_weeks,
+    read_ingest_health,
+)
+from benchapp.queries.overview.fleet import DAYS, SERIES_MAXIMUM, FleetDays, PatternDays, read_fleet_days
+from benchapp.web.site.access import may_read
+from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.value_texts import describe_age, format_count, format_integer
+
+# Smaller deviations of a pattern are not named in the title.
+_DEVIATION: Final = 0.02
+# The newest days whose mean median the title compares.
+_NEWEST_DAYS: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ChartKey:
+    """One entry of the legend. shape and color: classes of the key."""
+
+    shape: str
+    color: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewChart:
+    """One chart. document: what the script draws; heads, rows: its data table; api_path: the same data."""
+
+    name: str
+    title: str
+    aria_label: str
+    caption: str
+    keys: Sequence[ChartKey]
+    document: dict[str, Any]
+    heads: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, Sequence[str]]]
+    api_path: str
+    empty: str = ""
+
+
+@require_safe
+@may_read
+def overview_chart(request: HttpRequest, chart_name: str) -> HttpResponse:
+    """Show one chart of the overview with its data table."""
+    make = _CHARTS.get(chart_name)
+    if make is None:
+        raise Http404(f"{chart_name!r} is not a chart of the overview. Valid: {', '.join(_CHARTS)}.")
+    chart = make()
+    context = {
+        "chart": chart,
+        "title": CHART_TITLES[chart_name],
+        "api_line": format_curl_command(f"{make_base_url(request)}{chart.api_path}"),
+    }
+    return render(request, "overview/chart.html", context)
+
+
+def _make_fleet_chart() -> OverviewChart:
+    fleet = read_fleet_days()
+    dates = fleet.dates
+    return OverviewChart(
+        name="fleet",
+        title=_describe_fleet(fleet),
+        aria_label="Throughput of the fleet by pattern; arrow keys move between days and patterns",
+        caption=(
+            "100 %: the initial level of each series: that of the first of these 90 days, or its first level."
+            " A day of a series is its last valid run, without failed and excluded runs and maintenance."
+            f" Line: median over the series; band: p10–p90.{_describe_sample(fleet.patterns)} IOPS; days in UTC."
+        ),
+        keys=[
+            ChartKey(shape, color, line.name)
+            for line in fleet.patterns
+            for shape, color in (_STYLES[line.pattern],)
+        ],
+        document={
+            "days": [day.isoformat() for day in dates],
+            "lines": [_make_line(line) for line in fleet.patterns],
+        },
+        heads=[
+            head
+            for line in fleet.patterns
+            for head in ((line.name, "median, %"), ("", "p10–p90, %"), ("", "series"))
+        ],
+        rows=[
+            (day.isoformat(), [text for line in fleet.patterns for text in _format_day(line, place)])
+            for place, day in reversed(list(enumerate(dates)))
+            if any(line.days[place] for line in fleet.patterns)
+        ],
+        api_path="/api/v1/fleet/levels",
+        empty="" if fleet.patterns else "No series of these patterns was measured in the last 90 days.",
+    )
+
+
+_STYLES: Final[Mapping[str, tuple[str, str]]] = {
+    "read": ("circle", "blue"),
+    "write": ("triangle", "orange"),
+    "randread": ("rect", "green"),
+    "randwrite": ("rectRot", "purple"),
+}
+
+
+def _make_line(line: PatternDays) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "rw": line.pattern,
+        "direction": line.name.rpartition(" ")[2],
+        "values": [
+            day and {"median": day.median, "p10": day.p10, "p90": day.p90, "n": day.n} for day in line.days
+        ],
+    }
+
+
+def _format_day(line: PatternDays, place: int) -> list[str]:
+    day = line.days[place]
+    if day is None:
+        return ["–", "–", "0"]
+    return [f"{day.median * 100:.1f}", f"{day.p10 * 100:.1f}–{day.p90 * 100:.1f}", format_integer(day.n)]
+
+
+def _describe_sample(patterns: Sequence[PatternDays]) -> str:
+    if not any(line.is_sample for line in patterns):
+        return ""
+    return f" At most {SERIES_MAXIMUM} series of a pattern are read, always the same random ones."
+
+
+def _describe_fleet(fleet: FleetDays) -> str:
+    """Return the finding: the pattern whose newest week deviates most from its level."""
+    newest = {
+        line.name: sum(known) / len(known)
+        for line in fleet.patterns
+        if (known := [day.median for day in line.days[-_NEWEST_DAYS:] if day])
+    }
+    if not newest:
+        return f"Fleet throughput by pattern, {DAYS} days"
+    name = max(newest, key=lambda each: abs(newest[each] - 1))
+    if abs(newest[name] - 1) < _DEVIATION:
+        return f"Fleet throughput: all patterns within {_DEVIATION * 100:.0f} % of their initial level"
+    return f"Fleet throughput: {name} at {newest[name] * 100:.0f} % of its initial level"
+
+
+def _make_changes_chart() -> OverviewChart:
+    weeks = read_change_weeks()
+    regressions, improvements = (
+        sum(week.regressions for week in weeks),
+        sum(week.improvements for week in weeks),
+    )
+    return OverviewChart(
+        name="changes",
+        title=f"Changes per week: {format_count(regressions, 'regression')}, "
+        f"{format_count(improvements, 'improvement')} in {WEEKS} weeks",
+        aria_label="Changes per week; arrow keys move between weeks",
+        caption=(
+            "Series with a regression (filled) and with an improvement (outlined) that began in the week, in any"
+            " metric; suspected and withdrawn changes do not count. Weeks begin on Monday, UTC."
+        ),
+        keys=[
+            ChartKey("rect", "regression", "regressions"),
+            ChartKey("rect hollow", "improvement", "improvements"),
+        ],
+        document=_make_bars(
+            [week.monday for week in weeks],
+            ("week of", "series"),
+            [
+                ("regressions", "regression", [week.regressions for week in weeks]),
+                ("improvements", "improvement", [week.improvements for week in weeks]),
+            ],
+        ),
+        heads=[("Regressions", "series"), ("Improvements", "series")],
+        rows=[(week.monday.isoformat(), _format_week(week)) for week in reversed(weeks)],
+        api_path="/api/v1/fleet/changes",
+        empty="" if regressions or improvements else f"No changes began in the last {WEEKS} weeks.",
+    )
+
+
+def _format_week(week: ChangeWeek) -> list[str]:
+    return [format_integer(week.regressions), format_integer(week.improvements)]
+
+
+def _make_ingest_chart() -> OverviewChart:
+    health = read_ingest_health()
+    stored, rejected, waiting = (
+        sum(getattr(day, name) for day in health.days) for name in ("stored", "rejected", "received")
+    )
+    queue = (
+        f"{format_integer(waiting)} waiting, oldest received {describe_age(health.oldest_at)}"
+        if health.oldest_at
+        else "queue empty"
+    )
+    return OverviewChart(
+        name="ingest",
+        title=(
+            f"Ingest: {format_integer(stored)} stored, {format_integer(rejected)} rejected"
+            f" in {INGEST_DAYS} days; {queue}"
+        ),
+        aria_label="Submissions per day; arrow keys move between days",
+        caption=(
+            "Submissions by day of receipt (UTC) and present state."
+            " Filled: stored; red, above: rejected; outlined: waiting."
+        ),
+        keys=[
+            ChartKey("rect", "blue", "stored"),
+            ChartKey("rect", "regression", "rejected"),
+            ChartKey("rect hollow", "waiting", "waiting"),
+        ],
+        document=_make_bars(
+            [day.day for day in health.days],
+            ("", "submissions"),
+            [
+                ("stored", "blue", [day.stored for day in health.days]),
+                ("rejected", "regression", [day.rejected for day in health.days]),
+                ("waiting", "waiting", [day.received for day in health.days]),
+            ],
+        ),
+        heads=[("Stored", ""), ("Rejected", ""), ("Waiting", "")],
+        rows=[
+            (day.day.isoformat(), [format_integer(each) for each in (day.stored, day.rejected, day.received)])
+            for day in reversed(health.days)
+        ],
+        api_path="/api/v1/fleet/submissions",
+        empty=""
+        if stored or rejected or waiting
+        else f"Nothing was received in the last {INGEST_DAYS} days.",
+    )
+
+
+def _make_bars(
+    dates: Sequence[date], names: tuple[str, str], layers: Sequence[tuple[str, str, Sequence[int]]]
+) -> dict[str, Any]:
+    """Return what bars.js draws; names: before the days, and of what is counted."""
+    prefix, unit = names
+    return {
+        "unit": unit,
+        "days": [day.isoformat() for day in dates],
+        "prefix": prefix,
+        "layers": [{"name": name, "color": color, "values": values} for name, color, values in layers],
+    }
+
+
+_CHARTS: Final[Mapping[str, Callable[[], OverviewChart]]] = {
+    "fleet": _make_fleet_chart,
+    "changes": _make_changes_chart,
+    "ingest": _make_ingest_chart,
+}
+# Shown until a chart is loaded.
+CHART_TITLES: Final[Mapping[str, str]] = {
+    "fleet": "Fleet throughput by pattern",
+    "changes": "Changes per week",
+    "ingest": "Ingest",
+}

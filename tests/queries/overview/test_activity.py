@@ -1,0 +1,59 @@
+"""Changes per week and submissions per day."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from benchapp.models import Change, ChangeState, State, Submission
+from benchapp.queries.overview.activity import read_change_weeks, read_ingest_health
+from tests.factories import make_change, make_series, make_submission
+
+pytestmark = pytest.mark.django_db
+# A Wednesday.
+NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)
+
+
+def test_series_with_a_change_are_counted_by_week() -> None:
+    series = [make_series() for _ in range(3)]
+    monday = datetime(2026, 5, 11, tzinfo=UTC)
+    make_change(series[0], at=monday, before=100.0, after=80.0)
+    make_change(
+        series[0], at=monday + timedelta(hours=1), metric="latency_p99_ns", after=150.0, is_regression=True
+    )
+    make_change(series[1], at=monday, before=100.0, after=80.0)
+    make_change(series[2], at=monday - timedelta(seconds=1), before=100.0, after=130.0)
+    withdrawn = make_change(series[2], at=monday, before=100.0, after=80.0)
+    Change.objects.filter(pk=withdrawn.pk).update(state=ChangeState.WITHDRAWN)
+    make_change(series[2], at=monday - timedelta(weeks=13), before=100.0, after=80.0)
+
+    weeks = read_change_weeks(now=NOW)
+
+    assert len(weeks) == 13
+    assert weeks[0].monday == date(2026, 2, 16)
+    assert (weeks[-1].monday, weeks[-1].regressions, weeks[-1].improvements) == (date(2026, 5, 11), 2, 0)
+    assert (weeks[-2].regressions, weeks[-2].improvements) == (0, 1)
+    assert sum(week.regressions + week.improvements for week in weeks) == 3
+
+
+def test_submissions_are_counted_by_day_and_state() -> None:
+    for days, state in (
+        (0, State.STORED),
+        (0, State.STORED),
+        (0, State.REJECTED),
+        (1, State.RECEIVED),
+        (30, State.STORED),
+    ):
+        make_submission(state=state, received_at=NOW - timedelta(days=days), settled_at=NOW)
+
+    health = read_ingest_health(now=NOW)
+
+    assert len(health.days) == 30
+    assert (health.days[-1].stored, health.days[-1].rejected, health.days[-1].received) == (2, 1, 0)
+    assert health.days[-2].received == 1
+    assert health.oldest_at == NOW - timedelta(days=1)
+    assert sum(day.stored for day in health.days) == 2
+
+
+def test_empty_queue_has_no_oldest_submission() -> None:
+    assert Submission.objects.count() == 0
+    assert read_ingest_health(now=NOW).oldest_at is None

@@ -1,0 +1,114 @@
+"""The charts of the overview: each has its data as a table and as an API answer."""
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from benchapp.models import State, Submission
+from tests.factories import (
+    calculate_levels,
+    make_change,
+    make_host,
+    make_series,
+    make_submission,
+    make_workload,
+)
+from tests.web.pages import Page
+
+DAY = timedelta(days=1)
+NAMES = ("fleet", "changes", "ingest")
+
+
+@pytest.fixture
+def planted(db: None) -> None:
+    """Make two random reads, of which one halved three days ago, a change of it, and submissions."""
+    now = timezone.now()
+    for number, end in enumerate((100.0, 50.0)):
+        series = make_series(
+            [100.0] * 5 + [end] * 3,
+            host=make_host(f"db-{number}"),
+            workload=make_workload(rw="randread"),
+            start_at=now - 7 * DAY,
+            step=DAY,
+        )
+    calculate_levels()
+    make_change(series, at=now, before=100.0, after=50.0)
+    make_submission(state=State.REJECTED, received_at=now, settled_at=now)
+    make_submission(state=State.RECEIVED, received_at=now)
+
+
+def read_chart(client: Client, name: str) -> Page:
+    return Page(client.get(reverse("overview_chart", args=[name])))
+
+
+def read_document(client: Client, name: str) -> dict:
+    text = client.get(reverse("overview_chart", args=[name])).content.decode()
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', text)[1])
+
+
+def test_overview_links_the_charts_before_they_are_loaded(viewer: Client, planted: None) -> None:
+    page = Page(viewer.get(reverse("home")))
+
+    urls = [reverse("overview_chart", args=[name]) for name in NAMES]
+    assert [named["data-deferred"] for _, named in page.tags if "data-deferred" in named] == urls
+    assert set(urls) <= set(page.links)
+
+
+def test_fleet_chart_has_the_numbers_of_its_table_and_of_the_api(viewer: Client, planted: None) -> None:
+    page = read_chart(viewer, "fleet")
+    (line,) = read_document(viewer, "fleet")["lines"]
+    answer = viewer.get("/api/v1/fleet/levels").json()
+    rows = list(csv.DictReader(io.StringIO(viewer.get("/api/v1/fleet/levels?format=csv").content.decode())))
+
+    assert "Fleet throughput: random read at" in page.words
+    assert "100 %: the initial level of each series" in page.words
+    assert line["name"] == "random read"
+    assert line["values"][-1] == {"median": 0.75, "p10": 0.55, "p90": 0.95, "n": 2}
+    assert re.search(rf"{timezone.now():%Y-%m-%d}75\.055\.0–95\.02", page.words.replace(" ", ""))
+    assert answer["days"][-1] == {
+        "pattern": "randread",
+        "day": f"{timezone.now():%Y-%m-%d}",
+        **line["values"][-1],
+    }
+    assert float(rows[-1]["median"]) == 0.75
+    assert rows[-1]["day"] == f"{timezone.now():%Y-%m-%d}"
+
+
+def test_changes_chart_counts_the_series(viewer: Client, planted: None) -> None:
+    page = read_chart(viewer, "changes")
+    document = read_document(viewer, "changes")
+
+    assert "Changes per week: 1 regression, 0 improvements in 13 weeks" in page.words
+    assert [layer["values"][-1] for layer in document["layers"]] == [1, 0]
+    assert viewer.get("/api/v1/fleet/changes").json()["weeks"][-1]["regressions"] == 1
+    assert viewer.get("/api/v1/fleet/changes?format=csv").status_code == 200
+
+
+def test_ingest_chart_counts_submissions_and_reports_the_queue(viewer: Client, planted: None) -> None:
+    page = read_chart(viewer, "ingest")
+    answer = viewer.get("/api/v1/fleet/submissions").json()
+
+    stored = Submission.objects.filter(state=State.STORED, received_at__gte=timezone.now() - 29 * DAY).count()
+    assert f"{stored} stored, 1 rejected in 30 days; 1 waiting, oldest received now" in page.words
+    assert (answer["days"][-1]["rejected"], answer["days"][-1]["received"]) == (1, 1)
+    assert answer["oldest_at"]
+
+
+def test_charts_of_an_empty_server_say_so(viewer: Client) -> None:
+    assert "No series of these patterns was measured" in read_chart(viewer, "fleet").words
+    assert "No changes began in the last 13 weeks" in read_chart(viewer, "changes").words
+    assert "Nothing was received in the last 30 days" in read_chart(viewer, "ingest").words
+
+
+def test_unknown_chart_is_named_with_the_valid_ones(viewer: Client) -> None:
+    answer = viewer.get(reverse("overview_chart", args=["speed"]))
+
+    assert answer.status_code == 404
+    assert "Valid: fleet, changes, ingest" in Page(answer).words
