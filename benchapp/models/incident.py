@@ -1,8 +1,13 @@
 """Incidents: related changes, their triage and events."""
 
+from typing import Final
+from urllib.parse import urlsplit
+
 from django.db import models
 
 from benchapp.models.account import User
+
+LINK_LABEL_MAXIMUM: Final = 60
 
 
 class IncidentState(models.TextChoices):
@@ -41,6 +46,7 @@ class Incident(models.Model):
     common_factors: common factors, [{dimension, value, share, words}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
     unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
+    link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
     recovered_at: when recovery was detected. snoozed_until: no notices until then.
     merged_into: the incident that has its changes now; lists omit merged incidents.
     """
@@ -59,6 +65,7 @@ class Incident(models.Model):
     suspects = models.JSONField(default=list)
     assignee = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     link = models.URLField(max_length=500, blank=True, default="")
+    link_label = models.CharField(max_length=LINK_LABEL_MAXIMUM, blank=True, default="")
     snoozed_until = models.DateTimeField(null=True, blank=True)
     recovered_at = models.DateTimeField(null=True, blank=True)
     merged_into = models.ForeignKey(
@@ -89,6 +96,15 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return f"incident {self.pk} ({self.state}): {self.title}"
+
+    @property
+    def link_title(self) -> str:
+        """Return the label of the link: the stored one, else the last part of its path, else its host; "" without."""
+        if not self.link or self.link_label:
+            return self.link_label if self.link else ""
+        parts = urlsplit(self.link)
+        last = parts.path.rstrip("/").rpartition("/")[2] or parts.netloc
+        return (f"{last}?{parts.query}" if parts.query else last)[:LINK_LABEL_MAXIMUM]
 
 
 class IncidentEvent(models.Model):

@@ -26,6 +26,7 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import IncidentState, Role, Severity, User, Verdict
+from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
 from benchapp.queries.incidents.incidents import list_incidents, read_incident
@@ -86,7 +87,8 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         Sequence[SuspectAnswer], Meta(description="coinciding environment changes, most likely cause first")
     ]
     assignee: str | None
-    link: str | None
+    link: Annotated[str | None, Meta(description="to a ticket, http or https")]
+    link_label: Annotated[str | None, Meta(description="null: pages show the last part of the URL")]
     snoozed_until: Time | None
     recovered_at: Time | None
     merged_into: int | None
@@ -125,6 +127,7 @@ def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
         verdict=incident.verdict or None,
         assignee=incident.assignee_name or None,
         link=incident.link or None,
+        link_label=incident.link_label or None,
         merged_into=incident.merged_into_id,
         url=f"{PREFIX}/incidents/{incident.id}",
         page=f"/incidents/{incident.id}/",
@@ -180,7 +183,13 @@ class IncidentChanges(serializers.Serializer[Any]):
         required=False, allow_null=True, max_length=150, help_text="a user name; null: unassigned"
     )
     link = serializers.CharField(
-        required=False, allow_null=True, max_length=_LINK_MAXIMUM, help_text="http or https"
+        required=False,
+        allow_null=True,
+        max_length=_LINK_MAXIMUM,
+        help_text="to a ticket, http or https; without link_label its label is removed",
+    )
+    link_label = serializers.CharField(
+        required=False, allow_null=True, max_length=LINK_LABEL_MAXIMUM, help_text="a short name, as OPS-123"
     )
     snoozed_until = serializers.DateTimeField(required=False, allow_null=True)
     comment = serializers.CharField(required=False, max_length=_WORDS_MAXIMUM, help_text="plain text")
@@ -254,8 +263,9 @@ def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: Use
     if "severity" in wanted:
         severity = "" if wanted["severity"] == _AUTOMATIC else wanted["severity"]
         yield partial(triage.rate, incident_id, by=by, severity=severity)
-    if "link" in wanted:
-        yield partial(triage.link, incident_id, by=by, url=wanted["link"] or "")
+    if "link" in wanted or "link_label" in wanted:
+        url = (wanted["link"] or "") if "link" in wanted else None
+        yield partial(triage.link, incident_id, by=by, url=url, label=wanted.get("link_label") or "")
     if "snoozed_until" in wanted:
         yield partial(triage.snooze, incident_id, by=by, until=wanted["snoozed_until"])
     if "comment" in wanted:

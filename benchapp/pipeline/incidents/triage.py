@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
+from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.incidents.events import WORDS_MAXIMUM, Events, describe_state, write_event
 from benchapp.pipeline.incidents.grouping import lock_incidents
@@ -100,15 +101,20 @@ def comment(incident_id: int, *, by: User | None, words: str) -> IncidentEvent:
 
 
 @transaction.atomic
-def link(incident_id: int, *, by: User | None, url: str) -> IncidentEvent:
-    """Set the link by its http or https URL; "" removes it. Raises UnknownIncident, BadTriage."""
-    address = url.strip()
+def link(incident_id: int, *, by: User | None, url: str | None, label: str = "") -> IncidentEvent:
+    """Set the link to a ticket: its http or https URL and a short label. Raises UnknownIncident, BadTriage.
+
+    url: "" removes the link, None keeps it. label: "" shows the last part of the URL.
+    """
+    incident = lock_incident(incident_id)
+    address = incident.link if url is None else url.strip()
     if address:
         _check_link(address)
-    incident = lock_incident(incident_id)
-    before = {"link": incident.link}
-    _set(incident, link=address)
-    return _write(incident, "linked", by=by, words=address or "removed", before=before)
+    text = _read_link_label(label, has_link=bool(address))
+    before = {"link": incident.link, "link_label": incident.link_label}
+    _set(incident, link=address, link_label=text)
+    words = f"{text}: {address}" if text else address
+    return _write(incident, "linked", by=by, words=words or "removed", before=before)
 
 
 @transaction.atomic
@@ -214,6 +220,18 @@ def _check_link(address: str) -> None:
         raise BadTriage("the link must be an http or https URL") from error
     if len(address) > LINK_MAXIMUM:
         raise BadTriage(f"{len(address)} characters exceed the maximum of {LINK_MAXIMUM} for a link")
+
+
+def _read_link_label(label: str, *, has_link: bool) -> str:
+    """Return the label in one line. Raises BadTriage if it is too long, or has no link."""
+    text = " ".join(label.replace("\x00", "\ufffd").split())
+    if len(text) > LINK_LABEL_MAXIMUM:
+        raise BadTriage(
+            f"{len(text)} characters exceed the maximum of {LINK_LABEL_MAXIMUM} for a label of a link"
+        )
+    if text and not has_link:
+        raise BadTriage("a label requires a link")
+    return text
 
 
 def _make_split(incident: Incident, selected: Sequence[Change], now: datetime) -> Incident:

@@ -37,6 +37,7 @@ _FIELDS: Final = (
         "verdict",
         "assignee_id",
         "link",
+        "link_label",
         "scope",
         "severity",
         "has_manual_severity",

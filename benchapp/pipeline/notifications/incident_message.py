@@ -107,6 +107,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
         ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
         ("Since", format_moment(incident.started_at)),
         ("Common factor", "; ".join(str(each.get("words", "")) for each in incident.common_factors[:2])),
+        ("Ticket", f"{incident.link_title}: {incident.link}" if incident.link else ""),
         ("User", event.by.username if event.by else ""),
     ]
     return tuple((name, value) for name, value in rows if value)
@@ -172,6 +173,8 @@ def _make_facts(
             "started_at": to_iso(incident.started_at),
             "common_factors": incident.common_factors,
             "suspects": incident.suspects,
+            "link": incident.link or None,
+            "link_label": incident.link_label or None,
             "url": url or None,
         },
         "event": {"id": event.pk, "kind": event.kind, "at": to_iso(event.at), "words": event.words},

@@ -241,6 +241,8 @@ _COPIED: Final = (
     "suspects",
     "assignee_id",
     "link",
+    "link_label",
+    "link_title",
     "snoozed_until",
     "recovered_at",
     "merged_into_id",

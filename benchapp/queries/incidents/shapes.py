@@ -43,7 +43,8 @@ class IncidentFilter:
 class IncidentRow:
     """One incident in a list.
 
-    relative, relative_low, relative_high: of its largest change. change_count: changes of all metrics of its series.
+    relative, relative_low, relative_high: of its largest change. link_title: the label of the link, or the last part of
+    its URL. change_count: changes of all metrics of its series.
     """
 
     id: int
@@ -65,6 +66,8 @@ class IncidentRow:
     assignee_id: int | None
     assignee_name: str
     link: str
+    link_label: str
+    link_title: str
     snoozed_until: datetime | None
     recovered_at: datetime | None
     merged_into_id: int | None

@@ -100,7 +100,9 @@ def _comment(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _link(incident_id: int, form: QueryDict, person: User) -> Step:
-    return partial(triage.link, incident_id, by=person, url=form.get("link", ""))
+    return partial(
+        triage.link, incident_id, by=person, url=form.get("link", ""), label=form.get("link_label", "")
+    )
 
 
 def _rate(incident_id: int, form: QueryDict, person: User) -> Step:

@@ -44,7 +44,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """One incident in the inbox. suspect: "" if no environment change coincides."""
+    """One incident in the inbox. suspect: "" if no environment change coincides; link: "" without a safe one."""
 
     row: IncidentRow
     severity: str
@@ -53,6 +53,7 @@ class IncidentLine:
     is_pool: bool
     suspect: str
     age: str
+    link: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
         is_pool=kind == "pool",
         suspect=describe_first_suspect(row),
         age=format_age(row.opened_at),
+        link=row.link if row.link.startswith(("https://", "http://")) else "",
     )
 
 

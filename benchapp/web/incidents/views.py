@@ -121,7 +121,6 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "errors": errors,
         "row": row,
         "line": make_incident_line(row),
-        "link": row.link if row.link.startswith(("https://", "http://")) else "",
         "counts": describe_incident_counts(detail),
         "evidence": evidence,
         "evidence_text": describe_sides(evidence.change) if evidence else "",

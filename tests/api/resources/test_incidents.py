@@ -195,6 +195,8 @@ def test_severity_is_set_and_automatic_again(admin: Client) -> None:
         ({"state": "gone"}, 400, "value-invalid"),
         ({"assignee": "nobody-known"}, 400, "value-invalid"),
         ({"link": "javascript:alert(1)"}, 400, "value-invalid"),
+        ({"link_label": "OPS-7"}, 400, "value-invalid"),
+        ({"link": "https://a.example/", "link_label": "x" * 61}, 400, "value-invalid"),
         ({"snoozed_until": "2020-01-01T00:00:00Z"}, 400, "value-invalid"),
         ({"severity": "extreme"}, 400, "value-invalid"),
         ({"priority": "low"}, 400, "member-unknown"),
@@ -220,6 +222,28 @@ def test_step_in_the_wrong_state_is_a_conflict(admin: Client) -> None:
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.INGEST])
 def test_token_without_edit_scope_is_rejected(scope: Scope, client_of) -> None:
     assert patch(client_of(scope), make_incident().pk, state="acknowledged").status_code == 403
+
+
+def test_ticket_has_a_label_which_a_new_link_removes(admin: Client) -> None:
+    incident = make_incident()
+
+    first = patch(admin, incident.pk, link="https://tickets.example/7", link_label="OPS-7").json()
+    renamed = patch(admin, incident.pk, link_label="OPS-8").json()
+    moved = patch(admin, incident.pk, link="https://tickets.example/9").json()
+    removed = patch(admin, incident.pk, link=None).json()
+
+    assert [(each["link"], each["link_label"]) for each in (first, renamed, moved, removed)] == [
+        ("https://tickets.example/7", "OPS-7"),
+        ("https://tickets.example/7", "OPS-8"),
+        ("https://tickets.example/9", None),
+        (None, None),
+    ]
+    assert [event["words"] for event in removed["events"] if event["kind"] == "linked"] == [
+        "OPS-7: https://tickets.example/7",
+        "OPS-8: https://tickets.example/7",
+        "https://tickets.example/9",
+        "removed",
+    ]
 
 
 def test_dry_run_of_a_baseline_answers_the_impact_and_saves_nothing(admin: Client) -> None:

@@ -201,6 +201,20 @@ def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     assert body["facts"]["changes"][0]["before"] == 2100000.0
 
 
+def test_notice_names_the_ticket() -> None:
+    make_subscription()
+    incident = make_incident(link="https://tickets.example/7", link_label="OPS-7")
+
+    enqueue([make_event(incident).pk])
+
+    body = Notice.objects.get().body
+    assert ["Ticket", "OPS-7: https://tickets.example/7"] in body["details"]
+    assert (body["facts"]["incident"]["link"], body["facts"]["incident"]["link_label"]) == (
+        "https://tickets.example/7",
+        "OPS-7",
+    )
+
+
 def test_enqueue_asks_as_much_for_many_subscriptions_as_for_few(django_assert_num_queries: Any) -> None:
     for _ in range(9):
         make_subscription(filter="host:db-07")

@@ -365,6 +365,13 @@ def test_action_in_the_wrong_state_shows_the_reason(editor: Client) -> None:
         ("assign", {"assignee": "x"}, "is not a valid number"),
         ("comment", {"words": " "}, "the comment is empty"),
         ("link", {"link": "javascript:alert(1)"}, "must be an http or https URL"),
+        ("link", {"link": f"https://tickets.example/{'x' * 500}"}, "exceed the maximum of 500 for a link"),
+        (
+            "link",
+            {"link": "https://a.example/", "link_label": "x" * 61},
+            "exceed the maximum of 60 for a label",
+        ),
+        ("link", {"link": "", "link_label": "OPS-7"}, "a label requires a link"),
         ("snooze", {"days": "9999"}, "maximum of 366"),
         ("merge", {"into": ""}, "is not a valid number"),
         ("split", {}, "select some of its changes"),
@@ -404,6 +411,58 @@ def test_editor_assigns_links_snoozes_and_comments(editor: Client) -> None:
     assert "https://tickets.example/7" in page.links
     assert "snoozed until" in page.words
     assert "a look at the array" in page.words
+
+
+def test_ticket_is_on_the_list_and_the_page_with_its_label_and_undone(editor: Client) -> None:
+    incident = make_one()
+
+    act(editor, incident, "link", link="https://tickets.example/browse/7", link_label="OPS-7")
+    anchor = (
+        '<a href="https://tickets.example/browse/7" rel="noopener noreferrer nofollow"'
+        ' title="https://tickets.example/browse/7" class="ticket">OPS-7</a>'
+    )
+    on_list, on_page = (
+        editor.get(address).content.decode()
+        for address in (reverse("incidents"), reverse("incident", args=[incident.pk]))
+    )
+    act(editor, incident, "undo", event=incident.events.get(kind="linked").pk)
+    incident.refresh_from_db()
+
+    assert anchor in on_list
+    assert anchor in on_page
+    assert "set the linkOPS-7: https://tickets.example/browse/7" in Page(
+        editor.get(reverse("incident", args=[incident.pk]))
+    ).words.replace(" undone ", "")
+    assert (incident.link, incident.link_label) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [
+        ("https://tickets.example/browse/OPS-7", "OPS-7"),
+        ("https://tickets.example/issues/7/", "7"),
+        ("https://bugs.example/show_bug.cgi?id=7", "show_bug.cgi?id=7"),
+        ("https://tickets.example", "tickets.example"),
+        (f"https://tickets.example/{'x' * 90}", "x" * 60),
+    ],
+)
+def test_ticket_without_label_is_named_by_its_url(url: str, title: str, editor: Client) -> None:
+    incident = make_one()
+
+    act(editor, incident, "link", link=url)
+
+    assert f'class="ticket">{title}</a>' in editor.get(reverse("incidents")).content.decode()
+
+
+def test_label_of_a_ticket_is_escaped(editor: Client) -> None:
+    incident = make_one()
+
+    act(editor, incident, "link", link='https://a.example/?"><b>', link_label=HOSTILE)
+    act(editor, incident, "link", link="https://a.example/", link_label=HOSTILE)
+
+    page = editor.get(reverse("incidents")).content.decode()
+    assert HOSTILE not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;</a>" in page
 
 
 def test_editor_sets_the_severity_which_later_changes_keep_until_it_is_automatic_again(
