@@ -63,8 +63,10 @@ def check_everywhere(watched: Watched) -> None:
         where = f"{page.url} at {width} px, {scheme}"
         assert watched.overhang_px() == 0, f"{where} can be scrolled sideways"
         # Each theme and each width once: axe takes most of the time of these tests.
-        if (width, scheme) in ((1440, "light"), (390, "dark")):
+        if (width, scheme) == (1440, "light"):
             assert watched.barriers() == [], where
+        elif (width, scheme) == (390, "dark"):
+            assert watched.barriers(of_looks=True) == [], where
     assert watched.complaints == []
     assert watched.violations() == []
 
