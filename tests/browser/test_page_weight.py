@@ -1,4 +1,4 @@
-"""What a page costs a browser with an empty cache."""
+"""What a page costs a browser with an empty cache, and where its chart begins on a phone."""
 
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -67,3 +67,29 @@ def test_static_files_are_kept_by_browsers_for_ever(
 
     assert len(files) >= 5
     assert {answer["Cache-Control"] for answer in headers} == {"max-age=315360000, public, immutable"}
+
+
+@pytest.mark.parametrize("path", [CHART_PAGES[name] for name in ("scaling", "matrix", "history", "series")])
+def test_chart_starts_at_the_top_of_a_phone(path: str, visit: Callable[..., Watched], world: World) -> None:
+    watched = visit(path.format_map(vars(world)), width=390)
+    watched.wait_for_charts()
+
+    top = watched.page.evaluate(
+        "document.querySelector('.chart-box, .matrix').getBoundingClientRect().top + scrollY"
+    )
+
+    assert top <= 400
+
+
+def test_controls_of_a_chart_are_shown_on_request_on_a_phone(
+    visit: Callable[..., Watched], world: World
+) -> None:
+    watched = visit("/scaling/?q=host:db-*", width=390)
+
+    assert not watched.page.get_by_label("X axis", exact=True).is_visible()
+    watched.page.get_by_label("Options", exact=True).focus()
+    watched.page.keyboard.press("Space")
+    assert watched.page.get_by_label("X axis", exact=True).is_visible()
+    watched.page.set_viewport_size({"width": 1440, "height": 900})
+    assert not watched.page.get_by_label("Options", exact=True).is_visible()
+    assert watched.page.get_by_label("X axis", exact=True).is_visible()

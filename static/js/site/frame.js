@@ -106,6 +106,15 @@ function startMenus() {
   });
 }
 
+// On a phone the pages are one line that scrolls; it starts with the page that is shown.
+function showCurrentPlace() {
+  const places = document.querySelector(".places");
+  const current = places?.querySelector("[aria-current]");
+  if (current) {
+    places.scrollLeft = current.offsetLeft - (places.clientWidth - current.offsetWidth) / 2;
+  }
+}
+
 function startQuestions() {
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.question;
@@ -136,5 +145,6 @@ startThemeSwitch();
 startSearchKey();
 startCopyButtons();
 startMenus();
+showCurrentPlace();
 startQuestions();
 startShortAddresses();
