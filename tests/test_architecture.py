@@ -183,6 +183,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},
         "runs": {"badges", "pagination", "shapes", "titles"},
         "series": {"badges", "binary_columns", "pagination", "series_versions", "shapes", "titles"},
+        "series_grid": {"binary_columns", "charts", "incidents", "series", "titles"},
         "studies": {"pagination"},
     },
     "pipeline": {

@@ -22,6 +22,8 @@ PAGES = {
     "run with traces": "{traced_run}",
     "report of a run": "{traced_run}report/",
     "series": "/series/",
+    "series as a table": "/series/?view=table&group=layout",
+    "series of latency": "/series/?metric=latency_p99_ns&group=host&sort=spread",
     "history": "{history}",
     "history on a log axis": "{history}?metric=latency_p99_ns&scale=log",
     "several histories": "/history/",

@@ -73,3 +73,37 @@ def test_selection_works_without_scripts(visit: Visit) -> None:
     page.get_by_role("button", name="History", exact=True).click()
 
     page.wait_for_url("**/history/?series=*")
+
+
+def test_two_series_of_the_grid_are_compared_at_390_px(visit: Visit) -> None:
+    watched = visit("/series/?q=host:db-*&sort=name&group=none", width=390)
+    page = watched.page
+    cards = page.locator("li.series-card")
+
+    # Two columns: as many series fit on the screen of a phone.
+    assert len({round(card.bounding_box()["x"]) for card in cards.all()[:2]}) == 2
+    assert watched.overhang_px() == 0
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Clear selection").click()
+    for place in (1, 0):
+        cards.nth(place).locator("input").focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Compare", exact=True).click()
+
+    page.wait_for_url("**/compare/?a_series=*&b_series=*&metric=iops")
+    assert "vs." in page.inner_text("h1")
+
+
+def test_table_has_the_series_of_the_grid(visit: Visit) -> None:
+    page = visit("/series/?sort=name").page
+
+    def list_ids() -> list[str | None]:
+        return [box.get_attribute("value") for box in page.locator("[name=selected]").all()]
+
+    ids = list_ids()
+    page.get_by_role("link", name="Table", exact=True).click()
+    page.wait_for_url("**/series/?sort=name&view=table")
+    assert list_ids() == ids
+    page.get_by_role("link", name="Spread").click()
+    page.wait_for_url("**/series/?view=table&sort=spread")
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Spread")

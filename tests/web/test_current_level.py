@@ -171,17 +171,19 @@ def test_pages_show_the_stored_level_and_link_its_incident(
         "scaling": reverse("scaling"),
         "series": reverse("series", args=[series.pk]),
         "history": f"{reverse('history')}?series={series.pk}",
+        "series grid": reverse("series_list"),
+        "series table": f"{reverse('series_list')}?view=table",
     }
 
     pages = {name: Page(viewer.get(address)) for name, address in places.items()}
-    lists = {name: Page(viewer.get(reverse(name))) for name in ("series_list", "hosts")}
+    lists = {"hosts": Page(viewer.get(reverse("hosts")))}
 
     assert [name for name, page in pages.items() if text not in page.words] == []
     marked = {name for name, page in (pages | lists).items() if incident and incident in page.links}
     if mark:
         # A host is marked by open regressions only.
         is_bad = mark != "accepted" and Incident.objects.get().is_regression
-        assert marked == {*pages, "series_list", *(["hosts"] if is_bad else [])}
+        assert marked == {*pages, *(["hosts"] if is_bad else [])}
     else:
         assert not any(
             "/incidents/" in link and link.strip("/").split("/")[-1].isdigit()

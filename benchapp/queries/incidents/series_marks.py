@@ -74,7 +74,12 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:
     """Return the mark that matters most: open before accepted and recovered, then the largest change."""
-    return min(marks, key=lambda mark: (_ORDER[mark.state], -measure_size(mark)), default=None)
+    return min(marks, key=rank_mark, default=None)
+
+
+def rank_mark(mark: SeriesMark) -> tuple[int, float]:
+    """Return the sort key of a mark: open before accepted (1) and recovered (2), then the largest change."""
+    return _ORDER[mark.state], -measure_size(mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,61 +1,187 @@
-"""List of series."""
+"""List of series: a grid of sparklines, or the same as a table."""
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.queries.incidents.series_marks import read_series_marks
-from benchapp.queries.series.series import (
-    SeriesRow,
-    list_series,
+from benchapp.metrics import CATALOGUE, Metric
+from benchapp.queries.charts.scaling_cells import FAILED
+from benchapp.queries.series.levels import LevelRow
+from benchapp.queries.series.series import SeriesRow
+from benchapp.queries.series_grid import GridPart, GridSeries, GridSort, SeriesGrid, read_series_grid
+from benchapp.web.series.request import (
+    GROUPS,
+    SORTS,
+    VIEWS,
+    SeriesListRequest,
+    read_series_list_request,
 )
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar
-from benchapp.web.site.number_columns import make_cells, make_columns
+from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import make_base_url
-from benchapp.web.site.pagination import turn_page
-from benchapp.web.site.series_marks import show_mark
+from benchapp.web.site.selection import KINDS
+from benchapp.web.site.series_marks import ShownMark, show_mark
+from benchapp.web.site.sparkline import LevelSparkline, make_level_sparkline
+from benchapp.web.site.value_texts import (
+    format_age,
+    format_count,
+    format_integer,
+    format_percent,
+    format_with_unit,
+)
 
-SERIES_ON_A_PAGE: Final = 50
-_LIST_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns", "elapsed_s")
+_OLD: Final = ("host", "pool", "rw", "direction", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSeries:
+    """One series of the grid or table. level, spread: "" without a value. kind: of its mark, "" without one.
+
+    previous: of the level before the current one, in words; "" for the first level.
+    """
+
+    row: SeriesRow
+    name: str
+    level: str
+    level_raw: float | None
+    spread: str
+    spread_title: str
+    previous: str
+    age: str
+    mark: ShownMark | None
+    kind: str
+    chart: LevelSparkline | None
+    url: str
+    is_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPart:
+    """One group. count: "36 series", or "20 of 36 series" where the others are on other pages."""
+
+    label: str
+    count: str
+    series: Sequence[ShownSeries]
 
 
 @require_safe
 @may_read
 def series_list(request: HttpRequest) -> HttpResponse:
-    """List the series that match the filters, most recent run first."""
-    bar = make_filter_bar(request, old=("host", "pool", "rw", "direction", "text"))
-    errors = bar.errors
-    page, links = turn_page(
-        request, errors, read=lambda after: list_series(bar.filter, after=after, limit=SERIES_ON_A_PAGE)
+    """Show the series that match the filters, in groups, with the newest values, level and change of each."""
+    asked = read_series_list_request(request.GET)
+    bar = make_filter_bar(request, old=_OLD, keep=("view",), fields="series/_series_fields.html")
+    errors = [*bar.errors, *asked.errors]
+    grid = read_series_grid(
+        bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page
     )
-    columns = make_columns((row.latest for row in page.items if row.latest), _LIST_METRICS)
-    marks = read_series_marks([row.id for row in page.items], metric=_LIST_METRICS[0])
     context = {
-        **links,
-        "title": _format_title(page.items, has_more=any(links.values())),
+        **_list_choices(request, asked, grid),
+        "title": _format_title(grid),
         "bar": bar,
         "errors": errors,
+        "asked": asked,
+        "metric": grid.metric,
+        "grid": grid,
+        "parts": [_show_part(part, grid.metric) for part in grid.parts],
         "is_filtering": bool(bar.text),
-        "columns": columns,
-        "rows": [
-            (
-                row,
-                show_mark(marks.get(row.id), metric=""),
-                make_cells(row.latest, columns) if row.latest else (),
-            )
-            for row in page.items
-        ],
-        "steps": None if page.items else list_first_steps(make_base_url(request)),
+        "selection_kind": KINDS["series"],
+        "steps": None if grid.total else list_first_steps(make_base_url(request)),
     }
     return render(request, "series/series_list.html", context, status=400 if errors else 200)
 
 
-def _format_title(rows: tuple[SeriesRow, ...], *, has_more: bool) -> str:
-    if not rows:
+def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGrid) -> dict[str, Any]:
+    """Return the choices of the form, and the links to other views, orders and pages."""
+    page = grid.page
+    return {
+        "metrics": list(CATALOGUE.values()),
+        "groups": GROUPS.items(),
+        "sorts": SORTS.items(),
+        "views": [
+            (label, keep_query(request.GET, view=None if name == "grid" else name), name == asked.view)
+            for name, label in VIEWS.items()
+        ],
+        "sort_urls": {name: _link_sort(request, name) for name in SORTS},
+        "previous_url": _link_page(request, page - 1) if page > 1 else None,
+        "next_url": _link_page(request, page + 1) if page < grid.page_count else None,
+    }
+
+
+def _link_sort(request: HttpRequest, sort: GridSort) -> str:
+    return keep_query(request.GET, sort=None if sort == "change" else sort, page=None)
+
+
+def _link_page(request: HttpRequest, page: int) -> str:
+    return keep_query(request.GET, page=None if page == 1 else str(page))
+
+
+def _show_part(part: GridPart, metric: Metric) -> ShownPart:
+    count = format_count(part.total, "series")
+    if len(part.series) < part.total:
+        count = f"{format_integer(len(part.series))} of {count}"
+    now = timezone.now()
+    return ShownPart(part.label, count, [_show_series(series, metric, now) for series in part.series])
+
+
+def _show_series(series: GridSeries, metric: Metric, now: datetime) -> ShownSeries:
+    level = series.level
+    mark = show_mark(series.mark, metric=metric.name, now=now)
+    return ShownSeries(
+        row=series.row,
+        name=series.name,
+        level=format_with_unit(level.median, metric) if level else "",
+        level_raw=level.median if level else None,
+        spread=_format_spread(level),
+        spread_title=_describe_spread(level, metric),
+        previous=_describe_previous(series.previous, metric),
+        age=_format_ago(series.row.last_at, now),
+        mark=mark,
+        kind=mark.kind if mark else "",
+        chart=make_level_sparkline(series.values, series.steps),
+        url=f"{reverse('series_list')}{series.row.id}/?metric={metric.name}",
+        is_failed=FAILED in series.row.badges,
+    )
+
+
+def _format_ago(at: datetime, now: datetime) -> str:
+    age = format_age(at, now=now)
+    return age if age == "now" else f"{age} ago"
+
+
+def _format_spread(level: LevelRow | None) -> str:
+    """Return (p90 - p10) / median; "" for fewer than two runs or a median of 0."""
+    if level is None or level.n < 2 or not level.median:
+        return ""
+    return format_percent((level.p90 - level.p10) / level.median)
+
+
+def _describe_spread(level: LevelRow | None, metric: Metric) -> str:
+    if level is None:
+        return ""
+    low, high = (format_with_unit(value, metric) for value in (level.p10, level.p90))
+    return f"p10 {low}, p90 {high}, {format_count(level.n, 'run')} of the current level"
+
+
+def _describe_previous(level: LevelRow | None, metric: Metric) -> str:
+    if level is None:
+        return ""
+    return f"was {format_with_unit(level.median, metric)} until {level.to_at:%-d %b %Y}"
+
+
+def _format_title(grid: SeriesGrid) -> str:
+    """Return how many series match, and how many of them have regressed."""
+    if not grid.total:
         return "No series"
-    count = "1 series" if len(rows) == 1 else f"{len(rows)} series"
-    return f"{count}, most recent run first" if has_more else count
+    count = format_count(grid.total, "most recently measured series" if grid.is_cut else "series")
+    if not grid.marked:
+        return f"{count}, none with an open regression"
+    return f"{count}, {format_integer(grid.marked)} with an open regression"

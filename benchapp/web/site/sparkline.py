@@ -1,6 +1,8 @@
-"""Sparklines: points of an inline SVG."""
+"""Sparklines: points and paths of inline SVGs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 WIDTH: Final = 72
@@ -55,7 +57,61 @@ def _format_place(place: float) -> str:
 
 
 def _make_y_scale(values: Sequence[float]) -> Callable[[float], float]:
+    middle, span = _find_range(values)
+    return lambda value: HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * _MARGIN)
+
+
+def _find_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the middle of the values, and what fills the height."""
     low, high = min(values), max(values)
     middle = (low + high) / 2
-    span = max(high - low, abs(middle) * _RANGE_MINIMUM) or 1.0
-    return lambda value: HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * _MARGIN)
+    return middle, max(high - low, abs(middle) * _RANGE_MINIMUM) or 1.0
+
+
+HISTORY_WIDTH: Final = 240
+HISTORY_HEIGHT: Final = 48
+# Whole numbers, so that a path is short: 60 values have room.
+_STEP: Final = 4
+_EDGE: Final = 3
+_MOVES: Final = {
+    move: f"{_STEP}{move}" if move < 0 else f"{_STEP} {move}"
+    for move in range(-HISTORY_HEIGHT, HISTORY_HEIGHT)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSparkline:
+    """Paths in a box of 240 × 48: the values as a line, the earlier levels and the current level as steps."""
+
+    line: str
+    earlier: str
+    current: str
+
+
+def make_level_sparkline(
+    values: Sequence[float], steps: Sequence[tuple[int, int, float]]
+) -> LevelSparkline | None:
+    """Return values, oldest first, the newest at the right edge, with their levels; None without values.
+
+    steps: (index of the first value, index behind the last, median) of each level, oldest first. The range of values
+    and levels fills the height if it is at least 10 % of their level. At most 60 values.
+    """
+    if not values:
+        return None
+    middle, span = _find_range([*values, *(median for _, _, median in steps)])
+    factor = (HISTORY_HEIGHT - 2 * _EDGE) / span
+    bottom = HISTORY_HEIGHT / 2 + middle * factor
+    left = HISTORY_WIDTH - _EDGE - _STEP * (len(values) - 1)
+
+    heights = [round(bottom - value * factor) for value in values]
+    moves = " ".join([_MOVES[after - before] for before, after in pairwise(heights)])
+    drawn = [
+        f"M{left + _STEP * first - _STEP // 2} {round(bottom - median * factor)}h{_STEP * (end - first)}"
+        for first, end, median in steps
+    ]
+    return LevelSparkline(
+        # A line of length 0 with round ends is a dot.
+        line=f"M{left} {heights[0]}{f'l{moves}' if moves else 'h0'}",
+        earlier="".join(drawn[:-1]),
+        current=drawn[-1] if drawn else "",
+    )

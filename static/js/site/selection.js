@@ -89,7 +89,7 @@ export function watchBoxes(form, boxes, onChange) {
     boxes[0]?.focus();
   });
   if (all !== null) {
-    all.hidden = false;
+    (all.closest("label") ?? all).hidden = false;
     all.addEventListener("click", () => setAll(all.checked));
   }
   // The browser restores check boxes when a person comes back.
