@@ -23,6 +23,7 @@ PAGES = {
     "groups": f"{EBS}&group=small=file_size:5G&group=large=file_size:15G",
     "combined": f"{EBS}+rw:randread&x=volumes,file_size",
     "lines": DEPTH,
+    "targets": f"{EBS}+file_size:5G&target=iops:24000:Database&target=iops:8000*n:Volume",
     "latency over throughput": f"{DEPTH}&over=iops",
     "nothing": "/scaling/?q=host:nobody",
 }
@@ -111,6 +112,19 @@ def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> No
     watched.page.wait_for_url("**file_size_bytes:15G**")
 
     assert "20\u202f942" in watched.page.inner_text(".scaling-table")
+
+
+def test_stripes_by_volume_type_are_two_clicks_from_the_overview(visit: Visit, sweep: None) -> None:
+    watched = visit("/")
+    page = watched.page
+
+    page.get_by_role("navigation").get_by_role("link", name="Scaling", exact=True).first.click()
+    page.get_by_role("link", name="Stripes by volume type").click()
+    page.wait_for_url("**x=stripe_count&color=volume_type**")
+    watched.wait_for_charts()
+
+    assert "by stripes" in page.inner_text(".scaling-table")
+    assert "Volume type" in page.inner_text(".scaling-table")
 
 
 def test_groups_are_added_moved_renamed_and_removed(visit: Visit, sweep: None) -> None:

@@ -36,10 +36,12 @@ from benchapp.queries.charts.scaling import (
     ScalingRequest,
     read_scaling,
 )
+from benchapp.queries.charts.scaling_findings import is_target_reached
 from benchapp.queries.charts.scaling_shapes import (
     COMPARE_DAYS_MAXIMUM,
     LIMITS_MAXIMUM,
     SCALING_METRICS,
+    TARGETS_MAXIMUM,
     THROUGHPUTS,
     CellState,
 )
@@ -64,6 +66,9 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
         float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
     ]
     efficiency: Annotated[float | None, Meta(description="median / ideal")]
+    targets_missed: Annotated[
+        Sequence[str], Meta(description="names of the targets that the median does not reach")
+    ]
     change_metric: str | None
     change_relative: Annotated[
         float | None, Meta(description="of the open or accepted change that matters most: after / before − 1")
@@ -126,7 +131,7 @@ _DIMENSION: Final = (
 class ScalingParameters(FilterParameters, FormatParameters):
     """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
-    repeatable = ("limit", "group")
+    repeatable = ("limit", "group", "target")
     x = text_parameter(120, help_text=_DIMENSION)
     metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
     color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
@@ -148,6 +153,13 @@ class ScalingParameters(FilterParameters, FormatParameters):
         required=False,
         max_length=LIMITS_MAXIMUM,
         help_text="NAME:VALUE of a limit, display only",
+    )
+    target = serializers.ListField(
+        source="targets",
+        child=serializers.CharField(max_length=200),
+        required=False,
+        max_length=TARGETS_MAXIMUM,
+        help_text="METRIC:VALUE:NAME of a value to reach, as iops:16000:Provisioned",
     )
     group = serializers.ListField(
         source="groups",
@@ -208,6 +220,9 @@ def _describe_cell(
         change_relative=mark.relative if mark else None,
         change_state=mark.state if mark else None,
         incident=mark.incident_id if mark else None,
+        targets_missed=[
+            limit.name for limit in facet.limits if is_target_reached(limit, cell, place) is False
+        ],
         series=cell.series_ids,
     )
 
@@ -221,6 +236,7 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
         "free": names,
         "limits": tuple(given.get("limits", ())),
         "groups": tuple(given.get("groups", ())),
+        "targets": tuple(given.get("targets", ())),
     }
     return ScalingRequest(**given | own)
 

@@ -13,6 +13,7 @@ from benchapp.queries.charts.scaling_defaults import choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
     SCALING_METRICS,
+    TARGETS_MAXIMUM,
     THROUGHPUTS,
     BadChart,
     BadLimit,
@@ -26,7 +27,10 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingPoint,
     ScalingRequest,
     ScalingSpread,
+    ScalingTarget,
+    find_metric,
     parse_limit,
+    parse_target,
 )
 from benchapp.queries.charts.series_columns import read_table
 
@@ -91,7 +95,9 @@ def _resolve(request: ScalingRequest) -> ResolvedRequest:
     groups, errors = parse_groups(request.groups)
     for place, error in errors.items():
         raise BadChart("group", f"group {place + 1}: {error}")
-    return ResolvedRequest(request, metric, over, _read_limits(request.limits, metric), groups)
+    return ResolvedRequest(
+        request, metric, over, _read_limits(request.limits, metric), groups, _read_targets(request.targets)
+    )
 
 
 def _read_series(resolved: ResolvedRequest) -> MatchingSeries:
@@ -112,7 +118,7 @@ def _read_series(resolved: ResolvedRequest) -> MatchingSeries:
 
 
 def _find_metric(name: str) -> ScalingMetric:
-    metric = SCALING_METRICS.get(name)
+    metric = find_metric(name)
     if metric is None:
         raise BadChart(
             "metric", f"{name[:60]!r} is not a valid metric; available: {', '.join(SCALING_METRICS)}"
@@ -178,6 +184,15 @@ def _expand_free(names: Sequence[str]) -> frozenset[str]:
             )
         free |= {dimension.name, *dimension.companions}
     return frozenset(free)
+
+
+def _read_targets(texts: Sequence[str]) -> tuple[ScalingTarget, ...]:
+    if len(texts) > TARGETS_MAXIMUM:
+        raise BadChart("target", f"{len(texts)} targets given, at most {TARGETS_MAXIMUM} allowed")
+    try:
+        return tuple(parse_target(text) for text in texts)
+    except BadLimit as error:
+        raise BadChart("target", str(error)) from error
 
 
 def _read_limits(texts: Sequence[str], metric: ScalingMetric) -> tuple[Limit, ...]:

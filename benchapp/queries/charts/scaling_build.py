@@ -58,7 +58,7 @@ def build_chart(resolved: ResolvedRequest, series: MatchingSeries, *, chosen: Ch
     in_grid = _select_in_grid(fixed, grid)
     omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
     levels = read_series_levels(resolved, _select_ids(in_grid, charted_ids))
-    facets = fill_facets(in_grid, levels, grid, metric=resolved.metric, limits=resolved.limits)
+    facets = fill_facets(in_grid, levels, grid, resolved)
     is_past = resolved.as_of is not None or request.compare_days is not None
     return ScalingChart(
         filter=request.filter,
@@ -76,6 +76,7 @@ def build_chart(resolved: ResolvedRequest, series: MatchingSeries, *, chosen: Ch
         limits=resolved.limits,
         counts=_count_series(series, chosen, fixed=fixed, facets=facets, omitted=omitted),
         groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
+        targets=resolved.targets,
         as_of=resolved.as_of,
         earlier_at=resolved.earlier_at,
         is_cut=series.is_cut,

@@ -14,12 +14,14 @@ from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
     CellState,
     Limit,
+    ResolvedRequest,
     ScalingFacet,
     ScalingLimit,
     ScalingLine,
     ScalingMetric,
     ScalingPoint,
     ScalingSpread,
+    ScalingTarget,
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import find_worst_mark
@@ -45,14 +47,10 @@ _Key = tuple[AxisValue, AxisValue, AxisValue]
 
 
 def fill_facets(
-    table: SeriesTable,
-    levels: SeriesLevels,
-    grid: Grid,
-    *,
-    metric: ScalingMetric,
-    limits: Sequence[Limit],
+    table: SeriesTable, levels: SeriesLevels, grid: Grid, resolved: ResolvedRequest
 ) -> tuple[ScalingFacet, ...]:
-    """Return the panels. table: the series of the chart, also those without a value; limits: the given ones."""
+    """Return the panels. table: the series of the chart, also those without a value."""
+    metric = resolved.metric
     cells = _CellBuilder(table, levels, grid, metric)
     lines = _LimitBuilder(table, grid, metric)
     facets = []
@@ -65,7 +63,11 @@ def fill_facets(
                 value=facet,
                 label=label,
                 lines=tuple(cells.make_line(facet, *color) for color in colors),
-                limits=(*lines.list_given(rows, limits), *lines.list_provisioned(rows)),
+                limits=(
+                    *lines.list_targets(rows, resolved.targets),
+                    *lines.list_given(rows, resolved.limits),
+                    *lines.list_provisioned(rows),
+                ),
             )
         )
     return tuple(facets)
@@ -155,6 +157,13 @@ class _LimitBuilder:
         for limit in limits:
             values = _multiply(limit.value, counts) if limit.is_each else [limit.value] * len(counts)
             yield ScalingLimit(limit.name, tuple(values), is_given=True)
+
+    def list_targets(self, rows: Sequence[int], targets: Sequence[ScalingTarget]) -> Iterator[ScalingLimit]:
+        """Yield the targets of the metric."""
+        own = [target for target in targets if target.metric == self._metric]
+        limits = self.list_given(rows, [target.limit for target in own])
+        for target, limit in zip(own, limits, strict=True):
+            yield replace(limit, target=target)
 
     def list_provisioned(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
         """Yield the provisioned IOPS of the volumes if the metric is IOPS; not for more than four values."""

@@ -1,7 +1,7 @@
 """The findings of a scaling chart, and the knees of its curves."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint, estimate_error
@@ -28,7 +28,7 @@ from benchapp.analysis.charts.findings import (
 )
 from benchapp.analysis.charts.knee import find_knee
 from benchapp.queries.charts.axes import Axis
-from benchapp.queries.charts.scaling_shapes import ScalingChart, ScalingPoint
+from benchapp.queries.charts.scaling_shapes import ScalingChart, ScalingLimit, ScalingLine, ScalingPoint
 
 __all__ = [
     "AtLimit",
@@ -44,9 +44,12 @@ __all__ = [
     "Linear",
     "Saturates",
     "Steady",
+    "TargetReach",
     "Unclear",
     "find_bends",
     "find_findings",
+    "find_reach",
+    "is_target_reached",
     "list_places",
 ]
 
@@ -81,6 +84,51 @@ def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
         return (*cliffs, *contrasts, *(found for found in extremes if found is not None))
     read = [finding for curve in curves.values() if (finding := read_curve(curve)) is not None]
     return (*cliffs, *contrasts, *read, *_list_at_limits(chart, curves))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReach:
+    """Which values of one curve reach a target. reached, missed: places on x. target: of its panel."""
+
+    target: ScalingLimit
+    facet: int
+    line: int
+    reached: tuple[int, ...]
+    missed: tuple[int, ...]
+
+
+def find_reach(chart: ScalingChart) -> tuple[TargetReach, ...]:
+    """Return which values reach the targets of the chart's metric, by target, panel and line."""
+    found = [
+        _measure_reach(limit, line, TargetReach(limit, row, column, (), ()))
+        for row, facet in enumerate(chart.facets)
+        for limit in facet.limits
+        if limit.target is not None
+        for column, line in enumerate(facet.lines)
+    ]
+    order = [target.name for target in chart.targets]
+    return tuple(
+        sorted(
+            (each for each in found if each.reached or each.missed),
+            key=lambda each: order.index(each.target.name),
+        )
+    )
+
+
+def _measure_reach(limit: ScalingLimit, line: ScalingLine, reach: TargetReach) -> TargetReach:
+    places = [
+        place for place, cell in enumerate(line.cells) if is_target_reached(limit, cell, place) is not None
+    ]
+    reached = tuple(place for place in places if is_target_reached(limit, line.cells[place], place))
+    return replace(reach, reached=reached, missed=tuple(place for place in places if place not in reached))
+
+
+def is_target_reached(limit: ScalingLimit, cell: ScalingPoint, place: int) -> bool | None:
+    """Return whether a value reaches a target; None if it is not a target, or either is unknown."""
+    wanted = limit.values[place]
+    if limit.target is None or cell.value is None or wanted is None:
+        return None
+    return limit.target.is_reached(cell.value, wanted)
 
 
 def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
@@ -152,6 +200,8 @@ def _is_ordered(axis: Axis | None) -> bool:
 def _list_at_limits(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[AtLimit]:
     for row, facet in enumerate(chart.facets):
         for limit in facet.limits:
+            if limit.target is not None:
+                continue
             for column in range(len(facet.lines)):
                 found = find_at_limit(curves[row, column], LimitFinding(row, limit.name, limit.values))
                 if found is not None:

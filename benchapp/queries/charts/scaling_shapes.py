@@ -1,7 +1,7 @@
 """The values of a scaling chart: panels, lines, cells, limits; its parameters and its metrics."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
@@ -16,6 +16,7 @@ from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import SeriesMark
 
 LIMITS_MAXIMUM: Final = 8
+TARGETS_MAXIMUM: Final = 8
 COMPARE_DAYS_MAXIMUM: Final = 3650
 _NAME_MAXIMUM: Final = 60
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
@@ -46,7 +47,7 @@ _EXAMPLES: Final = {
 
 
 class BadLimit(Exception):
-    """A limit that cannot be parsed; the message has the format."""
+    """A limit or target that cannot be parsed; the message has the format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,18 @@ def parse_limit(text: str, unit: Unit) -> Limit:
         raise BadLimit(
             f"limit {text[:60]!r} is not NAME:VALUE; write it as limit:{_EXAMPLES.get(unit, '100')}"
         )
+    return _make_limit("limit", name, match, units=units, text=text)
+
+
+def _make_limit(
+    kind: str, name: str, match: re.Match[str], *, units: Mapping[str, float], text: str
+) -> Limit:
     if len(name) > _NAME_MAXIMUM:
-        raise BadLimit(f"the name of limit {name[:40]!r}… is longer than {_NAME_MAXIMUM} characters")
+        raise BadLimit(f"the name of {kind} {name[:40]!r}… is longer than {_NAME_MAXIMUM} characters")
     factor = units.get(match["unit"].lower())
     if factor is None:
         known = ", ".join(each for each in units if each)
-        raise BadLimit(f"limit {name!r}: {match['unit']!r} is not a unit of this metric; available: {known}")
+        raise BadLimit(f"{kind} {name!r}: {match['unit']!r} is not a unit of this metric; available: {known}")
     return Limit(name, float(match["number"]) * factor, is_each=bool(match["each"]), text=text)
 
 
@@ -119,6 +126,59 @@ SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
         is_per_volume=True,
     ),
 }
+# Short names in addresses, in addition to the full ones.
+METRIC_ALIASES: Final[Mapping[str, str]] = {
+    "bandwidth": "bandwidth_bytes_per_s",
+    "latency": "latency_mean_ns",
+    "p50": "latency_p50_ns",
+    "p95": "latency_p95_ns",
+    "p99": "latency_p99_ns",
+    "p99.9": "latency_p99_9_ns",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingTarget:
+    """A value that a metric should reach: at least it, or at most it if lower is better."""
+
+    metric: ScalingMetric
+    limit: Limit
+
+    @property
+    def name(self) -> str:
+        """Return the name that the reader gave."""
+        return self.limit.name
+
+    def is_reached(self, value: float, target: float) -> bool:
+        """Return whether a value reaches the target at its x."""
+        return value >= target if self.metric.better == "higher" else value <= target
+
+
+def find_metric(name: str) -> ScalingMetric | None:
+    """Return the metric with a name or short name; None if unknown."""
+    return SCALING_METRICS.get(METRIC_ALIASES.get(name, name))
+
+
+def parse_target(text: str) -> ScalingTarget:
+    """Read "METRIC:VALUE:NAME", VALUE as of `parse_limit`. Raises BadLimit."""
+    parts = [part.strip() for part in text.replace("\x00", "").split(":", 2)]
+    if len(parts) < 3 or not parts[2]:
+        raise BadLimit(f"target {text[:60]!r} is not METRIC:VALUE:NAME; write it as iops:16000:Provisioned")
+    metric, name = find_metric(parts[0]), " ".join(parts[2].split())
+    if metric is None:
+        raise BadLimit(
+            f"target {name[:60]!r}: {parts[0][:40]!r} is not a valid metric; available: {', '.join(SCALING_METRICS)}"
+        )
+    match = _VALUE.fullmatch(parts[1])
+    if match is None:
+        raise BadLimit(
+            f"target {name[:60]!r}: {parts[1][:40]!r} is not a value of {metric.name}; examples:"
+            f" {_EXAMPLES.get(metric.unit, '100')}"
+        )
+    units = _UNITS.get(metric.unit, {"": 1.0})
+    return ScalingTarget(metric, _make_limit("target", name, match, units=units, text=text))
+
+
 # Metrics that a latency can be plotted against.
 THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 
@@ -131,7 +191,7 @@ class ScalingRequest:
     With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
     free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
     days earlier. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
-    "group" they are the first axis that is not given.
+    "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`.
     """
 
     filter: Filter
@@ -145,6 +205,7 @@ class ScalingRequest:
     compare_days: int | None = None
     limits: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +217,7 @@ class ResolvedRequest:
     over: ScalingMetric | None
     limits: tuple[Limit, ...]
     groups: tuple[SeriesGroup, ...] = ()
+    targets: tuple[ScalingTarget, ...] = ()
 
     @property
     def as_of(self) -> datetime | None:
@@ -235,11 +297,15 @@ class ScalingLine:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLimit:
-    """A limit at each x; None if unknown there. is_given: a parameter of the chart, else provisioned IOPS."""
+    """A limit at each x; None if unknown there. is_given: a parameter of the chart, else provisioned IOPS.
+
+    target: what it is the value of, if it is a target rather than a limit.
+    """
 
     name: str
     values: tuple[float | None, ...]
     is_given: bool
+    target: ScalingTarget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +342,9 @@ class ScalingChart:
     """The data of a scaling page, its table and its API response.
 
     filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
-    some cell. common: dimensions with one known value in all series of the chart. groups: in order. as_of,
-    earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
+    some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
+    metrics; those of `metric` are limits of the panels. as_of, earlier_at: exclusive. is_cut: more series match than
+    are read. is_thinned: more than are read for an earlier time.
     """
 
     filter: Filter
@@ -295,6 +362,7 @@ class ScalingChart:
     limits: tuple[Limit, ...]
     counts: Counts
     groups: tuple[GroupCount, ...] = ()
+    targets: tuple[ScalingTarget, ...] = ()
     as_of: datetime | None = None
     earlier_at: datetime | None = None
     is_cut: bool = False

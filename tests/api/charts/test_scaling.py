@@ -38,6 +38,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "over": None,
         "ideal": 16730.0,
         "efficiency": 1.0,
+        "targets_missed": [],
         "change_metric": None,
         "change_relative": None,
         "change_state": None,
@@ -97,6 +98,14 @@ def test_groups_are_listed_with_their_filters(reader):
     assert body["counts"]["ungrouped"] == 1
 
 
+def test_cells_name_the_targets_that_they_miss(reader):
+    make_ebs_series(2)
+
+    body = reader.get("/api/v1/scaling?q=bs:4k rw:randread&target=iops:24000:Database").json()
+
+    assert [cell["targets_missed"] for cell in body["cells"]] == [["Database"], [], [], [], []]
+
+
 def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
     make_ebs_series(2)
 
@@ -123,6 +132,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("metric=speed", "metric", "is not a valid choice"),
         ("over=iops&metric=iops", "over", "iops is not a latency"),
         ("group=fast", "group", "group 1: 'fast' is not NAME = FILTER"),
+        ("target=fast", "target", "is not METRIC:VALUE:NAME"),
         ("limit=fast", "limit", "is not NAME:VALUE"),
         ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
@@ -145,7 +155,7 @@ def test_parameters_are_those_of_a_request_and_of_the_display():
     sources = {field.source for field in ScalingParameters().fields.values()} - set(DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
-    assert len(requested) == 11
+    assert len(requested) == 12
     assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
     assert requested - sources == {"filter"}
 

@@ -9,7 +9,7 @@ from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
-from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from benchapp.queries.charts.scaling_findings import find_bends, find_findings, find_reach
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
@@ -268,6 +268,29 @@ def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
     ]
 
 
+def test_targets_are_of_their_metric_and_may_be_of_each_volume():
+    make_ebs_series(2)
+
+    chart = read("bs:4k", targets=("iops:24k:Database", "p99:1ms:Latency", "iops:8000*n:Scaling"))
+
+    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+        ("Database", (24_000,) * 5),
+        ("Scaling", (8000, 16_000, 32_000, 64_000, 128_000)),
+    ]
+    random_read = [
+        (reach.target.name, reach.reached, reach.missed) for reach in find_reach(chart) if reach.line == 2
+    ]
+    assert random_read == [("Database", (1, 2, 3, 4), (0,)), ("Scaling", (0, 1), (2, 3, 4))]
+
+
+def test_latency_meets_a_target_at_most_as_high():
+    make_sweep({1: 1e6, 2: 2e6, 4: 0.5e6}, metric="latency_p99_ns")
+
+    (reach,) = find_reach(read(metric="p99", targets=("p99:1ms:SLO",)))
+
+    assert (reach.reached, reach.missed) == ((0, 2), (1,))
+
+
 def test_facets_are_panels_with_the_same_lines():
     make_ebs_series(2, 3)
 
@@ -448,6 +471,11 @@ def test_series_that_began_later_are_not_in_a_past_picture():
         ({"x": "group"}, "x", "no groups are defined; define them as group=NAME=FILTER"),
         ({"x": "host", "color": "rw", "facet": "engine", "groups": ("a=",)}, "group", "groups need an axis"),
         ({"groups": ("a = speed:9",)}, "group", "group 1: 'a': Unknown filter 'speed'"),
+        ({"targets": ("iops:16000",)}, "target", "write it as iops:16000:Provisioned"),
+        ({"targets": ("speed:1:a",)}, "target", "'speed' is not a valid metric; available: iops"),
+        ({"targets": ("p99:fast:a",)}, "target", "'fast' is not a value of latency_p99_ns; examples: 1ms"),
+        ({"targets": ("p99:1MB/s:a",)}, "target", "'MB/s' is not a unit of this metric"),
+        ({"targets": ("iops:1:a",) * 9}, "target", "9 targets given, at most 8 allowed"),
         ({"limits": ("16000",)}, "limit", "is not NAME:VALUE; write it as limit:16000"),
         ({"limits": ("a:3ms",)}, "limit", "'ms' is not a unit of this metric; available: iops"),
         ({"limits": ("a:1",) * 9}, "limit", "9 limits given, at most 8 allowed"),

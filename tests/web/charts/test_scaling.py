@@ -159,6 +159,49 @@ def test_cell_of_a_group_links_to_its_series(viewer: Client) -> None:
     assert parse_qs(urlsplit(several).query)["q"] == ["volume_count:1..2 pattern:randread"]
 
 
+def test_targets_are_in_sentences_chart_and_table(viewer: Client) -> None:
+    make_ebs_series(2)
+    query = {"q": "bs:4k rw:randread", "target": ["iops:24000:Database", "p99:1ms:Latency"]}
+
+    response = viewer.get(reverse("scaling"), query)
+
+    words = Page(response).words.replace("\u202f", " ")
+    assert "4 of 5 layouts reach Database (24 000 IOPS); not 1 volume." in words
+    assert "Target: Database24 00024 000" in words
+    assert words.count("misses Database") == 1
+    assert "Target Latency is not shown: it is of p99 latency." in words
+    (target,) = read_document(response)["facets"][0]["limits"]
+    assert (target["name"], target["values"], target["isTarget"]) == (
+        "target: Database",
+        [24000.0] * 5,
+        True,
+    )
+
+
+def test_targets_are_in_the_copied_link_and_in_a_study(db: Any) -> None:
+    make_ebs_series(2)
+
+    figure = show_scaling(QueryDict("q=bs:4k rw:randread&target=iops:40k:Peak"), base_url="")
+
+    assert parse_qs(figure.query)["target"] == ["iops:40k:Peak"]
+    assert figure.sentences[0].text.replace("\u202f", " ") == "0 of 5 layouts reach Peak (40 000 IOPS)."
+
+
+def test_target_of_several_curves_is_one_sentence(db: Any) -> None:
+    make_ebs_series(2)
+
+    assert describe("q=bs:4k&target=iops:8000*n:Volume&target=iops:24000:Database")[:2] == [
+        (
+            "Layouts that reach Volume (8 000 IOPS per volume): sequential read 2 of 5, sequential write 0 of 5,"
+            " random read 2 of 5, random write 0 of 5."
+        ),
+        (
+            "Layouts that reach Database (24 000 IOPS): sequential read 2 of 5, sequential write 0 of 5,"
+            " random read 4 of 5 (not 1 volume), random write 0 of 5."
+        ),
+    ]
+
+
 def test_every_sentence_links_to_cells_of_the_table(viewer: Client) -> None:
     make_ebs_series(2)
 
@@ -275,6 +318,7 @@ def test_spread_and_count_are_under_the_median(viewer: Client) -> None:
         ({"facet": "pattern"}, "x, color and facet must be different"),
         ({"over": "iops", "metric": "iops"}, "is not a latency"),
         ({"limit": "fast"}, "limit 'fast' is not NAME:VALUE"),
+        ({"target": "iops:1"}, "target 'iops:1' is not METRIC:VALUE:NAME"),
         ({"as_of": "x"}, "As of: 'x' is not a valid date"),
         ({"as_of": "2026-13-01"}, "is not a valid date"),
         ({"compare_days": "0"}, "is not a number of days from 1 to 3650"),

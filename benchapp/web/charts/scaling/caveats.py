@@ -68,6 +68,9 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield f"{format_count(counts.hidden_by_fixed, 'series')} hidden by the fixed dimensions."
     if counts.omitted:
         yield f"{format_count(counts.omitted, 'series')} hidden: too many colors, panels or x values."
+    for target in chart.targets:
+        if target.metric != chart.metric:
+            yield f"Target {target.name} is not shown: it is of {lower_label(target.metric.label)}."
     yield from _list_limits_off_scale(chart)
     if chart.is_cut:
         used = format_count(SERIES_MAXIMUM, "series")
@@ -117,15 +120,16 @@ def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
             if value is not None
         }
         far = [place for place, value in known.items() if value > far_from]
+        kind = "Target" if any(limit.name == name and limit.target for limit in limits) else "Limit"
         if not known:
-            yield f"Limit {name} is not shown: it applies per volume, and the number of volumes is unknown."
+            yield f"{kind} {name} is not shown: it applies per volume, and the number of volumes is unknown."
         elif len(far) == len(known):
             least = format_with_unit(min(known.values()), chart.metric)
-            yield f"Limit {name} ({least}) is off the scale: named at the upper edge."
+            yield f"{kind} {name} ({least}) is off the scale: named at the upper edge."
         elif far:
             where = ", ".join(chart.x.labels[place] for place in sorted(far))
             label = lower_label(chart.x.dimension.label)
-            yield f"Limit {name} is off the scale at {label} {where}: marked by an arrow."
+            yield f"{kind} {name} is off the scale at {label} {where}: marked by an arrow."
 
 
 def _list_values(chart: ScalingChart) -> Iterator[float]:

@@ -15,7 +15,7 @@ from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
 from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
-from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_scaling
+from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import show_mark
@@ -86,7 +86,7 @@ def make_scaling_figure(
 ) -> ScalingFigure:
     """Return the figure of a chart."""
     findings = find_findings(chart)
-    sentences = tuple(describe_findings(chart, findings, key=key))
+    sentences = (*describe_reach(chart, key=key), *describe_findings(chart, findings, key=key))
     title = describe_scaling(chart, findings)
     return ScalingFigure(
         key=key,
@@ -119,8 +119,11 @@ def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
     """Describe the reference lines."""
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
         yield "Dashed lines in color: linear scaling from the first value."
-    if any(facet.limits for facet in chart.facets):
+    limits = [limit for facet in chart.facets for limit in facet.limits]
+    if any(limit.target is None for limit in limits):
         yield "Dashed lines with a name: limits."
+    if any(limit.target is not None for limit in limits):
+        yield "Solid lines with a name: targets."
 
 
 def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
@@ -171,7 +174,13 @@ def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
             for line in facet.lines
         ],
         "limits": [
-            {"name": limit.name, "values": limit.values, "isGiven": limit.is_given} for limit in facet.limits
+            {
+                "name": f"target: {limit.name}" if limit.target else limit.name,
+                "values": limit.values,
+                "isGiven": limit.is_given,
+                "isTarget": limit.target is not None,
+            }
+            for limit in facet.limits
         ],
         "knees": [
             {"line": bend.line, "place": bend.place, "words": f"knee: {chart.x.labels[bend.place]}"}

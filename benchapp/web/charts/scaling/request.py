@@ -63,6 +63,7 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
         scale=_read_choice(query, "scale", ("linear", "log"), errors=errors),
         is_ideal=query.get("ideal") == "1",
         limits=tuple(text for text in query.getlist("limit") if text.strip()),
+        targets=tuple(text for text in query.getlist("target") if text.strip()),
         groups=tuple(field.text for field in groups if not field.error),
         group_fields=groups,
     )
@@ -146,12 +147,14 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     )
     named: dict[str, Sequence[str]] = {name: [value] for name, value in values.items() if value is not None}
     groups = {"group": [count.group.text for count in chart.groups]} if chart.groups else {}
-    return named | limits | groups
+    targets = {"target": [target.limit.text for target in chart.targets]} if chart.targets else {}
+    return named | limits | targets | groups
 
 
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
-    empty: dict[str, Any] = {"any": {"free": ()}, "limit": {"limits": ()}, "group": {"groups": ()}}
-    return replace(asked, **empty.get(parameter, {parameter: None}))
+    several = {"any": "free", "limit": "limits", "group": "groups", "target": "targets"}
+    empty: dict[str, Any] = {several[parameter]: ()} if parameter in several else {parameter: None}
+    return replace(asked, **empty)
 
 
 def _read_groups(query: QueryDict, errors: list[str]) -> tuple[GroupField, ...]:

@@ -1,5 +1,6 @@
 """The data table of a scaling chart: a row for each line, a column for each x."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -8,6 +9,7 @@ from django.urls import reverse
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.queries.charts.scaling_findings import is_target_reached
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
@@ -47,6 +49,15 @@ class ScalingRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitRow:
+    """A target or limit and its value at each x, "" where it is unknown. facet: "" if it is that of all panels."""
+
+    facet: str
+    label: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ScalingTable:
     """All numbers in one unit. facet_label, color_label: headers of the first columns, or ""."""
 
@@ -56,6 +67,7 @@ class ScalingTable:
     x_label: str
     columns: tuple[str, ...]
     rows: tuple[ScalingRow, ...]
+    limits: tuple[LimitRow, ...]
 
 
 def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
@@ -81,7 +93,21 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
         x_label=chart.x.dimension.label,
         columns=chart.x.labels,
         rows=tuple(rows),
+        limits=tuple(_list_limits(chart, scale)),
     )
+
+
+def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
+    """Yield the targets and given limits, once if they have the same values in all panels."""
+    same: dict[tuple[str, tuple[float | None, ...]], list[str]] = {}
+    for facet in chart.facets:
+        for limit in (limit for limit in facet.limits if limit.is_given):
+            kind = "Target" if limit.target else "Limit"
+            same.setdefault((f"{kind}: {limit.name}", limit.values), []).append(facet.label)
+    for (label, values), facets in same.items():
+        shown = tuple("" if value is None else format_scaled(value, scale) for value in values)
+        is_common = len(facets) == len(chart.facets)
+        yield LimitRow("" if is_common else ", ".join(facets), label, shown)
 
 
 def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
@@ -110,7 +136,7 @@ def _make_cell(
         title=_format_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
         url=link_cell(chart, facet, line, place=place),
-        below=tuple(_list_below(cell, scale)),
+        below=(*_list_below(cell, scale), *_list_missed(facet, cell, place)),
         mark=show_mark(cell.mark, metric=chart.metric.base),
         state=cell.state,
     )
@@ -137,6 +163,12 @@ def _format_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
         parts.append(f"{cell.efficiency * 100:.1f} % of ideal")
     parts.append(f"last {spread.last_at:%Y-%m-%d %H:%M} UTC")
     return " · ".join(parts)
+
+
+def _list_missed(facet: ScalingFacet, cell: ScalingPoint, place: int) -> Iterator[str]:
+    for limit in facet.limits:
+        if is_target_reached(limit, cell, place) is False:
+            yield f"misses {limit.name}"
 
 
 def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
+from benchapp.queries.charts.axes import GROUP, split_axis
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtLimit,
@@ -21,8 +23,10 @@ from benchapp.queries.charts.scaling_findings import (
     Linear,
     Saturates,
     Steady,
+    TargetReach,
     Unclear,
     find_bends,
+    find_reach,
     list_places,
 )
 from benchapp.queries.titles import describe_value
@@ -48,6 +52,11 @@ _TITLE_PARTS: Final = 2
 # Dimensions whose value is part of the title if all series share it.
 _TITLE_DIMENSIONS: Final = ("block_size_bytes", "pattern")
 _SUBJECTS_MAXIMUM: Final = 3
+# Values that miss a target are named up to this many.
+_MISSED_NAMED: Final = 2
+_THIRD_PERSON: Final = {"reach": "reaches", "meet": "meets"}
+_VALUE_NOUNS: Final = {"target": ("layout", "layouts"), "workload": ("workload", "workloads")}
+_OTHER_NOUNS: Final = ("combination", "combinations")
 _PLURALS: Final = {
     "levels": "level",
     "saturates": "saturate",
@@ -81,6 +90,61 @@ def describe_findings(chart: ScalingChart, findings: Sequence[Finding], *, key: 
         for finding in _order_findings(findings)
     ]
     return [*sentences, *(_describe_knee(chart, bend, key) for bend in find_bends(chart))]
+
+
+def describe_reach(chart: ScalingChart, *, key: str) -> list[Sentence]:
+    """Return a sentence for each target: "4 of 5 layouts reach Database (24 000 IOPS); not 1 volume."."""
+    found: dict[str, list[TargetReach]] = {}
+    for reach in find_reach(chart):
+        found.setdefault(reach.target.name, []).append(reach)
+    return [_describe_reach(chart, reaches, key) for reaches in found.values()]
+
+
+def _describe_reach(chart: ScalingChart, reaches: Sequence[TargetReach], key: str) -> Sentence:
+    """Describe how many values reach a target, of each curve."""
+    name, nouns = _name_target(chart, reaches[0]), _name_values(chart)
+    verb = "reach" if chart.metric.better == "higher" else "meet"
+    if len(chart.facets) * len(chart.facets[0].lines) == 1:
+        (reach,) = reaches
+        reached, count = len(reach.reached), len(reach.reached) + len(reach.missed)
+        verb = _THIRD_PERSON[verb] if reached == 1 else verb
+        text = f"{reached} of {count} {nouns[count != 1]} {verb} {name}"
+        missed = _name_missed(chart, reach)
+        text += f"; not {missed}" if missed else ""
+    else:
+        writer = SentenceWriter(chart)
+        shares = []
+        for reach in reaches:
+            curve = writer.name_curve(CurvePlace(reach.facet, reach.line, 0)).removesuffix(":")
+            missed = _name_missed(chart, reach)
+            share = f"{curve} {len(reach.reached)} of {len(reach.reached) + len(reach.missed)}"
+            shares.append(f"{share} (not {missed})" if missed else share)
+        text = f"{nouns[1].capitalize()} that {verb} {name}: {', '.join(shares)}"
+    places = [(reach, place) for reach in reaches for place in (*reach.missed, *reach.reached)]
+    return Sentence(f"{text}.", tuple(f"{key}-{reach.facet}-{reach.line}-{place}" for reach, place in places))
+
+
+def _name_target(chart: ScalingChart, reach: TargetReach) -> str:
+    target = reach.target.target
+    if target is None:
+        return reach.target.name
+    each = " per volume" if target.limit.is_each else ""
+    return f"{target.name} ({format_with_unit(target.limit.value, chart.metric)}{each})"
+
+
+def _name_missed(chart: ScalingChart, reach: TargetReach) -> str:
+    """Return the values that miss a target if they are few and others reach it, else ""."""
+    if not reach.reached or len(reach.missed) > _MISSED_NAMED:
+        return ""
+    return " and ".join(chart.x.settings[place] for place in reach.missed)
+
+
+def _name_values(chart: ScalingChart) -> tuple[str, str]:
+    """Return what the values of x are, in singular and plural."""
+    if chart.x.name == GROUP:
+        return "group", "groups"
+    groups = {DIMENSIONS[name].group for name in split_axis(chart.x.name)}
+    return _VALUE_NOUNS.get(groups.pop(), _OTHER_NOUNS) if len(groups) == 1 else _OTHER_NOUNS
 
 
 def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:

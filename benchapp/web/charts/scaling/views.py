@@ -33,6 +33,14 @@ from benchapp.web.site.page_context import make_base_url
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
 _MORE: Final = [(f",{name}", label) for name, label in _DIMENSIONS]
 _GROUPS: Final = [(GROUP, "Group")]
+# Charts that are often needed: text, parameters.
+_COMMON_CHARTS: Final = (
+    ("Volumes", {"x": "volume_count"}),
+    ("Stripes by volume type", {"x": "stripe_count", "color": "volume_type"}),
+    ("Layouts side by side", {"x": "volume_size_bytes,volume_type"}),
+    ("File size", {"x": "file_size_bytes"}),
+    ("Latency over IOPS by queue depth", {"x": "iodepth", "metric": "latency_mean_ns", "over": "iops"}),
+)
 # (value, words, is chosen) of one choice.
 _Option = tuple[str, str, bool]
 
@@ -78,16 +86,28 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(asked, chart),
         "combined": make_combined_fields(chart),
+        "common_charts": _link_common_charts(bar.text),
         "groups_url": _link_groups(asked, chart),
         "has_group_error": any(field.error for field in asked.group_fields),
         "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
-        "has_more": bool(asked.as_of or asked.compare_days or asked.draw or asked.is_ideal or asked.limits),
+        "has_more": _has_more(asked),
         "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
         "asked": asked,
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors or bar.error else 200)
+
+
+def _link_common_charts(text: str) -> list[tuple[str, str]]:
+    """Return text and link of each common chart, with the filter of the page."""
+    filter = {"q": text} if text else {}
+    return [(name, f"?{urlencode(filter | query, safe=':,/*')}") for name, query in _COMMON_CHARTS]
+
+
+def _has_more(asked: ScalingForm) -> bool:
+    """Return whether a chart option is set."""
+    return any((asked.as_of, asked.compare_days, asked.draw, asked.is_ideal, asked.limits, asked.targets))
 
 
 def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:

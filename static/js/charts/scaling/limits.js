@@ -11,7 +11,7 @@ const LIFTS = [0, 1, 2, 3, 4, 5];
 const LIFT_COSTS = 60;
 
 /**
- * Draw limits. limits: [{name, values, isGiven}], values by x, null where not known; data: {isBars, farFrom},
+ * Draw limits. limits: [{name, values, isGiven, isTarget}]; targets are solid lines; values by x, null where not known; data: {isBars, farFrom},
  * values above farFrom lie outside the drawing; format: value → text. Limits outside are named at the upper edge.
  */
 export function drawLimits(limits, { isBars, farFrom }, { colors, format }) {
@@ -84,9 +84,9 @@ function findMiddle(chart, place) {
   return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
 }
 
-function strokeSteps(ctx, { shown, beyond, isGiven }) {
+function strokeSteps(ctx, { shown, beyond, isGiven, isTarget }) {
   ctx.lineWidth = LINE_WIDTH;
-  ctx.setLineDash(isGiven ? [7, 3] : [2, 2]);
+  ctx.setLineDash(isTarget ? [] : isGiven ? [7, 3] : [2, 2]);
   ctx.beginPath();
   shown.forEach(({ from, to, y }) => {
     ctx.moveTo(from, y);
