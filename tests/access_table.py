@@ -110,6 +110,10 @@ API = {
 WEB = {
     "": (PAGE_READERS,),
     "overview/charts/<slug:chart_name>/": (PAGE_READERS,),
+    "overview/pins/add": (Row("POST", PAGE_PEOPLE),),
+    # Those of others are not found.
+    "overview/pins/<int:pin_id>/": (Row("GET", "s...ssss"),),
+    "overview/pins/<int:pin_id>/change": (Row("POST", PAGE_PEOPLE),),
     "runs/": (PAGE_READERS,),
     "runs/<int:run_id>/": (PAGE_READERS,),
     "runs/<int:run_id>/output": (PAGE_READERS,),

@@ -53,6 +53,7 @@ def address_of(db):
         "name": host.name,
         "dimension_name": "host",
         "chart_name": "fleet",
+        "pin_id": 1,
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,

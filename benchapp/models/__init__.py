@@ -7,6 +7,7 @@ from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
+from benchapp.models.pinned_chart import PinnedChart
 from benchapp.models.planned_event import (
     PlannedEvent,
     PlannedEventAction,
@@ -58,6 +59,7 @@ __all__ = [
     "Notice",
     "NoticeState",
     "PanelKind",
+    "PinnedChart",
     "PlannedEvent",
     "PlannedEventAction",
     "PlannedEventKind",

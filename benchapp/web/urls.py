@@ -19,6 +19,7 @@ from benchapp.web.incidents import views as incidents
 from benchapp.web.maintenance import views as planned_events
 from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
+from benchapp.web.overview import pins
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
@@ -58,6 +59,9 @@ register_converter(ShareTokenConverter, "share_token")
 urlpatterns = [
     path("", overview.home, name="home"),
     path("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, name="overview_chart"),
+    path("overview/pins/add", pins.add_pin, name="add_pin"),
+    path("overview/pins/<int:pin_id>/", pins.pinned_chart, name="pinned_chart"),
+    path("overview/pins/<int:pin_id>/change", pins.change_pin, name="change_pin"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),

@@ -71,3 +71,34 @@ def test_page_without_script_links_its_charts(visit: Callable[..., Watched]) -> 
     page.get_by_role("link", name="Show chart “Changes per week”").click()
 
     expect(page.get_by_role("row").first).to_contain_text("Regressions")
+
+
+def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) -> None:
+    watched = visit("/scaling/?q=host:db-01")
+    page = watched.page
+    page.get_by_role("button", name="Pin to overview").click()
+    expect(page.locator(".banner")).to_contain_text("Pinned to your overview.")
+    page.goto("/history/?q=host:db-01")
+    page.get_by_role("button", name="Pin to overview").click()
+    expect(page.locator(".banner")).to_contain_text("Pinned to your overview.")
+
+    page.goto("/")
+    expect(page.locator("[data-deferred]")).to_have_count(0)
+    watched.wait_for_charts()
+    assert page.locator(".pin [data-scaling], .pin [data-history]").count() == 2
+    assert watched.barriers() == []
+    page.get_by_role("button", name="Move up pinned chart 2").click()
+    expect(page.locator(".pin").first.locator("[data-history]")).to_be_visible()
+    page.locator(".pin").first.get_by_text("Title", exact=True).click()
+    page.get_by_label("Title of pinned chart 1").fill("Reads of db-01")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="Reads of db-01")).to_be_visible()
+    questions = []
+    page.on("dialog", lambda dialog: (questions.append(dialog.message), dialog.accept()))
+    for _ in range(2):
+        page.get_by_role("button", name="Remove pinned chart 1").click()
+        expect(page.locator(".banner")).to_contain_text("Chart removed from your overview.")
+
+    expect(page.get_by_text("No pinned charts.")).to_be_visible()
+    assert questions[0] == "Remove “Reads of db-01” from your overview? Measurements are not affected."
+    assert watched.complaints == []

@@ -17,6 +17,7 @@ from benchapp.queries.overview.attention import COUNT_MAXIMUM, list_paused_subsc
 from benchapp.queries.overview.hosts import FleetHosts, read_fleet_hosts
 from benchapp.queries.overview.installation import read_installation
 from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_series
+from benchapp.queries.pinned_charts import list_pinned_charts
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
 from benchapp.web.charts.matrix.texts import describe_previous, format_metric_value
@@ -33,6 +34,7 @@ from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
 from benchapp.web.site.value_texts import format_age
+from benchapp.web.studies.panels import name_panel
 
 _RUNS: Final = 6
 _STUDIES: Final = 6
@@ -51,6 +53,16 @@ class OverviewSeries:
     mark: ShownMark | None
     sparkline: str
     age: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPin:
+    """A pinned chart before it is loaded. title: "" for the automatic title; name: what it is called until then."""
+
+    id: int
+    kind: str
+    title: str
+    name: str
 
 
 @require_safe
@@ -78,6 +90,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "open_count": open_count,
         "strip": make_host_strip(hosts),
         "chart_names": CHART_TITLES.items(),
+        "pins": _list_pins(request),
         "attention": _read_attention(request, incidents, hosts),
         "series": [_make_row(series) for series in read_recent_series()],
         "columns": columns,
@@ -99,6 +112,14 @@ def _read_attention(
         paused=list_paused_subscriptions(visitor) if visitor else [],
         agent_version=read_agent_version(),
     )
+
+
+def _list_pins(request: HttpRequest) -> list[ShownPin]:
+    visitor = find_visitor(request)
+    return [
+        ShownPin(row.id, row.panel.kind, row.panel.title, name_panel(row.panel))
+        for row in (list_pinned_charts(visitor) if visitor else ())
+    ]
 
 
 def _make_row(series: SeriesLevel) -> OverviewSeries:

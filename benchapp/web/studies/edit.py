@@ -1,7 +1,6 @@
 """Save a chart as a study; edit, share and delete studies."""
 
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -25,6 +24,7 @@ from benchapp.pipeline.studies import (
 )
 from benchapp.queries.studies import PanelRow, StudyDetail, list_own_studies, read_study
 from benchapp.web.site.access import can, needs_role, read_person
+from benchapp.web.studies.panels import read_panel_query
 from benchapp.web.studies.views import find_study, may_edit
 
 _TITLE_LENGTH: Final = 200
@@ -46,7 +46,7 @@ def add_study(request: HttpRequest) -> HttpResponse:
             error = f"{problem}."
     context = {
         "kind": given.get("kind", "") if given.get("kind") in PanelKind.values else "",
-        "query": _read_query(given.get("query", "")),
+        "query": read_panel_query(given.get("query", "")),
         "title": given.get("title", "")[:_TITLE_LENGTH],
         "proposed": given.get("proposed", given.get("title", ""))[:_TITLE_LENGTH],
         "words": given.get("words", ""),
@@ -134,15 +134,7 @@ def _save_chart(request: HttpRequest, given: Any) -> int:
 
 
 def _make_panel(given: Any) -> StudyPanel:
-    return read_panel({"kind": given.get("kind"), "query": _read_query(given.get("query", ""))})
-
-
-def _read_query(text: str) -> str:
-    """Return the query string of a chart, given that or the whole address."""
-    path, mark, behind = text.strip().partition("?")
-    query = behind if mark and (not path or path.startswith(("/", "http://", "https://"))) else text
-    # The cursor of a list does not belong to the chart.
-    return "&".join(part for part in query.split("&") if part and "after" not in parse_qs(part))
+    return read_panel({"kind": given.get("kind"), "query": read_panel_query(given.get("query", ""))})
 
 
 def _plain(panel: StudyPanel) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 from django.http import HttpRequest, QueryDict
 from django.urls import NoReverseMatch, reverse
@@ -52,6 +52,13 @@ def make_panels(
     return [
         make_panel(request, panel, place, has_links=has_links) for place, panel in enumerate(panels, start=1)
     ]
+
+
+def read_panel_query(text: str) -> str:
+    """Return the query string of a chart, given that or the whole address, without the cursor of a list."""
+    path, mark, behind = text.strip().partition("?")
+    query = behind if mark and (not path or path.startswith(("/", "http://", "https://"))) else text
+    return "&".join(part for part in query.split("&") if part and "after" not in parse_qs(part))
 
 
 def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:

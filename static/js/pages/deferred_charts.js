@@ -1,4 +1,4 @@
-// A shared study: the page has the text; the charts are loaded one after the other, each by its own request.
+// Charts of a shared study and pinned charts: the page has their places; each is loaded by its own request.
 import { showDeferred } from "../charts/shared/deferred.js";
 
 // Kind of chart → function that starts a chart inserted later. The modules start charts of the initial page automatically.

@@ -1,0 +1,74 @@
+"""Pin charts to the overview of a user; move, rename and remove them. Each change locks the user's row."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.db import transaction
+
+from benchapp.models import PinnedChart, User
+from benchapp.pipeline.studies import StudyPanel
+
+PINS_MAXIMUM: Final = 12
+
+
+class BadPin(Exception):
+    """A chart that cannot be pinned, with the reason."""
+
+
+class UnknownPin(Exception):
+    """The user has no pinned chart with this id."""
+
+
+def pin_chart(owner: User, panel: StudyPanel) -> PinnedChart:
+    """Append a chart to the overview of a user. Raises BadPin if it is pinned already, or too many are."""
+    with _lock_pins(owner) as pins:
+        if any((pin.kind, pin.query) == (panel.kind, panel.query) for pin in pins):
+            raise BadPin("this chart is already pinned to your overview")
+        if len(pins) >= PINS_MAXIMUM:
+            raise BadPin(f"{PINS_MAXIMUM} charts are pinned, the maximum; remove one on the overview")
+        position = pins[-1].position + 1 if pins else 0
+        return PinnedChart.objects.create(
+            owner=owner, position=position, kind=panel.kind, query=panel.query, title=panel.title
+        )
+
+
+def move_pin(owner: User, pin_id: int, *, by: int) -> None:
+    """Move a pinned chart by so many places, up if negative; it stops at the ends. Raises UnknownPin."""
+    with _lock_pins(owner) as pins:
+        pin = _find(pins, pin_id)
+        place = pins.index(pin)
+        pins.remove(pin)
+        pins.insert(max(0, place + by), pin)
+        for position, each in enumerate(pins):
+            each.position = position
+        PinnedChart.objects.bulk_update(pins, ["position"])
+
+
+def rename_pin(owner: User, pin_id: int, title: str) -> None:
+    """Set the title of a pinned chart; "" for the automatic title. Raises UnknownPin."""
+    with _lock_pins(owner) as pins:
+        pin = _find(pins, pin_id)
+        pin.title = title
+        pin.save(update_fields=["title"])
+
+
+def remove_pin(owner: User, pin_id: int) -> None:
+    """Remove a pinned chart. Raises UnknownPin."""
+    with _lock_pins(owner) as pins:
+        _find(pins, pin_id).delete()
+
+
+@contextmanager
+def _lock_pins(owner: User) -> Iterator[list[PinnedChart]]:
+    """Give the pinned charts of a user in their order; concurrent changes wait."""
+    with transaction.atomic():
+        User.objects.select_for_update().only("pk").get(pk=owner.pk)
+        yield list(PinnedChart.objects.filter(owner=owner).order_by("position", "id"))
+
+
+def _find(pins: list[PinnedChart], pin_id: int) -> PinnedChart:
+    for pin in pins:
+        if pin.pk == pin_id:
+            return pin
+    raise UnknownPin(f"pinned chart {pin_id} not found: it may have been removed")
