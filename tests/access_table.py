@@ -155,6 +155,7 @@ WEB = {
     "hosts/add": (Row("POST", PAGE_ADMINS),),
     "hosts/enrollment": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/": (PAGE_READERS,),
+    "hosts/<host_name:name>/settings/": (PAGE_READERS,),
     "hosts/<host_name:name>/token": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/pool": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/retired": (Row("POST", PAGE_ADMINS),),

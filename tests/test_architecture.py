@@ -177,7 +177,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "titles",
         },
         "dimension_values": {"titles"},
-        "hosts": {"incidents", "pagination", "series"},
+        "hosts": {"charts", "incidents", "pagination", "series", "titles"},
         "incidents": {"pagination", "titles"},
         "maintenance": {"pagination"},
         "pinned_charts": {"studies"},

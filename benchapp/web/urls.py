@@ -127,6 +127,7 @@ urlpatterns = [
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
     path("hosts/<host_name:name>/", hosts.host, name="host"),
+    path("hosts/<host_name:name>/settings/", hosts.host_settings, name="host_settings"),
     path("hosts/<host_name:name>/token", hosts.make_host_token, name="make_host_token"),
     path("hosts/<host_name:name>/pool", hosts.set_pool, name="set_pool"),
     path("hosts/<host_name:name>/retired", hosts.set_retired, name="set_retired"),

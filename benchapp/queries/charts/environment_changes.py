@@ -115,7 +115,9 @@ def _read_changes(series_ids: Sequence[int]) -> dict[int, EnvironmentHistory]:
     for place in _find_places(series_ids):
         places[place.series_id].append(place)
     kept = {series_id: rows[-CHANGES_MAXIMUM:] for series_id, rows in places.items()}
-    environments = _read_environments(row for rows in kept.values() for row in rows)
+    environments = read_environments(
+        each for rows in kept.values() for row in rows for each in (row.environment_id, row.before_id)
+    )
     return {
         series_id: EnvironmentHistory(
             tuple(change for row in rows if (change := _make_change(row, environments)).fields),
@@ -144,10 +146,11 @@ def _make_change(place: _Place, environments: Mapping[int, Mapping[str, Any]]) -
     return EnvironmentChange(place.at, place.run_id, place.host_name, changed)
 
 
-def _read_environments(places: Iterable[_Place]) -> dict[int, dict[str, Any]]:
-    ids = {each for place in places for each in (place.environment_id, place.before_id) if each is not None}
+def read_environments(ids: Iterable[int | None]) -> dict[int, dict[str, Any]]:
+    """Return environments by id, without None; one query."""
+    wanted = {each for each in ids if each is not None}
     names = names_of(EnvironmentRow)
-    rows = Environment.objects.filter(pk__in=ids).values_list("id", *names)
+    rows = Environment.objects.filter(pk__in=wanted).values_list("id", *names)
     return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
 
 

@@ -54,4 +54,4 @@ def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
         messages.success(request, f"Token bench_{public_id}_… revoked.", extra_tags="good")
     else:
         messages.error(request, f"Token bench_{public_id}_… was already revoked.", extra_tags="bad")
-    return redirect("host", name=token.host.name) if token.host else redirect("tokens")
+    return redirect("host_settings", name=token.host.name) if token.host else redirect("tokens")

@@ -15,10 +15,13 @@ from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
-from benchapp.queries.hosts.hosts import list_hosts, read_host, read_host_histories, read_tokens
+from benchapp.queries.hosts.environment import list_host_environment_changes
+from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories, read_tokens
+from benchapp.queries.hosts.patterns import read_host_patterns
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
+from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.hosts.hosts_table import (
@@ -31,6 +34,7 @@ from benchapp.web.hosts.hosts_table import (
     sort_hosts,
     summarize_hosts,
 )
+from benchapp.web.hosts.patterns_table import make_pattern_lines, summarize_host
 from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
@@ -79,29 +83,47 @@ def hosts(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def host(request: HttpRequest, name: str) -> HttpResponse:
-    """Show one host with its schedule and last runs; for admins also its tokens."""
-    row = read_host(name)
-    if row is None:
-        raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
+    """Show the state of a host: levels next to its peers, incidents, environment changes, last runs."""
+    row = _find_host(name)
     maintenance = list_maintenance(row.id)
     columns, runs = make_run_lines(
         list_runs(RunFilter(Filter().with_value("host", name)), limit=RUNS_OF_A_HOST).items
     )
+    patterns = read_host_patterns(row)
+    changes = list_host_environment_changes(row)
     context = {
         "host": row,
-        "tokens": read_tokens(row.id),
+        "sentences": summarize_host(row, patterns),
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
+        "lines": make_pattern_lines(row, patterns),
+        "history_days": HISTORY_DAYS,
         "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),
+        "changes": {"lines": [{"change": change} for change in changes]},
         "columns": columns,
         "runs": runs,
-        "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
         "maintenance": maintenance,
         "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
+    }
+    return render(request, "hosts/host.html", context)
+
+
+@never_cache
+@require_safe
+@may_read
+def host_settings(request: HttpRequest, name: str) -> HttpResponse:
+    """Show schedule and labels of a host; for admins also pool, retirement and tokens."""
+    row = _find_host(name)
+    context = {
+        "host": row,
+        "labels": sorted(row.labels.items()),
+        "schedule_lines": list_lines(row),
+        "no_schedule_reason": explain_no_schedule(row),
+        "tokens": read_tokens(row.id),
         "now": timezone.now(),
         "one_time_secret": take_from_last_page(request),
     }
-    return render(request, "hosts/host.html", context)
+    return render(request, "hosts/host_settings.html", context)
 
 
 @require_POST
@@ -118,7 +140,7 @@ def add_host(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"Not added: {refusal}", extra_tags="bad")
         return redirect("hosts")
     keep_for_next_page(request, f"Token of {name.lower()}", secret)
-    return redirect("host", name=name.lower())
+    return redirect("host_settings", name=name.lower())
 
 
 @require_POST
@@ -131,7 +153,7 @@ def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
         return _refuse(request, form)
     secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
     keep_for_next_page(request, f"Token of {name}", secret)
-    return redirect("host", name=name)
+    return redirect("host_settings", name=name)
 
 
 @require_POST
@@ -158,7 +180,7 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
     messages.success(
         request, f"Pool of {name} saved. New results belong to the series of this pool.", extra_tags="good"
     )
-    return redirect("host", name=name)
+    return redirect("host_settings", name=name)
 
 
 @require_POST
@@ -173,7 +195,14 @@ def set_retired(request: HttpRequest, name: str) -> HttpResponse:
         restore_host(name)
         text = f"{name} reactivated with its previous tokens."
     messages.success(request, text, extra_tags="good")
-    return redirect("host", name=name)
+    return redirect("host_settings", name=name)
+
+
+def _find_host(name: str) -> HostRow:
+    row = read_host(name)
+    if row is None:
+        raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
+    return row
 
 
 def _refuse(request: HttpRequest, form: Form) -> HttpResponse:

@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-WIDTH: Final = 72
-HEIGHT: Final = 18
-_MARGIN: Final = 2
 # A range below 10 % of the level does not fill the height: noise must not look like a change.
 _RANGE_MINIMUM: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a line is in an SVG, in its units; y grows downwards."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+
+# 72 × 18 with a margin for the width of the line.
+SPARKLINE: Final = Box(2, 70, 2, 16)
 
 
 def make_sparkline(values: Sequence[float]) -> str:
@@ -19,23 +30,24 @@ def make_sparkline(values: Sequence[float]) -> str:
     """
     if len(values) < 2:
         return ""
-    place_y = _make_y_scale(values)
-    step = (WIDTH - 2 * _MARGIN) / (len(values) - 1)
+    place_y = make_y_scale(values, SPARKLINE)
+    step = (SPARKLINE.right - SPARKLINE.left) / (len(values) - 1)
     return " ".join(
-        f"{_MARGIN + place * step:.1f},{place_y(value):.1f}" for place, value in enumerate(values)
+        f"{SPARKLINE.left + place * step:.1f},{place_y(value):.1f}" for place, value in enumerate(values)
     )
 
 
-def make_step_line(values: Sequence[float | None]) -> str:
-    """Return the `d` of a path in the same box that changes in steps, oldest first; None is a gap.
+def make_step_line(values: Sequence[float | None], box: Box = SPARKLINE) -> str:
+    """Return the `d` of a path that changes in steps, oldest first; None is a gap. "" without two values.
 
-    "" without two values. Values that stay the same take no characters: a year without a change is as short as a day.
+    The scale is that of `make_y_scale`. Values that stay the same take no characters: a year without a change is as
+    short as a day.
     """
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return ""
-    place_y = _make_y_scale(known)
-    step = (WIDTH - 2 * _MARGIN) / (len(values) - 1)
+    place_y = make_y_scale(known, box)
+    step = (box.right - box.left) / (len(values) - 1)
     parts: list[str] = []
     before: float | None = None
     # Almost all values are those of the day before.
@@ -44,21 +56,23 @@ def make_step_line(values: Sequence[float | None]) -> str:
             continue
         if before is not None:
             # A gap begins after its last value, a new level where its first value is.
-            parts.append(f"H{_format_place(_MARGIN + (place - (value is None)) * step)}")
+            parts.append(f"H{_format_place(box.left + (place - (value is None)) * step)}")
         if value is not None:
             y = _format_place(place_y(value))
-            parts.append(f"V{y}" if before is not None else f"M{_format_place(_MARGIN + place * step)} {y}")
+            parts.append(f"V{y}" if before is not None else f"M{_format_place(box.left + place * step)} {y}")
         before = value
     return "".join(parts)
 
 
+def make_y_scale(values: Sequence[float], box: Box) -> Callable[[float], float]:
+    """Return the scale of a box: these values fill its height if they differ by at least 10 % of their level."""
+    middle, span = _find_range(values)
+    center = (box.top + box.bottom) / 2
+    return lambda value: center - (value - middle) / span * (box.bottom - box.top)
+
+
 def _format_place(place: float) -> str:
     return f"{round(place, 1):g}"
-
-
-def _make_y_scale(values: Sequence[float]) -> Callable[[float], float]:
-    middle, span = _find_range(values)
-    return lambda value: HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * _MARGIN)
 
 
 def _find_range(values: Sequence[float]) -> tuple[float, float]:

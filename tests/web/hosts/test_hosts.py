@@ -48,8 +48,8 @@ def test_page_links_the_charts_of_its_series(viewer: Client, pool: str, query: s
     page = Page(viewer.get(reverse("host", args=["db-01"])))
 
     for name in ("scaling", "matrix", "history"):
-        (link,) = (link for link in page.links if link.startswith(f"{reverse(name)}?"))
-        assert parse_qs(link.partition("?")[2]) == {"q": [query]}
+        links = [link for link in page.links if link.startswith(f"{reverse(name)}?")]
+        assert {"q": [query]} in [parse_qs(link.partition("?")[2]) for link in links]
     (line,) = viewer.get("/api/v1/history", {"q": query}).json()["lines"]
     assert line["id"] == series.pk
 
@@ -72,11 +72,12 @@ def test_silent_host_is_labeled_in_the_list_and_on_its_page(viewer: Client) -> N
     with mock.patch("django.utils.timezone.now", return_value=NOON + timedelta(days=3)):
         listed = Page(viewer.get(reverse("hosts"))).words
         page = Page(viewer.get(reverse("host", args=["db-01"]))).words
+        settings = Page(viewer.get(reverse("host_settings", args=["db-01"]))).words
 
     assert listed.count("silent") == 2  # in the title and in the row
     assert "2 hosts, 1 silent" in listed
     assert "db-01: silent since 22 Nov 2026 01:40 UTC" in page
-    assert "every 6 h, random delay up to 10 min" in page
+    assert "every 6 h, random delay up to 10 min" in settings
 
 
 def test_host_in_time_shows_its_next_expected_run(viewer: Client) -> None:
@@ -170,10 +171,12 @@ def test_viewer_sees_no_tokens_and_no_buttons(viewer: Client) -> None:
     host = make_host("db-01")
     token, _ = make_token(host=host)
 
-    text = viewer.get(reverse("host", args=["db-01"])).content.decode()
+    for name in ("host", "host_settings"):
+        text = viewer.get(reverse(name, args=["db-01"])).content.decode()
 
-    assert token.public_id not in text
-    assert "Retire" not in text
+        assert token.public_id not in text
+        assert "Retire host" not in text
+        assert "Create token" not in text
 
 
 def test_query_count_does_not_depend_on_the_number_of_hosts(admin: Client, django_assert_num_queries) -> None:
@@ -224,10 +227,10 @@ def test_revoked_token_is_rejected(admin: Client) -> None:
 
     response = admin.post(reverse("revoke_token", args=[token.public_id]))
 
-    assert response["Location"] == "/hosts/db-01/"
+    assert response["Location"] == "/hosts/db-01/settings/"
     with pytest.raises(TokenRefused):
         read_token(secret)
-    assert "revoked" in admin.get("/hosts/db-01/").content.decode()
+    assert "revoked" in admin.get("/hosts/db-01/settings/").content.decode()
 
 
 def test_retired_host_keeps_its_history_and_its_tokens_are_rejected(admin: Client) -> None:
@@ -268,8 +271,9 @@ def test_enrollment_token_is_shown_with_the_commands_that_use_it(admin: Client) 
     assert token.expires_at - timezone.now() < timedelta(hours=25)
 
 
-def test_unknown_host_is_not_found(viewer: Client) -> None:
-    response = viewer.get(reverse("host", args=["nobody"]))
+@pytest.mark.parametrize("page", ["host", "host_settings"])
+def test_unknown_host_is_not_found(page: str, viewer: Client) -> None:
+    response = viewer.get(reverse(page, args=["nobody"]))
 
     assert response.status_code == 404
     assert "Host nobody does not exist." in response.content.decode()
@@ -316,3 +320,35 @@ def test_every_sibling_path_of_host_names_is_reserved_or_free_of_conflicts() -> 
             if route.startswith(("hosts/<host_name:name>", "hosts/<str:name>")):
                 address = prefix + re.sub("<[^>]*>", name, route)
                 assert resolve(address).kwargs == {"name": name}
+
+
+def test_settings_have_labels_schedule_pool_and_tokens_and_the_host_page_has_not(admin: Client) -> None:
+    host = make_host("db-01", pool="blue", schedule=SCHEDULE, schedule_since_at=NOON)
+    make_run(host, labels={"rack": "r12"})
+    token, _ = make_token(host=host)
+
+    state = Page(admin.get(reverse("host", args=["db-01"])))
+    settings = Page(admin.get(reverse("host_settings", args=["db-01"])))
+
+    for words in ("rack", "r12", "every 6 h", token.public_id, "Retire host", "Set pool"):
+        assert words in settings.words
+    for words in (token.public_id, "Retire host", "Set pool"):
+        assert words not in state.words
+    assert reverse("host_settings", args=["db-01"]) in state.links
+    assert reverse("host", args=["db-01"]) in settings.links
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("set_pool", {"pool": "blue"}),
+        ("set_retired", {"retired": "yes"}),
+        ("make_host_token", {"label": "x"}),
+    ],
+)
+def test_forms_of_the_settings_lead_back_to_them(name: str, values: dict[str, str], admin: Client) -> None:
+    make_host("db-01")
+
+    response = admin.post(reverse(name, args=["db-01"]), values)
+
+    assert response["Location"] == "/hosts/db-01/settings/"
