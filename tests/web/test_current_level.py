@@ -119,9 +119,18 @@ def test_answers_have_the_stored_level_and_its_mark(
     (line,) = viewer.get(f"/api/v1/history?series={series.pk}&metrics=iops").json()["lines"]
     (row,) = csv.DictReader(viewer.get("/api/v1/matrix?format=csv").content.decode().splitlines())
 
+    (listed,) = viewer.get("/api/v1/series").json()["series"]
+    alone = viewer.get(f"/api/v1/series/{series.pk}").json()
+
     current = line["levels"]["iops"][-1]
     assert cell["median"] == point["median"] == current["median"] == float(row["median"]) == level.median
     assert cell["n"] == point["n"] == current["n"] == int(row["n"]) == level.n
+    for found in (listed, alone):
+        assert (found["level_metric"], found["level_median"]) == ("iops", level.median)
+        assert found["level_n"] == level.n
+        assert datetime.fromisoformat(found["level_from_at"]) == level.from_at
+        assert found["previous_level_median"] == level.previous_median
+        assert (found["previous_level_until_at"] is None) == (level.previous_until_at is None)
     assert cell["p10"] == point["p10"] == current["p10"] == level.p10
     assert (
         datetime.fromisoformat(cell["from_at"]) == datetime.fromisoformat(current["from_at"]) == level.from_at

@@ -39,6 +39,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import DirectionName
+from benchapp.queries.series.levels import MainLevel, read_main_levels
 from benchapp.queries.series.series import (
     SeriesDetail,
     SeriesRow,
@@ -68,6 +69,14 @@ class SeriesColumns(ApiAnswer, kw_only=True, frozen=True):
 
 @with_columns(SeriesColumns, WorkloadRow, TargetRow)
 class SeriesRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    level_metric: Annotated[
+        str | None, Meta(description="main metric: iops, or elapsed_s; null: no valid run has a value")
+    ]
+    level_median: Annotated[float | None, Meta(description="of the current level, in the metric's base unit")]
+    level_n: Annotated[int | None, Meta(description="runs of the current level")]
+    level_from_at: Annotated[Time | None, Meta(description="start of its first run")]
+    previous_level_median: Annotated[float | None, Meta(description="null: the current level is the first")]
+    previous_level_until_at: Annotated[Time | None, Meta(description="start of its last run")]
     last_run_id: int | None
     last_error: int | None
     last_iops: float | None
@@ -126,7 +135,7 @@ class SeriesList(ApiView):
         return answer_rows(
             request,
             SeriesPage,
-            list(map(_describe_row, page.items)),
+            _describe_rows(page.items),
             name="series",
             columns=columns,
             next_cursor=page.next_cursor,
@@ -152,7 +161,14 @@ class OneSeries(ApiView):
         return answer_json(request, _describe_series(series), headers={"ETag": etag})
 
 
-def _describe_row(series: SeriesRow) -> SeriesRowAnswer:
+def _describe_rows(rows: Sequence[SeriesRow]) -> list[SeriesRowAnswer]:
+    levels = read_main_levels([row.id for row in rows])
+    return [_describe_row(row, levels.get(row.id)) for row in rows]
+
+
+def _describe_row(series: SeriesRow, main: MainLevel | None) -> SeriesRowAnswer:
+    level = main.level if main else None
+    previous = level.previous if level else None
     last = ("run_id", "error", "iops", "bandwidth_bytes_per_s", "latency_p99_ns")
     return build(
         SeriesRowAnswer,
@@ -163,12 +179,18 @@ def _describe_row(series: SeriesRow) -> SeriesRowAnswer:
         pool=series.scope_name if series.is_pool else None,
         url=f"{PREFIX}/series/{series.id}",
         page=f"/series/{series.id}/",
+        level_metric=main.metric.name if main else None,
+        level_median=level.median if level else None,
+        level_n=level.n if level else None,
+        level_from_at=level.from_at if level else None,
+        previous_level_median=previous.median if previous else None,
+        previous_level_until_at=previous.until_at if previous else None,
         **{f"last_{name}": getattr(series.latest, name, None) for name in last},
     )
 
 
 def _describe_series(series: SeriesDetail) -> SeriesDetailAnswer:
-    row = _describe_row(series.row)
+    (row,) = _describe_rows([series.row])
     return build(
         SeriesDetailAnswer,
         row,

@@ -14,7 +14,7 @@ from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Series
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.levels import CurrentLevel, read_current_levels
+from benchapp.queries.series.levels import CurrentLevel, read_main_levels
 from benchapp.queries.series.relative_levels import average_by_group, read_relative_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 from benchapp.queries.titles import order_value
@@ -110,7 +110,9 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
         .values_list("id", "rw", "direction")[:HISTORY_SERIES_MAXIMUM]
     )
     patterns = {series_id: name_pattern(rw, direction) for series_id, rw, direction in rows}
-    levels, metrics = _read_main_levels(list(patterns))
+    main = read_main_levels(list(patterns))
+    levels = {series_id: found.level for series_id, found in main.items()}
+    metrics = {series_id: found.metric for series_id, found in main.items()}
     ids = [series_id for series_id in patterns if series_id in levels]
     comparisons = _read_comparisons(host, ids, levels, metrics)
     histories = average_by_group(read_relative_levels(ids), [patterns[series_id] for series_id in ids])
@@ -140,18 +142,6 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
         )
         for pattern, group in sorted(members.items(), key=lambda item: order_value("pattern", item[0]))
     ]
-
-
-def _read_main_levels(ids: Sequence[int]) -> tuple[dict[int, CurrentLevel], dict[int, Metric]]:
-    """Return the current levels of IOPS, or else of elapsed time, and the metric of each."""
-    levels = read_current_levels(ids, _IOPS)
-    metrics = dict.fromkeys(levels, _IOPS)
-    others = [series_id for series_id in ids if series_id not in levels]
-    if others:
-        elapsed = read_current_levels(others, _ELAPSED)
-        levels |= elapsed
-        metrics |= dict.fromkeys(elapsed, _ELAPSED)
-    return levels, metrics
 
 
 def _read_comparisons(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import Metric
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.levels import CurrentLevel, read_current_levels
+from benchapp.queries.series.levels import CurrentLevel, read_main_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
 # Changes are searched in these only, not in a million series.
@@ -28,20 +28,21 @@ def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
     First those with an open regression, then with an open improvement, then the others by time.
     """
     rows = list_rows(with_points(), limit=_RECENT_SERIES)
-    iops, elapsed = CATALOGUE["iops"], CATALOGUE["elapsed_s"]
-    iops_levels = read_current_levels([row.id for row in rows], iops)
-    others = [row.id for row in rows if row.id not in iops_levels]
-    elapsed_levels = read_current_levels(others, elapsed) if others else {}
+    levels = read_main_levels([row.id for row in rows])
+    by_metric: dict[str, list[int]] = {}
+    for series_id, found in levels.items():
+        by_metric.setdefault(found.metric.name, []).append(series_id)
     marks = {
-        **read_series_marks(list(elapsed_levels), metric=elapsed.name),
-        **read_series_marks(list(iops_levels), metric=iops.name),
+        series_id: mark
+        for metric, ids in by_metric.items()
+        for series_id, mark in read_series_marks(ids, metric=metric).items()
     }
-    found = [
-        SeriesLevel(row, iops if row.id in iops_levels else elapsed, level, marks.get(row.id))
+    series = [
+        SeriesLevel(row, main.metric, main.level, marks.get(row.id))
         for row in rows
-        if (level := iops_levels.get(row.id) or elapsed_levels.get(row.id))
+        if (main := levels.get(row.id))
     ]
-    return sorted(found, key=_rank)[:limit]
+    return sorted(series, key=_rank)[:limit]
 
 
 def _rank(one: SeriesLevel) -> tuple[int, float]:

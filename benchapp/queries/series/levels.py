@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.utils import timezone
 
 from benchapp.analysis.detection.staleness import is_stale
-from benchapp.metrics import Metric
+from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Level
 
 
@@ -79,6 +79,24 @@ class CurrentLevel:
     previous: PreviousLevel | None
     change: LevelChange | None
     is_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MainLevel:
+    """The current level of the main metric of a series: IOPS, or else the elapsed time."""
+
+    metric: Metric
+    level: CurrentLevel
+
+
+def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
+    """Return the level that represents each series, without series without a value; two queries at most."""
+    found: dict[int, MainLevel] = {}
+    for metric in _MAIN_METRICS:
+        missing = [series_id for series_id in series_ids if series_id not in found]
+        levels = read_current_levels(missing, metric) if missing else {}
+        found |= {series_id: MainLevel(metric, level) for series_id, level in levels.items()}
+    return found
 
 
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
@@ -163,6 +181,7 @@ def _make_change(
     return LevelChange(change_id, metric, relative, is_regression, incident_id, is_recovery)
 
 
+_MAIN_METRICS: Final = (CATALOGUE["iops"], CATALOGUE["elapsed_s"])
 _CHANGE: Final = (
     *("change_id", "change__metric", "change__relative", "change__is_regression", "change__incident_id"),
     "is_recovery",

@@ -66,8 +66,8 @@ def test_page_is_not_compressed_while_it_shows_a_new_token(admin: Client) -> Non
     host = make_host("db-1")
     admin.post(reverse("make_host_token", args=[host.name]), {"label": "cron"})
 
-    with_token = admin.get(reverse("host", args=[host.name]), headers=BROTLI)
-    without = admin.get(reverse("host", args=[host.name]), headers=BROTLI)
+    with_token = admin.get(reverse("host_settings", args=[host.name]), headers=BROTLI)
+    without = admin.get(reverse("host_settings", args=[host.name]), headers=BROTLI)
 
     assert "Content-Encoding" not in with_token.headers
     assert b"bench_" in with_token.content
