@@ -48,6 +48,7 @@ class Incident(models.Model):
     unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
     recovered_at: when recovery was detected. snoozed_until: no notices until then.
+    planned_event: the expected change that muted it when it was opened.
     merged_into: the incident that has its changes now; lists omit merged incidents.
     """
 
@@ -70,6 +71,9 @@ class Incident(models.Model):
     recovered_at = models.DateTimeField(null=True, blank=True)
     merged_into = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    planned_event = models.ForeignKey(
+        "PlannedEvent", null=True, blank=True, on_delete=models.SET_NULL, related_name="muted_incidents"
     )
     opened_at = models.DateTimeField(help_text="server's clock")
     updated_at = models.DateTimeField(help_text="server's clock")

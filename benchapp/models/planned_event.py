@@ -6,6 +6,7 @@ from typing import Self
 from django.db import models
 
 from benchapp.models.account import User
+from benchapp.models.incident import Incident
 
 
 class PlannedEventKind(models.TextChoices):
@@ -31,12 +32,18 @@ class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
 class PlannedEvent(models.Model):
     """A period, from inclusive, to exclusive, for the series that a filter matches.
 
-    filter: in the filter language; "" for all. ended_at: when somebody ended it before to_at. canceled_at: a canceled
-    event has no effect.
+    filter: in the filter language; "" for all. metric, is_regression: limits of an expected change; "" and null: all.
+    incident: the one whose similar changes it mutes. ended_at: when somebody ended it before to_at. canceled_at: a
+    canceled event has no effect.
     """
 
     kind = models.CharField(max_length=11, choices=PlannedEventKind)
     filter = models.CharField(max_length=2000, blank=True, default="")
+    metric = models.CharField(max_length=30, blank=True, default="")
+    is_regression = models.BooleanField(null=True, blank=True)
+    incident = models.ForeignKey(
+        Incident, null=True, blank=True, on_delete=models.SET_NULL, related_name="mutes"
+    )
     from_at = models.DateTimeField()
     to_at = models.DateTimeField()
     reason = models.CharField(max_length=500)
@@ -55,6 +62,11 @@ class PlannedEvent(models.Model):
                 condition=models.Q(kind__in=PlannedEventKind.values), name="planned_event_kind_is_known"
             ),
             models.CheckConstraint(
+                condition=models.Q(kind=PlannedEventKind.CHANGE)
+                | models.Q(metric="", is_regression__isnull=True),
+                name="planned_maintenance_is_of_all_changes",
+            ),
+            models.CheckConstraint(
                 condition=models.Q(from_at__lt=models.F("to_at")), name="planned_event_begins_before_it_ends"
             ),
         )
@@ -70,6 +82,14 @@ class PlannedEvent(models.Model):
     def ends_at(self) -> datetime:
         """Return the effective end, exclusive: the planned end, or the time when somebody ended it early."""
         return self.to_at if self.ended_at is None else min(self.ended_at, self.to_at)
+
+    def covers(self, metric: str, *, is_regression: bool, at: datetime) -> bool:
+        """Return whether it covers a change of a matching series that starts at a time."""
+        return (
+            self.from_at <= at < self.ends_at
+            and self.metric in ("", metric)
+            and self.is_regression in (None, is_regression)
+        )
 
 
 class PlannedEventAction(models.TextChoices):

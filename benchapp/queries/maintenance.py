@@ -20,6 +20,7 @@ from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cur
 # Older entries are left out.
 LOG_MAXIMUM: Final = 200
 _SCOPES_MAXIMUM: Final = 50
+_MUTES_MAXIMUM: Final = 20
 
 
 class PlannedEventState(TextChoices):
@@ -37,7 +38,10 @@ CURRENT: Final = (PlannedEventState.ACTIVE, PlannedEventState.UPCOMING)
 
 @dataclass(frozen=True, slots=True)
 class PlannedEventRow:
-    """One planned event with its state at a time. ends_at: the effective end; names are "" if unknown."""
+    """One planned event with its state at a time. ends_at: the effective end; names are "" if unknown.
+
+    metric, is_regression: "" and None for all changes. incident_id: whose similar changes it mutes.
+    """
 
     id: int
     kind: PlannedEventKind
@@ -46,6 +50,9 @@ class PlannedEventRow:
     to_at: datetime
     ends_at: datetime
     reason: str
+    metric: str
+    is_regression: bool | None
+    incident_id: int | None
     state: PlannedEventState
     created_by_name: str
     created_at: datetime
@@ -139,14 +146,37 @@ def read_planned_event(planned_event_id: int, *, now: datetime) -> PlannedEventD
     )
 
 
-def read_incident_scopes(incident_id: int) -> tuple[datetime | None, list[str]]:
-    """Return the start of an incident and the scopes of its changes, at most 50; None and [] if it does not exist.
+@dataclass(frozen=True, slots=True)
+class SimilarChanges:
+    """What the changes of an incident have in common. scopes: at most 50; metric: "" for several."""
 
-    Two queries.
-    """
-    started_at = Incident.objects.filter(pk=incident_id).values_list("started_at", flat=True).first()
-    changes = Change.objects.filter(incident_id=incident_id).order_by("series__scope")
-    return started_at, list(changes.values_list("series__scope", flat=True).distinct()[:_SCOPES_MAXIMUM])
+    started_at: datetime
+    is_regression: bool
+    scopes: tuple[str, ...]
+    metric: str
+
+
+def read_similar_changes(incident_id: int) -> SimilarChanges | None:
+    """Return what the changes of an incident have in common; None if it does not exist. Three queries."""
+    incident = Incident.objects.filter(pk=incident_id).first()
+    if incident is None:
+        return None
+    changes = Change.objects.filter(incident_id=incident_id)
+    scopes = changes.order_by("series__scope").values_list("series__scope", flat=True).distinct()
+    metrics = list(changes.order_by("metric").values_list("metric", flat=True).distinct()[:2])
+    return SimilarChanges(
+        started_at=incident.started_at,
+        is_regression=incident.is_regression,
+        scopes=tuple(scopes[:_SCOPES_MAXIMUM]),
+        metric=metrics[0] if len(metrics) == 1 else "",
+    )
+
+
+def list_mutes(incident_id: int, *, muted_by: int | None, now: datetime) -> tuple[PlannedEventRow, ...]:
+    """Return the expected changes made from an incident, and the one that muted it, newest first; one query."""
+    rows = PlannedEvent.objects.filter(Q(incident_id=incident_id) | Q(pk=muted_by))
+    found = rows.select_related("created_by", "ended_by", "canceled_by").order_by("-from_at", "-id")
+    return tuple(_make_row(row, now) for row in found[:_MUTES_MAXIMUM])
 
 
 def _match_state(state: PlannedEventState, now: datetime) -> Q:
@@ -177,6 +207,9 @@ def _make_row(planned_event: PlannedEvent, now: datetime) -> PlannedEventRow:
         to_at=planned_event.to_at,
         ends_at=planned_event.ends_at,
         reason=planned_event.reason,
+        metric=planned_event.metric,
+        is_regression=planned_event.is_regression,
+        incident_id=planned_event.incident_id,
         state=_find_state(planned_event, now),
         created_by_name=planned_event.created_by.username if planned_event.created_by else "",
         created_at=planned_event.created_at,

@@ -92,6 +92,9 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     snoozed_until: Time | None
     recovered_at: Time | None
     merged_into: int | None
+    planned_event: Annotated[
+        int | None, Meta(description="the expected change that muted it: resolved without notifications")
+    ]
     opened_at: Time
     updated_at: Time
     resolved_at: Time | None
@@ -129,6 +132,7 @@ def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
         link=incident.link or None,
         link_label=incident.link_label or None,
         merged_into=incident.merged_into_id,
+        planned_event=incident.planned_event_id,
         url=f"{PREFIX}/incidents/{incident.id}",
         page=f"/incidents/{incident.id}/",
     )

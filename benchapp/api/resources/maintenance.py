@@ -19,7 +19,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_rows
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
-from benchapp.models import PlannedEventAction, PlannedEventKind
+from benchapp.models import METRIC_FIELDS, PlannedEventAction, PlannedEventKind
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact, preview_impact
 from benchapp.pipeline.maintenance.planned_events import (
     REASON_MAXIMUM,
@@ -48,6 +48,11 @@ class PlannedEventRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     kind: PlannedEventKind
     state: PlannedEventState
     filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
+    metric: Annotated[str, Meta(description="of an expected change; empty: all")]
+    is_regression: Annotated[
+        bool | None, Meta(description="expected change: regressions or improvements only; null: both")
+    ]
+    incident: Annotated[int | None, Meta(description="whose similar changes it mutes")]
     from_at: Time
     to_at: Time
     ends_at: Annotated[
@@ -95,6 +100,7 @@ def _describe_row(row: PlannedEventRow) -> PlannedEventRowAnswer:
     return build(
         PlannedEventRowAnswer,
         row,
+        incident=row.incident_id,
         created_by=row.created_by_name or None,
         ended_by=row.ended_by_name or None,
         canceled_by=row.canceled_by_name or None,
@@ -105,7 +111,13 @@ def _describe_row(row: PlannedEventRow) -> PlannedEventRowAnswer:
 
 def _describe_event(detail: PlannedEventDetail) -> PlannedEventAnswer:
     row = detail.row
-    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at)
+    impact = preview_impact(
+        row.filter,
+        from_at=row.from_at,
+        to_at=row.ends_at,
+        metric=row.metric,
+        is_regression=row.is_regression,
+    )
     return build(
         PlannedEventAnswer,
         _describe_row(row),
@@ -142,6 +154,21 @@ class PlannedEventInput(serializers.Serializer[Any]):
         allow_blank=True,
         max_length=2000,
         help_text="filter bar syntax; empty: everything",
+    )
+    metric = serializers.ChoiceField(
+        choices=METRIC_FIELDS, required=False, help_text="of an expected change; without it all metrics"
+    )
+    is_regression = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        help_text="of an expected change: regressions or improvements only; null: both",
+    )
+    incident = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="mute changes similar to those of this incident: it links to the planned event",
     )
     from_at = serializers.DateTimeField(help_text="RFC 3339, inclusive")
     to_at = serializers.DateTimeField(help_text="RFC 3339, exclusive")
@@ -198,8 +225,15 @@ class PlannedEvents(ApiView):
         is_dry_run = wanted.pop("dry_run")
         with _map_errors():
             if is_dry_run:
+                wanted.pop("incident", None)
                 plan = read_plan(**wanted)
-                impact = preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
+                impact = preview_impact(
+                    plan.filter,
+                    from_at=plan.from_at,
+                    to_at=plan.to_at,
+                    metric=plan.metric,
+                    is_regression=plan.is_regression,
+                )
                 return answer_json(request, _describe_impact(impact))
             created = schedule_planned_event(**wanted, **_read_actor(request))
         wake_up()

@@ -74,9 +74,11 @@ def reopen_incident(incident: Incident, events: Events, *, words: str, is_notifi
     """Reopen a resolved incident automatically; improvements send no notice."""
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
-    incident.resolved_at = incident.recovered_at = None
+    incident.resolved_at = incident.recovered_at = incident.planned_event = None
     incident.updated_at = events.now
-    incident.save(update_fields=["state", "verdict", "resolved_at", "recovered_at", "updated_at"])
+    incident.save(
+        update_fields=["state", "verdict", "resolved_at", "recovered_at", "planned_event", "updated_at"]
+    )
     events.add(
         incident, "reopened", words=words, before=before, is_notified=is_notified and incident.is_regression
     )
@@ -90,6 +92,7 @@ def describe_state(incident: Incident) -> dict[str, Any]:
         "resolved_at": _write_time(incident.resolved_at),
         "recovered_at": _write_time(incident.recovered_at),
         "merged_into_id": incident.merged_into_id,
+        "planned_event_id": incident.planned_event_id,
     }
 
 

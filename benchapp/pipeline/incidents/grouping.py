@@ -23,42 +23,13 @@ from benchapp.models import (
     ChangeState,
     Incident,
     IncidentState,
-    PlannedEvent,
-    PlannedEventKind,
-    Series,
     Verdict,
 )
-from benchapp.models.planned_event_filtering import match_planned_events
 from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_candidates, read_families
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
+from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
 from benchapp.pipeline.incidents.refresh import refresh_incidents
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The planned event that a change falls under."""
-
-    planned_event_id: int
-    reason: str
-
-
-def find_expected(candidates: Sequence[Candidate]) -> dict[int, Expected]:
-    """Return the planned event of each change that began within one, by the change's id."""
-    if not candidates:
-        return {}
-    times = [candidate.at for candidate in candidates]
-    active = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
-    ids = {candidate.series_id for candidate in candidates}
-    matched = match_planned_events(active, Series.objects.filter(pk__in=ids))
-    found = {}
-    for candidate in candidates:
-        for planned_event in matched.get(candidate.series_id, ()):
-            if planned_event.from_at <= candidate.at < planned_event.ends_at:
-                found[candidate.change_id] = Expected(planned_event.pk, planned_event.reason)
-                break
-    return found
-
 
 # Time after the resolution in which the same series reopen the incident.
 _RECURRENCE: Final = timedelta(days=14)
@@ -161,6 +132,7 @@ def _open(significant: Sequence[Candidate], expected: Expected | None, events: E
         state=IncidentState.RESOLVED if is_over else IncidentState.NEW,
         verdict=Verdict.EXPECTED if expected else Verdict.NONE,
         resolved_at=events.now if is_over else None,
+        planned_event_id=expected.planned_event_id if expected else None,
     )
     return make_incident(incident, significant, events=events, words=words, is_notified=is_notified)
 
@@ -205,7 +177,7 @@ def _assign_all(candidates: Sequence[Candidate], families: dict[str, TestFamily]
     """Assign each significant candidate to an incident; return the updated incidents."""
     if all(candidate.incident_id is not None for candidate in candidates):
         return set()
-    expected = find_expected(candidates)
+    expected = find_expected([_describe(candidate) for candidate in candidates])
     groups: dict[tuple[str, bool, int], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         planned_event = expected.get(candidate.change_id)
@@ -221,6 +193,16 @@ def _assign_all(candidates: Sequence[Candidate], families: dict[str, TestFamily]
             planned_event = expected.get(members[0].change_id)
             touched |= _assign_members(members, families[scope], planned_event, events=events)
     return touched
+
+
+def _describe(candidate: Candidate) -> ChangeStart:
+    return ChangeStart(
+        candidate.change_id,
+        candidate.series_id,
+        candidate.metric,
+        is_regression=candidate.is_regression,
+        at=candidate.at,
+    )
 
 
 def _assign_members(

@@ -78,6 +78,7 @@ def reopen(incident_id: int, *, by: User | None, words: str = "") -> IncidentEve
         verdict=Verdict.NONE,
         resolved_at=None,
         recovered_at=None,
+        planned_event=None,
     )
     return _write(incident, "reopened", by=by, words=read_comment(words, is_required=False), before=before)
 

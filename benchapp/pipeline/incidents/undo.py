@@ -42,6 +42,7 @@ _FIELDS: Final = (
         "severity",
         "has_manual_severity",
         "merged_into_id",
+        "planned_event_id",
     ),
     *_TIMES,
 )

@@ -38,10 +38,12 @@ class Impact:
         return self.runs > RUNS_COUNTED
 
 
-def preview_impact(text: str, *, from_at: datetime, to_at: datetime) -> Impact:
+def preview_impact(
+    text: str, *, from_at: datetime, to_at: datetime, metric: str = "", is_regression: bool | None = None
+) -> Impact:
     """Return the impact of a filter and a period; empty if the filter is no longer valid.
 
-    At most seven queries.
+    metric, is_regression: of the changes in the incidents that are named; "" and None for all. At most seven queries.
     """
     try:
         filter = parse_filter(text)
@@ -57,7 +59,7 @@ def preview_impact(text: str, *, from_at: datetime, to_at: datetime) -> Impact:
         hosts=len(names),
         host_names=tuple(names[:HOSTS_NAMED]),
         runs=runs.values("pk")[: RUNS_COUNTED + 1].count(),
-        incidents=_list_incidents(filter, from_at, to_at),
+        incidents=() if is_regression is False else _list_incidents(filter, from_at, to_at, metric=metric),
     )
 
 
@@ -68,13 +70,17 @@ def _match_runs(filter: Filter) -> Q:
     return Q(Exists(within))
 
 
-def _list_incidents(filter: Filter, from_at: datetime, to_at: datetime) -> tuple[tuple[int, str], ...]:
+def _list_incidents(
+    filter: Filter, from_at: datetime, to_at: datetime, *, metric: str
+) -> tuple[tuple[int, str], ...]:
     began = Change.objects.filter(
         match_series(filter, "series__"),
         incident=OuterRef("pk"),
         started_at__gte=from_at,
         started_at__lt=to_at,
     ).exclude(state=ChangeState.WITHDRAWN)
+    if metric:
+        began = began.filter(metric=metric)
     found = Incident.objects.filter(Exists(began), is_regression=True, merged_into=None)
     still_open = found.exclude(state=IncidentState.RESOLVED).order_by("-started_at", "-id")
     return tuple(still_open.values_list("id", "title")[:_INCIDENTS_NAMED])

@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import (
+    METRIC_FIELDS,
+    Incident,
     PlannedEvent,
     PlannedEventAction,
     PlannedEventKind,
@@ -51,20 +53,40 @@ class NotSchedulable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EventPlan:
-    """A validated planned event. filter: "" for all; from_at inclusive, to_at exclusive."""
+    """A validated planned event. filter, metric: "" for all; from_at inclusive, to_at exclusive.
+
+    is_regression: None for regressions and improvements.
+    """
 
     kind: PlannedEventKind
     filter: str
     from_at: datetime
     to_at: datetime
     reason: str
+    metric: str = ""
+    is_regression: bool | None = None
 
 
-def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, reason: str) -> EventPlan:
+def read_plan(
+    kind: str,
+    filter: str,
+    *,
+    from_at: datetime,
+    to_at: datetime,
+    reason: str,
+    metric: str = "",
+    is_regression: bool | None = None,
+) -> EventPlan:
     """Return the validated values, with the reason in one line. Raises BadPlannedEvent."""
     if kind not in PlannedEventKind.values:
         raise BadPlannedEvent("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
     _check_filter(filter)
+    if metric and metric not in METRIC_FIELDS:
+        raise BadPlannedEvent("metric", f"choose one of {', '.join(METRIC_FIELDS)}")
+    if kind == PlannedEventKind.MAINTENANCE and metric:
+        raise BadPlannedEvent("metric", "maintenance is of all metrics: choose an expected change")
+    if kind == PlannedEventKind.MAINTENANCE and is_regression is not None:
+        raise BadPlannedEvent("is_regression", "maintenance is of all changes: choose an expected change")
     if from_at < _FIRST_AT:
         raise BadPlannedEvent(
             "from_at", f"the start is in {from_at.year}: nothing is stored from before 1980"
@@ -80,7 +102,15 @@ def read_plan(kind: str, filter: str, *, from_at: datetime, to_at: datetime, rea
         raise BadPlannedEvent("reason", "a reason is required")
     if len(text) > REASON_MAXIMUM:
         raise BadPlannedEvent("reason", f"at most {REASON_MAXIMUM} characters; this has {len(text)}")
-    return EventPlan(PlannedEventKind(kind), filter.strip(), from_at, to_at, text)
+    return EventPlan(
+        PlannedEventKind(kind),
+        filter.strip(),
+        from_at,
+        to_at,
+        text,
+        metric=metric,
+        is_regression=is_regression,
+    )
 
 
 def _check_filter(text: str) -> None:
@@ -105,13 +135,27 @@ def schedule_planned_event(
     reason: str,
     by: User | None,
     via: str = "",
+    metric: str = "",
+    is_regression: bool | None = None,
+    incident: int | None = None,
 ) -> PlannedEvent:
     """Create a planned event for present and future series that match the filter; "" matches all.
 
-    by: the owner; via: the API token, for the activity log. Detection runs again for series with runs in a
-    maintenance window. Raises BadPlannedEvent.
+    metric, is_regression: "" and None for all changes. incident: whose similar changes it mutes. by: the owner; via:
+    the API token, for the activity log. Detection runs again for series with runs in a maintenance window. Raises
+    BadPlannedEvent.
     """
-    plan = read_plan(kind, filter, from_at=from_at, to_at=to_at, reason=reason)
+    plan = read_plan(
+        kind,
+        filter,
+        from_at=from_at,
+        to_at=to_at,
+        reason=reason,
+        metric=metric,
+        is_regression=is_regression,
+    )
+    if incident is not None and not Incident.objects.filter(pk=incident).exists():
+        raise BadPlannedEvent("incident", f"incident {incident} does not exist")
     with transaction.atomic():
         _refuse_more(plan.to_at)
         planned_event = PlannedEvent.objects.create(
@@ -120,6 +164,9 @@ def schedule_planned_event(
             from_at=plan.from_at,
             to_at=plan.to_at,
             reason=plan.reason,
+            metric=plan.metric,
+            is_regression=plan.is_regression,
+            incident_id=incident,
             created_by=by,
         )
         _log_action(planned_event, PlannedEventAction.SCHEDULED, by=by, via=via, at=planned_event.created_at)

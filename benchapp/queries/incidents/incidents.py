@@ -246,6 +246,7 @@ _COPIED: Final = (
     "snoozed_until",
     "recovered_at",
     "merged_into_id",
+    "planned_event_id",
     "opened_at",
     "updated_at",
     "resolved_at",

@@ -13,8 +13,8 @@ from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, IncidentState, Severity, Verdict
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
-MarkState = Literal["open", "recovered", "accepted"]
-_ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "recovered": 2}
+MarkState = Literal["open", "recovered", "accepted", "muted"]
+_ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "muted": 2, "recovered": 3}
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 _OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 
@@ -23,8 +23,9 @@ _OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 class SeriesMark:
     """The change of a series that matters most, of the metric shown if it has one, and its incident.
 
-    state: "open": its incident is open; "recovered": its incident is open, and the values are back at the level before;
-    "accepted": a person accepted the new level as the baseline. relative: after / before − 1.
+    state: "open": its incident is open; "recovered": it is open, and the values are back at the level before;
+    "accepted": a person accepted the new level as the baseline; "muted": it was an expected change.
+    relative: after / before − 1.
     """
 
     series_id: int
@@ -40,8 +41,8 @@ class SeriesMark:
 def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, SeriesMark]:
     """Return the mark of each series that has one, by series id; one query.
 
-    Changes of the metric come before those of others, open ones before accepted and recovered ones, later ones before
-    earlier ones. An accepted change marks its series until the next change of that metric.
+    Changes of the metric come before those of others, open ones before accepted, muted and recovered ones, later ones
+    before earlier ones. An accepted or muted change marks its series until the next change of that metric.
     """
     if not series_ids:
         return {}
@@ -55,12 +56,12 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
         .order_by("series_id", "started_at", "id")
         .values_list(
             *("series_id", "id", "incident_id", "metric", "is_regression", "relative", "started_at"),
-            *("evidence__is_back", "incident__state"),
+            *("evidence__is_back", "incident__state", "incident__planned_event_id"),
         )
     )
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
-    for series_id, change_id, incident_id, of, is_regression, relative, started_at, is_back, incident in rows:
-        state: MarkState = "accepted" if incident not in _OPEN else "recovered" if is_back else "open"
+    for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
+        state = _find_state(*about)
         rank = (int(of != metric), _ORDER[state])
         if series_id not in best or rank <= best[series_id][0]:
             best[series_id] = (
@@ -70,6 +71,12 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
                 ),
             )
     return {series_id: mark for series_id, (_, mark) in best.items()}
+
+
+def _find_state(is_back: bool | None, incident_state: str, planned_event_id: int | None) -> MarkState:
+    if incident_state not in _OPEN:
+        return "accepted" if planned_event_id is None else "muted"
+    return "recovered" if is_back else "open"
 
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:

@@ -44,7 +44,7 @@ class IncidentRow:
     """One incident in a list.
 
     relative, relative_low, relative_high: of its largest change. link_title: the label of the link, or the last part of
-    its URL. change_count: changes of all metrics of its series.
+    its URL. planned_event_id: the expected change that muted it. change_count: changes of all metrics of its series.
     """
 
     id: int
@@ -71,9 +71,15 @@ class IncidentRow:
     snoozed_until: datetime | None
     recovered_at: datetime | None
     merged_into_id: int | None
+    planned_event_id: int | None
     opened_at: datetime
     updated_at: datetime
     resolved_at: datetime | None
+
+    @property
+    def is_muted(self) -> bool:
+        """Return whether an expected change resolved it, without notifications, and nobody reopened it since."""
+        return self.planned_event_id is not None
 
     @property
     def is_snoozed(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.models import Role, Severity, Verdict
@@ -27,6 +28,7 @@ from benchapp.queries.incidents.shapes import (
     IncidentRow,
     Tab,
 )
+from benchapp.queries.maintenance import list_mutes
 from benchapp.web.incidents.affected_matrix import make_affected_matrix
 from benchapp.web.incidents.affected_series import make_affected_series, read_affected_series_request
 from benchapp.web.incidents.detection_status_texts import describe_status
@@ -128,6 +130,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "table": make_affected_series(detail, asked, request.GET),
         "affected": make_affected_matrix(row, request.GET) if largest else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
+        "mutes": list_mutes(row.id, muted_by=row.planned_event_id, now=timezone.now()),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
     }

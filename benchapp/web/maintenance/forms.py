@@ -1,5 +1,6 @@
 """Forms for maintenance windows and expected changes."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -8,13 +9,16 @@ from django import forms
 from django.utils import timezone
 
 from benchapp.grammar import LENGTH_MAXIMUM, Filter, Term, Test, write_filter
-from benchapp.models import PlannedEventKind
+from benchapp.metrics import CATALOGUE
+from benchapp.models import METRIC_FIELDS, PlannedEventKind
 from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
 
 KINDS: Final = [
     (PlannedEventKind.MAINTENANCE.value, "Maintenance"),
     (PlannedEventKind.CHANGE.value, "Expected change"),
 ]
+METRICS: Final = [("", "All metrics"), *((name, CATALOGUE[name].label) for name in METRIC_FIELDS)]
+DIRECTIONS: Final = [("", "Both"), ("true", "Regressions"), ("false", "Improvements")]
 _SPANS: Final = {
     PlannedEventKind.MAINTENANCE.value: timedelta(hours=4),
     PlannedEventKind.CHANGE.value: timedelta(days=7),
@@ -39,6 +43,15 @@ class PlannedEventForm(forms.Form):
         help_text="Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series.",
         widget=forms.TextInput(attrs={**_TEXT, "data-completion": ""}),
     )
+    metric = forms.ChoiceField(label="Metric (expected change)", required=False, choices=METRICS)
+    is_regression = forms.TypedChoiceField(
+        label="Direction (expected change)",
+        required=False,
+        choices=DIRECTIONS,
+        coerce=lambda text: text == "true",
+        empty_value=None,
+    )
+    incident = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     from_at = forms.CharField(label="From", max_length=40, widget=MomentInput)
     to_at = forms.CharField(label="Until", max_length=40, widget=MomentInput)
     zone = forms.CharField(label="Time zone", max_length=64, widget=forms.Select)
@@ -104,7 +117,7 @@ def format_form_time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
 
 
-def write_scopes(scopes: list[str]) -> str:
+def write_scopes(scopes: Sequence[str]) -> str:
     """Return the filter that matches these scopes (host:NAME, pool:NAME); "" for none."""
     terms = []
     for kind in ("host", "pool"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from benchapp.metrics import CATALOGUE
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
 from benchapp.web.site.value_texts import format_count
@@ -21,6 +22,13 @@ def format_title(row: PlannedEventRow) -> str:
     """Return the title of one window."""
     kind = "Maintenance" if row.is_maintenance else "Expected change"
     return f"{kind}: {row.filter or 'everything'} ({row.state.label.lower()})"
+
+
+def describe_limits(row: PlannedEventRow) -> str:
+    """Return the metric and direction of an expected change: "IOPS, regressions only"; "" for all changes."""
+    metric = CATALOGUE[row.metric].label if row.metric in CATALOGUE else row.metric
+    direction = {None: "", True: "regressions only", False: "improvements only"}[row.is_regression]
+    return ", ".join(part for part in (metric, direction) if part)
 
 
 def describe_effect(*, is_maintenance: bool) -> str:

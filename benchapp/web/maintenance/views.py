@@ -1,7 +1,6 @@
 """Schedule, preview, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import messages
@@ -33,8 +32,8 @@ from benchapp.queries.maintenance import (
     PlannedEventState,
     count_planned_events,
     list_planned_events,
-    read_incident_scopes,
     read_planned_event,
+    read_similar_changes,
 )
 from benchapp.queue import wake_up
 from benchapp.web.maintenance.forms import (
@@ -47,6 +46,7 @@ from benchapp.web.maintenance.forms import (
 from benchapp.web.maintenance.texts import (
     describe_effect,
     describe_impact,
+    describe_limits,
     format_list_title,
     format_title,
 )
@@ -94,7 +94,7 @@ def planned_events(request: HttpRequest) -> HttpResponse:
         **links,
         "title": format_list_title(counts),
         "errors": errors,
-        "rows": [(row, row.state.label) for row in page.items],
+        "rows": [(row, row.state.label, describe_limits(row)) for row in page.items],
         "tabs": [
             (
                 label,
@@ -157,9 +157,16 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
     if detail is None:
         raise Http404(f"No maintenance window or expected change {planned_event_id}.")
     row = detail.row
-    impact = preview_impact(row.filter, from_at=row.from_at, to_at=row.ends_at)
+    impact = preview_impact(
+        row.filter,
+        from_at=row.from_at,
+        to_at=row.ends_at,
+        metric=row.metric,
+        is_regression=row.is_regression,
+    )
     context = {
         "title": format_title(row),
+        "limits": describe_limits(row),
         "row": row,
         "activity": detail.activity,
         "state": row.state.label,
@@ -204,8 +211,11 @@ def _matches(row: PlannedEventRow, host: Host) -> bool:
         return False
 
 
+_PLANNED: Final = ("kind", "filter", "from_at", "to_at", "metric", "is_regression")
+
+
 def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
-    values = {name: given[name] for name in ("kind", "filter", "from_at", "to_at", "reason")}
+    values = {name: given[name] for name in (*_PLANNED, "reason", "incident")}
     saved = schedule_planned_event(**values, by=read_person(request))
     wake_up()
     messages.success(request, "Saved.", extra_tags="good")
@@ -213,9 +223,15 @@ def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
 
 
 def _preview(given: Mapping[str, Any]) -> Impact:
-    values = {name: given[name] for name in ("kind", "filter", "from_at", "to_at")}
+    values = {name: given[name] for name in _PLANNED}
     plan = read_plan(**values, reason=given["reason"] or "preview")
-    return preview_impact(plan.filter, from_at=plan.from_at, to_at=plan.to_at)
+    return preview_impact(
+        plan.filter,
+        from_at=plan.from_at,
+        to_at=plan.to_at,
+        metric=plan.metric,
+        is_regression=plan.is_regression,
+    )
 
 
 def _make_initial_values(request: HttpRequest) -> dict[str, Any]:
@@ -223,15 +239,19 @@ def _make_initial_values(request: HttpRequest) -> dict[str, Any]:
     kind = request.GET.get("kind", "")
     if kind not in PlannedEventKind.values:
         kind = PlannedEventKind.MAINTENANCE.value
-    from_at: datetime | None = None
     filter = request.GET.get("filter", "")[:2000]
     if host := request.GET.get("host", ""):
         filter = write_scopes([f"host:{host[:253]}"])
     if (number := request.GET.get("incident", "")).isdecimal() and len(number) < 19:
-        kind = PlannedEventKind.CHANGE.value
-        started_at, scopes = read_incident_scopes(int(number))
-        filter, from_at = write_scopes(scopes), started_at
-    return make_initial(kind, filter=filter, from_at=from_at)
+        similar = read_similar_changes(int(number))
+        if similar is not None:
+            change, start = PlannedEventKind.CHANGE.value, similar.started_at
+            return make_initial(change, filter=write_scopes(similar.scopes), from_at=start) | {
+                "metric": similar.metric,
+                "is_regression": str(similar.is_regression).lower(),
+                "incident": int(number),
+            }
+    return make_initial(kind, filter=filter)
 
 
 def _read_kind(form: PlannedEventForm) -> str:

@@ -16,6 +16,7 @@ _TITLES: Final = {
     "open": "open incident",
     "recovered": "open incident; the values are back at the level before",
     "accepted": "accepted as the new baseline",
+    "muted": "muted, an expected change",
 }
 
 
@@ -41,6 +42,7 @@ def show_mark(mark: SeriesMark | None, *, metric: str, now: datetime | None = No
         "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
         "recovered": f"recovered from {size}",
         "accepted": f"accepted {size} on {day}",
+        "muted": f"muted {size} on {day}",
     }[mark.state]
     kind: MarkKind = "settled" if mark.state != "open" else "worse" if mark.is_regression else "better"
     return ShownMark(

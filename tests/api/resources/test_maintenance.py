@@ -10,7 +10,15 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp.models import PlannedEvent, PlannedEventKind, PlannedEventLogEntry, Role, Scope
-from tests.factories import NOON, make_host, make_planned_event, make_series, make_token, make_user
+from tests.factories import (
+    NOON,
+    make_host,
+    make_incident,
+    make_planned_event,
+    make_series,
+    make_token,
+    make_user,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +48,22 @@ def send(client: Client, method: str, address: str = ADDRESS, **body: Any) -> An
 def make_running(**fields: Any) -> PlannedEvent:
     now = timezone.now()
     return make_planned_event(from_at=now - HOUR, to_at=now + HOUR, **fields)
+
+
+def test_expected_change_of_one_metric_and_direction_mutes_similar_changes(admin: Client) -> None:
+    incident = make_incident()
+    limits = {"kind": "change", "metric": "iops", "is_regression": True, "incident": incident.pk}
+
+    made = send(admin, "post", **{**BODY, **limits})
+    dry = send(admin, "post", **{**BODY, **limits, "dry_run": True})
+    refused = send(admin, "post", **{**BODY, "metric": "iops"})
+    unknown = send(admin, "post", **{**BODY, **limits, "incident": 999})
+
+    assert (made.status_code, dry.status_code) == (201, 200)
+    assert {name: made.json()[name] for name in limits} == limits
+    assert (refused.status_code, refused.json()["pointer"]) == (400, "/metric")
+    assert unknown.status_code == 400
+    assert PlannedEvent.objects.count() == 1
 
 
 def test_maintenance_is_scheduled_with_a_token_and_read(hints: list[str]) -> None:

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, Run, Series
+from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, PlannedEventKind, Run, Series
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.judge import Judged
+from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
 from tests.factories import NOON, make_host, make_user
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
@@ -55,6 +56,25 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
     assert drift.relative_high is not None
     assert drift.relative_low < drift.relative < drift.relative_high < -0.05
     assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
+
+
+def test_expected_drift_is_recorded_without_notice() -> None:
+    event = schedule_planned_event(
+        PlannedEventKind.CHANGE,
+        "host:db-1",
+        from_at=NOON,
+        to_at=NOON + timedelta(days=30),
+        reason="slow disk",
+        by=None,
+    )
+    make_pinned(SLOPE)
+
+    judged = judge_all()
+
+    incident = get_incident()
+    assert (incident.state, incident.verdict) == ("resolved", "expected")
+    assert incident.planned_event_id == event.pk
+    assert judged.event_ids == ()
 
 
 def test_drift_opens_one_incident_with_one_notice() -> None:

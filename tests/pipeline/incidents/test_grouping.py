@@ -1,6 +1,7 @@
 """Simultaneous changes are one incident, with common factors and suspects."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -17,7 +18,9 @@ from benchapp.models import (
     Severity,
     Verdict,
 )
-from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
+from benchapp.pipeline.incidents.triage import reopen
+from benchapp.pipeline.incidents.undo import undo
+from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
 from tests.factories import NOON, make_host, make_run
 from tests.pipeline.detection.judging import (
     WOBBLE,
@@ -231,6 +234,61 @@ def test_expected_change_is_recorded_without_notices() -> None:
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
     assert IncidentEvent.objects.get(incident=incident, kind="opened").words == "expected: smaller volumes"
     assert (judged.event_ids, again.event_ids) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_muted"),
+    [
+        ({}, True),
+        ({"metric": "iops"}, True),
+        ({"metric": "latency_p99_ns"}, False),
+        ({"is_regression": True}, True),
+        ({"is_regression": False}, False),
+        ({"metric": "iops", "is_regression": True}, True),
+    ],
+)
+def test_expected_change_mutes_only_its_metric_and_direction(limits: dict[str, Any], is_muted: bool) -> None:
+    span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
+    event = schedule_planned_event(
+        PlannedEventKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None, **limits
+    )
+    make_cells(make_host("db-1"), [fallen()])
+
+    judged = judge_all()
+
+    incident = get_incident()
+    assert (incident.planned_event_id == event.pk) is is_muted
+    assert (incident.state == IncidentState.RESOLVED) is is_muted
+    assert bool(judged.event_ids) is not is_muted
+    assert incident.changes.count() == 1
+
+
+def test_canceled_and_expired_expected_changes_mute_nothing() -> None:
+    early = {"from_at": NOON, "to_at": NOON + timedelta(hours=20)}
+    schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **early, reason="too early", by=None)
+    span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
+    event = schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **span, reason="canceled", by=None)
+    cancel_planned_event(event.pk, by=None)
+    make_cells(make_host("db-1"), [fallen()])
+
+    judge_all()
+
+    assert get_incident().state == IncidentState.NEW
+
+
+def test_reopened_incident_is_no_longer_muted_until_the_reopening_is_undone() -> None:
+    span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
+    event = schedule_planned_event(PlannedEventKind.CHANGE, "", **span, reason="smaller volumes", by=None)
+    make_cells(make_host("db-1"), [fallen()])
+    judge_all()
+    incident = get_incident()
+
+    reopened = reopen(incident.pk, by=None)
+    open_again = get_incident().planned_event_id
+    undo(reopened.pk, by=None)
+
+    assert open_again is None
+    assert get_incident().planned_event_id == event.pk
 
 
 def test_changes_of_neighboring_runs_every_36_hours_are_one_incident() -> None:

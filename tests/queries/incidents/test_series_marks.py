@@ -6,7 +6,8 @@ from benchapp.models import Change, Incident, IncidentState, Series, Verdict
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.incidents.series_marks import read_scope_marks, read_series_marks
-from tests.factories import make_host
+from benchapp.web.site.series_marks import show_mark
+from tests.factories import make_host, make_planned_event
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +52,19 @@ def test_recovered_change_is_marked_until_its_incident_is_resolved() -> None:
 
     assert mark.state == "recovered"
     assert read_series_marks([series.pk], metric="iops") == {}
+
+
+def test_change_of_a_muted_incident_is_marked_as_muted() -> None:
+    series = regress()
+    event = make_planned_event(kind="change")
+    Incident.objects.update(state=IncidentState.RESOLVED, verdict=Verdict.EXPECTED, planned_event=event)
+
+    mark = read_series_marks([series.pk], metric="iops")[series.pk]
+    shown = show_mark(mark, metric="iops")
+
+    assert shown
+    assert (mark.state, shown.kind) == ("muted", "settled")
+    assert shown.text.startswith("muted −2")
 
 
 def test_accepted_change_is_marked_as_accepted_for_its_metric_only() -> None:

@@ -180,6 +180,67 @@ def test_form_starts_with_the_host_or_the_incident(anna: Client) -> None:
     assert Change.objects.count() == 2
 
 
+def test_similar_changes_are_muted_from_an_incident_until_a_date_and_removed(anna: Client) -> None:
+    series = make_series([1.0, 2.0], host=make_host("db-7"), start_at=NOON)
+    incident = make_incident(changes=[make_change(series, at=NOON)])
+    form = read(anna, "add_planned_event", incident=str(incident.pk))
+
+    add(
+        anna,
+        kind="change",
+        metric="iops",
+        is_regression="true",
+        incident=str(incident.pk),
+        reason="smaller disk",
+    )
+    event = PlannedEvent.objects.get()
+    page, listed = read(anna, "incident", incident.pk), read(anna, "planned_events", tab="past")
+    post(anna, "cancel_planned_event", event.pk)
+
+    assert '<option value="iops" selected>' in form
+    assert '<option value="true" selected>' in form
+    assert f'name="incident" value="{incident.pk}"' in form
+    assert (event.metric, event.is_regression, event.incident_id) == ("iops", True, incident.pk)
+    assert "<strong>Similar changes</strong> were muted by an" in page
+    assert "of anna, until" in page
+    assert "smaller disk" in page
+    assert "IOPS, regressions only" in listed
+    assert f"incident {incident.pk}</a>" in listed
+    assert "(canceled) of anna" in read(anna, "incident", incident.pk)
+
+
+def test_muted_incident_names_who_muted_it(anna: Client) -> None:
+    event = make_planned_event(kind="change", reason="<b>smaller</b>", created_by=make_user(username="grace"))
+    make_incident(state="resolved", verdict="expected", planned_event=event)
+    incident = make_incident(state="resolved", verdict="expected", planned_event=event)
+
+    page = read(anna, "incident", incident.pk)
+
+    assert "<strong>Muted</strong> by an" in page
+    assert "of grace, until" in page
+    assert "&lt;b&gt;smaller&lt;/b&gt;" in page
+    assert ">muted</span>" in read(anna, "incidents", tab="resolved")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"metric": "iops"}, "Maintenance is of all metrics"),
+        ({"is_regression": "true"}, "Maintenance is of all changes"),
+        ({"kind": "change", "metric": "speed"}, "is not one of the available choices"),
+        ({"kind": "change", "incident": "999"}, "Incident 999 does not exist."),
+    ],
+)
+def test_invalid_limits_of_an_expected_change_are_rejected(
+    changes: dict[str, str], reason: str, anna: Client
+) -> None:
+    response = add(anna, **changes)
+
+    assert response.status_code == 400
+    assert reason in response.content.decode()
+    assert not PlannedEvent.objects.exists()
+
+
 def test_page_of_one_shows_its_impact_and_activity(anna: Client) -> None:
     add(anna)
     event = PlannedEvent.objects.get()
