@@ -1,19 +1,42 @@
-"""How fast the pages stand before the reader: a history of 1 000 points in headless Chromium, and what is sent.
+"""What pages cost: pages per second and CPU time of the server, files, and the time until Chromium has drawn a chart.
 
-Web process, PostgreSQL and Chromium share the cores. The first visit has an empty cache, the second a warm one; both
-count from the click to the first contentful paint and to the drawn chart.
+    python -m benchmarks.pages [SERIES] [MEASUREMENTS-OF-EACH]
+
+Pages per second: 8 connections that keep one request each under way, over 2 million measurements. CPU: of the web
+process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame. Drawing: a
+history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the click to the
+first contentful paint and to the drawn chart. Web process, PostgreSQL, client and Chromium share the cores.
 """
 
 import json
+import os
 import shutil
 import statistics
+import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.servers import Servers
+from benchmarks.charts import SEED as FLEET
+from benchmarks.charts import VACUUM
+from benchmarks.client import frame
+from tests.servers import ROOT, Servers
 
+SERIES, MEASUREMENTS = 4000, 500
+CONNECTIONS = 8
+SECONDS = 10
+RATED = {
+    "a page without a query (the limit)": "/docs/errors",
+    "overview": "/",
+    "matrix": "/matrix/",
+    "scaling": "/scaling/",
+    "runs": "/runs/",
+    "series": "/series/",
+    "hosts": "/hosts/",
+    "incidents": "/incidents/",
+}
 POINTS = 1000
 VISITS = 7
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
@@ -44,6 +67,8 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("no Chromium: apt-get install chromium")
+    wanted = [int(argument) for argument in sys.argv[1:3]]
+    _rate_pages(*wanted, *(SERIES, MEASUREMENTS)[len(wanted) :])
     servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
     try:
         servers.start_postgres()
@@ -57,6 +82,78 @@ def main() -> None:
         _print_timings(f"http://127.0.0.1:{servers.port}/series/{series}/", chromium)
     finally:
         servers.stop()
+
+
+def _rate_pages(series: int, measurements: int) -> None:
+    """Print pages per second and CPU time per page over a fleet."""
+    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        servers.manage("collectstatic", "--noinput", "--verbosity", "0")
+        seed = FLEET.format(series=series, measurements=measurements, long=measurements)
+        servers.manage("shell", "--no-imports", "-c", seed)
+        servers.manage("redetect")
+        servers.manage("shell", "--no-imports", "-c", VACUUM)
+        servers.start_web()
+        head = f"{series * measurements:,} measurements, {CONNECTIONS} connections".replace(",", " ")
+        print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
+        for words, path in RATED.items():
+            _load(servers, path, seconds=1)
+            before = _read_cpu_s(servers)
+            done = _load(servers, path, seconds=SECONDS)
+            spent = {name: after - before[name] for name, after in _read_cpu_s(servers).items()}
+            per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
+            size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
+            print(
+                f"{words:44}{done['per_s']:9.0f}"
+                + "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size)),
+                flush=True,
+            )
+    finally:
+        servers.stop()
+
+
+def _load(servers: Servers, path: str, *, seconds: float) -> dict[str, Any]:
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{servers.port}\r\nAccept-Encoding: gzip, br\r\n\r\n".encode()
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.client", str(servers.port), str(CONNECTIONS), str(seconds)],
+        input=frame([request] * int(2000 * seconds)),
+        capture_output=True,
+        cwd=ROOT,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    if set(answer["statuses"]) != {"200"}:
+        sys.exit(f"{path}: {answer['statuses']}")
+    return answer
+
+
+def _weigh_page(url: str) -> float:
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "br"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return len(response.read()) / 1000
+
+
+def _read_cpu_s(servers: Servers) -> dict[str, float]:
+    """Return the CPU time of the processes and their descendants, living or ended, by name."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+        ticks[int(stat.parent.name)] = sum(int(field) for field in fields[11:15])
+    totals = {}
+    for name, process in servers.processes.items():
+        family = {process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in family} - family:
+            family |= more
+        totals[name] = sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
+    return totals
 
 
 def _print_weights(collected: Path) -> None:
