@@ -3,13 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from shlex import join
 from typing import Any, Final
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.metrics import UNKNOWN, format_value, lower_label
 
@@ -85,6 +87,33 @@ def or_unknown(value: Any, reason: str = _NOT_STATED) -> Any:
             reason or _NOT_STATED,
         )
     return value
+
+
+@register.filter
+def number_cells(cells: Iterable[Any]) -> SafeString:
+    """Format a row of NumberCell (web/site/number_columns.py) as table cells.
+
+    Lists have hundreds of rows; tags for each number would take most of the time of a page.
+    """
+    return mark_safe("".join(map(_number_cell, cells)))  # nosec B308 B703
+
+
+def _number_cell(cell: Any) -> str:
+    head = f'<td class="number" data-metric="{cell.metric}" data-value="{raw(cell.raw)}"'
+    if cell.raw is None:
+        return f"{head}>{or_unknown(None, cell.reason)}</td>"
+    return f'{head} title="{raw(cell.raw)}">{escape(cell.text)}</td>'
+
+
+@register.filter
+def url_of(argument: Any, name: str) -> str:
+    """Return the URL of a page with one argument, as the tag `url` does; for the links of long tables."""
+    return _find_url(name, argument)
+
+
+@lru_cache(maxsize=4096)
+def _find_url(name: str, argument: Any) -> str:
+    return reverse(name, args=[argument])
 
 
 @register.filter
