@@ -53,7 +53,12 @@ def test_output_and_report_of_such_a_run_say_that_there_is_none(viewer: Client, 
 def test_lists_and_the_series_bear_the_badge(viewer: Client, run: Run) -> None:
     series_id = Measurement.objects.first().series_id  # type: ignore[union-attr]
 
-    for address in (reverse("runs"), reverse("series_list"), reverse("series", args=[series_id])):
+    pages = (
+        reverse("runs"),
+        f"{reverse('series_list')}?view=table",
+        reverse("series", args=[series_id]),
+    )
+    for address in pages:
         assert "/docs/badges#reported" in Page(viewer.get(address)).links
 
 
