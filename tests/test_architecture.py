@@ -177,6 +177,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "titles",
         },
         "dimension_values": {"titles"},
+        "comparison_scopes": {"charts"},
         "hosts": {"charts", "incidents", "pagination", "series", "titles"},
         "incidents": {"pagination", "titles"},
         "maintenance": {"pagination"},

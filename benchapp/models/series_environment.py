@@ -27,7 +27,7 @@ class SeriesEnvironment(models.Model):
         indexes = (
             # models.filtering.match_series: the series of a few environments.
             models.Index(fields=["environment", "series"], name="series_by_environment"),
-            # queries.recent_environment_changes: what began last.
+            # queries.overview.environment_changes: what began last.
             models.Index(fields=["-first_at"], name="series_environment_by_time"),
         )
 

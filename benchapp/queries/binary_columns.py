@@ -1,6 +1,7 @@
 """Columns of many rows as arrays: from PostgreSQL to numpy without an object per number."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from psycopg.pq import Format
 
 # PostgreSQL counts microseconds from 2000.
 EPOCH_2000_US: Final = 946_684_800_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Header of a one-dimensional array: dimensions, nulls, type, length, lower bound.
 _HEADER_BYTES: Final = 20
 _KINDS: Final[Mapping[str, np.dtype[Any]]] = {
@@ -22,6 +24,16 @@ _KINDS: Final[Mapping[str, np.dtype[Any]]] = {
     "double precision": np.dtype(">f8"),
     "timestamptz": np.dtype(">i8"),
 }
+
+
+def to_us(at: datetime) -> int:
+    """Return a moment as microseconds since 1970."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_us(at_us: int) -> datetime:
+    """Return the moment of so many microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=int(at_us))
 
 
 class _Raw(Loader):

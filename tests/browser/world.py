@@ -32,6 +32,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.access.accounts import create_invitation
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
+from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
@@ -298,9 +299,14 @@ def _make_moved(host: Host, target: Target, iodepth: int) -> Series:
     values = [10_000 * scale * (1 if day < 31 else 0.85) * (1 + chance.gauss(0, 0.015)) for day in range(40)]
     began = timezone.now() - timedelta(days=40)
     workload = make_workload(iodepth=iodepth)
-    return make_series(
+    series = make_series(
         values, host=host, target=target, workload=workload, start_at=began, step=timedelta(days=1)
     )
+    # Upgraded on the day of the change.
+    runs = Run.objects.filter(measurements__series=series, started_at__lt=began + timedelta(days=31))
+    runs.update(environment=make_environment(kernel="5.15.0"))
+    recalculate_environments([series.pk])
+    return series
 
 
 def _make_uploads(host: Host):

@@ -37,10 +37,11 @@ def divide_levels(values: NDArray[np.float64], starts: Sequence[int]) -> tuple[L
     """
     if not len(values):
         return ()
-    return tuple(_describe(values, first, end) for first, end in pairwise((0, *starts, len(values))))
+    return tuple(describe_values(values, first, end) for first, end in pairwise((0, *starts, len(values))))
 
 
-def _describe(values: NDArray[np.float64], first: int, end: int) -> LevelStatistics:
+def describe_values(values: NDArray[np.float64], first: int, end: int) -> LevelStatistics:
+    """Return the statistics of the finite values [first, end), at least one."""
     ascending = np.sort(values[first:end])
     return LevelStatistics(
         first=first,

@@ -35,6 +35,7 @@ from benchapp.queries.charts.comparison import (
     compare_sides,
 )
 from benchapp.queries.charts.comparison_labels import EnvironmentDifference
+from benchapp.queries.comparison_scopes import summarize_scopes
 from benchapp.queries.incidents.series_marks import MarkState
 
 _SIDES: Final = ("a", "b")
@@ -126,6 +127,16 @@ class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
     title: str
 
 
+class ScopeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: Annotated[str, Meta(description="of the host or pool")]
+    metric: Annotated[MetricName, Meta(description="the first compared metric that has values")]
+    ratio: Annotated[float | None, Meta(description="median of B / A over its series in that metric")]
+    series_count: Annotated[int, Meta(description="series with that metric")]
+    values: int
+    worse: Annotated[int, Meta(description="values with a significant regression")]
+    better: int
+
+
 class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
     only_a: Annotated[Sequence[UnmatchedAnswer], Meta(description="unmatched series")]
     only_b: Sequence[UnmatchedAnswer]
@@ -134,6 +145,12 @@ class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
     series_of_a: int
     series_of_b: int
     is_cut: Annotated[bool, Meta(description="a side has more series or values than are compared")]
+    scopes: Annotated[
+        Sequence[ScopeAnswer],
+        Meta(
+            description="by host or pool, worst first; empty if A and B are of different ones or of a single one"
+        ),
+    ]
     pairs: Sequence[PairAnswer]
 
 
@@ -158,6 +175,7 @@ class ComparisonView(ApiView):
             series_ids=wanted.get("series", ()),
             metrics=wanted.get("metrics", DEFAULT_METRICS),
         )
+        scopes = summarize_scopes(found.pairs, wanted.get("metrics", DEFAULT_METRICS))
         return answer_rows(
             request,
             ComparisonPage,
@@ -174,6 +192,7 @@ class ComparisonView(ApiView):
                 "series_of_a": found.counts[0],
                 "series_of_b": found.counts[1],
                 "is_cut": found.is_cut,
+                "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
             },
         )
 

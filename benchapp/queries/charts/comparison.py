@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -139,7 +139,8 @@ def compare_sides(
     filter names, and what changes with those by nature; two runs are matched on their workload alone, two series are
     compared whatever they differ in.
     """
-    shared = common or Filter()
+    shared = (common or Filter()).without_environment()
+    a, b = (_add_terms(side, common) for side in (a, b))
     first, second = (read_side(side, shared, series_ids=series_ids) for side in (a, b))
     labels = "", ""
     if a.series_id is not None and b.series_id is not None:
@@ -169,6 +170,12 @@ def compare_sides(
         scopes=(_list_scopes(first[:SERIES_MAXIMUM]), _list_scopes(second[:SERIES_MAXIMUM])),
         labels=labels,
     )
+
+
+def _add_terms(side: Side, common: Filter | None) -> Side:
+    """Return the side with the common terms for facts of the environment: the same run matches all of them."""
+    terms = common.environment_terms if common else ()
+    return replace(side, filter=Filter(side.filter.terms + terms, side.filter.words)) if terms else side
 
 
 _Sides = tuple[list[SideRow], list[SideRow]]

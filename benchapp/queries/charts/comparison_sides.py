@@ -14,9 +14,13 @@ from psycopg import sql
 from benchapp.grammar import Filter
 from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
-from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays
-from benchapp.queries.charts.downsampling import from_us, to_us
+from benchapp.queries.charts.downsampling import to_us
+from benchapp.queries.series.environment_levels import (
+    find_environment_ids,
+    find_maintenance,
+    select_latest_level,
+)
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.
@@ -25,13 +29,16 @@ SERIES_MAXIMUM: Final = 1000
 _OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
 SideRow = dict[str, Any]
+_IS_IN_ENVIRONMENT: Final = (
+    "EXISTS (SELECT FROM benchapp_run run WHERE run.id = m.run_id AND run.environment_id = ANY(%s))"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of the two: a filter over series, one run, or one series; within a span, from inclusive, to exclusive.
 
-    Without run and span: the current level of each series.
+    Without run and span: the current level of each series. Facts of the environment in the filter select runs.
     """
 
     filter: Filter = field(default_factory=Filter)
@@ -76,7 +83,7 @@ def read_side(side: Side, common: Filter, *, series_ids: Sequence[int] = ()) -> 
         rows = rows.filter(
             pk__in=Measurement.objects.filter(run_id=side.run_id).order_by().values("series_id").distinct()
         )
-    rows = rows.filter(match_series(common) & match_series(side.filter))
+    rows = rows.filter(match_series(common) & match_series(side.filter, runs="any"))
     if side.from_at is not None:
         rows = rows.filter(last_at__gte=side.from_at)
     if side.to_at is not None:
@@ -88,6 +95,8 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     """Return the newest valid values of these series within the side; one query beside Django's cursor.
 
     Of current levels without the runs before them and those during maintenance: three queries and those of its filters.
+    With terms for facts of the environment: only runs that match, one more query; without run and span those in the
+    latest level of the series that has any.
     """
     conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
     parameters: list[Any] = [list(series_ids)]
@@ -99,6 +108,9 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         if value is not None:
             conditions.append(sql.SQL(condition))
             parameters.append(value)
+    if side.filter.environment_terms:
+        conditions.append(sql.SQL(_IS_IN_ENVIRONMENT))
+        parameters.append(find_environment_ids(side.filter.environment_terms))
     known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
     rows = sql.SQL(
@@ -114,7 +126,8 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     kinds = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz"}
     arrays = fetch_arrays(rows, parameters, columns=kinds | dict.fromkeys(metrics, "double precision"))
     if side.is_current and len(arrays["series_id"]):
-        arrays = _select_current(arrays, series_ids, metrics)
+        select = _select_latest if side.filter.environment_terms else _select_current
+        arrays = select(arrays, series_ids, metrics)
     return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
 
 
@@ -134,12 +147,31 @@ def _select_current(
         is_in_level = times >= starts[metric][places]
         selected[metric] = np.where(is_in_level, arrays[metric], np.nan)
         is_in_any |= is_in_level
-    for series_id, events in match_maintenance(
-        series_ids, from_at=from_us(times.min()), to_at=from_us(times.max())
-    ).items():
-        for event in events:
-            is_during = (times >= to_us(event.from_at)) & (times < to_us(event.ends_at))
-            is_in_any &= ~((series == series_id) & is_during)
+    is_in_any &= ~find_maintenance(series, times)
+    return {name: array[is_in_any] for name, array in selected.items()}
+
+
+def _select_latest(
+    arrays: dict[str, NDArray[Any]], series_ids: Sequence[int], metrics: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the measurements of each series in its latest level that has any; values in earlier levels are NaN."""
+    series, times = arrays["series_id"], arrays["started_at"]
+    starts: dict[tuple[int, str], list[int]] = defaultdict(list)
+    levels = Level.objects.filter(series_id__in=series_ids, metric__in=metrics).order_by("from_at")
+    for series_id, metric, from_at in levels.values_list("series_id", "metric", "from_at"):
+        starts[series_id, metric].append(to_us(from_at))
+    counts = ~find_maintenance(series, times)
+    is_in_any = np.zeros(len(series), dtype=bool)
+    selected = dict(arrays)
+    for metric in metrics:
+        is_member = counts & ~np.isnan(arrays[metric])
+        for series_id in np.unique(series).tolist():
+            own = slice(*np.searchsorted(series, (series_id, series_id + 1)).tolist())
+            is_member[own] = select_latest_level(
+                times[own], starts[series_id, metric], is_member=is_member[own]
+            )
+        selected[metric] = np.where(is_member, arrays[metric], np.nan)
+        is_in_any |= is_member
     return {name: array[is_in_any] for name, array in selected.items()}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -11,12 +11,11 @@ from psycopg import sql
 
 from benchapp.analysis.charts.downsampling import BUCKETS_MAXIMUM, Buckets, SampledPoints, thin_points
 from benchapp.analysis.validity.badges import CODES, HARMLESS
-from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.queries.series.points import check_metrics
 
 __all__ = ["BUCKETS_MAXIMUM", "Buckets", "SeriesPoints", "from_us", "read_columns", "read_thinned", "to_us"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Each code of a badge is a bit, so that the columns stay numbers. Only rows that bear any pay for the look.
 _BADGE_BITS: Final = sql.SQL(
     "CASE WHEN badges = '[]' THEN 0 ELSE (SELECT coalesce(bit_or("
@@ -93,16 +92,6 @@ def read_thinned(
     """Return the points of a series as at most `count` buckets; one query. Raises UnknownMetric."""
     found = read_columns([series_id], metrics=metrics, from_at=from_at, to_at=to_at)
     return thin_points(found[series_id].points, count)
-
-
-def to_us(at: datetime) -> int:
-    """Return a moment as microseconds since 1970."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_us(at_us: int) -> datetime:
-    """Return the moment of so many microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=int(at_us))
 
 
 _COLUMNS: Final = {

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from django.db import connection
 
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import Filter, write_filter
 from benchapp.models import Environment
 from benchapp.queries.series_versions import VersionedCache
 from benchapp.queries.shapes import EnvironmentRow, names_of
@@ -38,12 +41,17 @@ LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One thing that changed. name: of the environment's field, or a fact's name; None is unknown."""
+    """One thing that changed. name: of the environment's field, or a fact's name; None is unknown.
+
+    compare: address of the page that compares the runs with both values on all hosts; None for a fact that filters do
+    not have.
+    """
 
     name: str
     label: str
     before: str | None
     after: str | None
+    compare: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,24 @@ def _compare(
             continue
         if before.get(name) != after.get(name):
             label = LABELS.get(name, name.replace("_", " "))
-            yield FieldChange(name, label, _say(name, before.get(name)), _say(name, after.get(name)))
+            yield FieldChange(
+                name,
+                label,
+                _say(name, before.get(name)),
+                _say(name, after.get(name)),
+                link_comparison(name, before.get(name), after.get(name)),
+            )
+
+
+def link_comparison(name: str, before: Any, after: Any) -> str | None:
+    """Return the address of the page that compares the runs with both values of a fact; None if no filter has it."""
+    if name not in DIMENSIONS or not DIMENSIONS[name].is_environment:
+        return None
+    sides = {
+        side: write_filter(Filter().with_value(name, None if value == "" else value))
+        for side, value in (("a", before), ("b", after))
+    }
+    return f"/compare/?{urlencode(sides, safe=':,/')}"
 
 
 def _say(name: str, value: Any) -> str | None:

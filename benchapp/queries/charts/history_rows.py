@@ -146,7 +146,13 @@ def environment_rows(history: EnvironmentHistory) -> Row:
             "run": change.run_id,
             "host": change.host_name,
             "fields": [
-                {"name": each.name, "label": each.label, "before": each.before, "after": each.after}
+                {
+                    "name": each.name,
+                    "label": each.label,
+                    "before": each.before,
+                    "after": each.after,
+                    "compare": each.compare,
+                }
                 for each in change.fields
             ],
         }

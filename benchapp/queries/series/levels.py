@@ -102,47 +102,21 @@ def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return the current level of each series by id, without series without a value; one query."""
     now = timezone.now()
-    rows = list(
-        Level.objects.filter(metric=metric.name, series_id__in=series_ids, is_current=True).values_list(
-            *_CURRENT
-        )
-    )
-    return {
-        series_id: CurrentLevel(
-            series_id=series_id,
-            n=n,
-            median=median,
-            p10=p10,
-            p90=p90,
-            minimum=minimum,
-            maximum=maximum,
-            last=last,
-            recent=tuple(recent),
-            from_at=from_at,
-            last_at=last_at,
-            previous=None if until_at is None else PreviousLevel(before, until_at),
-            change=_make_change(*change),
-            is_stale=is_stale(first_at, last_at, n=count, now=now),
-        )
-        for (
-            series_id,
-            n,
-            median,
-            p10,
-            p90,
-            minimum,
-            maximum,
-            last,
-            recent,
-            from_at,
-            last_at,
-            before,
-            until_at,
-            first_at,
-            count,
-            *change,
-        ) in rows
-    }
+    rows = Level.objects.filter(metric=metric.name, series_id__in=series_ids, is_current=True)
+    return {row[0]: _make_current(row, now) for row in rows.values_list(*_CURRENT)}
+
+
+def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tuple[CurrentLevel, ...]]:
+    """Return all levels of each series by id, newest first, the first of them the current one; one query.
+
+    `recent` is empty but for the current level.
+    """
+    now = timezone.now()
+    rows = Level.objects.filter(metric=metric, series_id__in=series_ids).order_by("series_id", "-from_at")
+    found: dict[int, list[CurrentLevel]] = {}
+    for row in rows.values_list(*_CURRENT):
+        found.setdefault(row[0], []).append(_make_current(row, now))
+    return {series_id: tuple(levels) for series_id, levels in found.items()}
 
 
 def read_levels(
@@ -166,6 +140,43 @@ def read_levels(
 def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
     """Return the level that a time belongs to: the last that has begun; None before the first."""
     return next((level for level in reversed(levels) if level.from_at <= at), None)
+
+
+def _make_current(row: Sequence[Any], now: datetime) -> CurrentLevel:
+    (
+        series_id,
+        n,
+        median,
+        p10,
+        p90,
+        minimum,
+        maximum,
+        last,
+        recent,
+        from_at,
+        last_at,
+        before,
+        until_at,
+        first_at,
+        count,
+        *change,
+    ) = row
+    return CurrentLevel(
+        series_id=series_id,
+        n=n,
+        median=median,
+        p10=p10,
+        p90=p90,
+        minimum=minimum,
+        maximum=maximum,
+        last=last,
+        recent=tuple(recent),
+        from_at=from_at,
+        last_at=last_at,
+        previous=None if until_at is None else PreviousLevel(before, until_at),
+        change=_make_change(*change),
+        is_stale=is_stale(first_at, last_at, n=count, now=now),
+    )
 
 
 def _make_change(

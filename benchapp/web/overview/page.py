@@ -14,6 +14,7 @@ from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
 from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, list_paused_subscriptions, read_backlog
+from benchapp.queries.overview.environment_changes import list_recent_changes
 from benchapp.queries.overview.hosts import FleetHosts, read_fleet_hosts
 from benchapp.queries.overview.installation import read_installation
 from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_series
@@ -24,6 +25,7 @@ from benchapp.web.charts.matrix.texts import describe_previous, format_metric_va
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.overview.attention import AttentionLine, list_attention
 from benchapp.web.overview.charts import CHART_TITLES
+from benchapp.web.overview.environment_changes import make_change_links
 from benchapp.web.overview.host_strip import make_host_strip
 from benchapp.web.overview.summary import list_summary_facts, summarize_state
 from benchapp.web.runs.tables import make_run_lines
@@ -92,6 +94,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "chart_names": CHART_TITLES.items(),
         "pins": _list_pins(request),
         "attention": _read_attention(request, incidents, hosts),
+        "environment_changes": make_change_links(list_recent_changes()),
         "series": [_make_row(series) for series in read_recent_series()],
         "columns": columns,
         "runs": runs,

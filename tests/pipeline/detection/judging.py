@@ -6,6 +6,7 @@ from typing import Any
 
 from benchapp.models import Change, Host, Incident, Measurement, Run, Series
 from benchapp.pipeline.judge import Judged, judge_due
+from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from tests.factories import (
     NOON,
     make_environment,
@@ -68,6 +69,7 @@ def note_measurements(series: Series) -> None:
         last_at=times[-1] if times else None,
         judging_is_due=True,
     )
+    recalculate_environments([series.pk])
 
 
 def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -> list[Run]:

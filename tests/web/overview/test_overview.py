@@ -231,7 +231,7 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     make_silent(Host.objects.latest("pk"))
 
     # Session, person; runs, measurements, counts; installation (2); hosts, totals, schedules, newest runs, marks; tabs,
-    # incidents; uploads rejected, waiting, outdated; subscriptions; pins; series, their last points, levels, marks;
-    # studies.
-    with django_assert_num_queries(25):
+    # incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes; series, their last
+    # points, levels, marks; studies.
+    with django_assert_num_queries(26):
         viewer.get(reverse("home"))

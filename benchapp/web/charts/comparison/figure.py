@@ -19,6 +19,8 @@ from benchapp.queries.charts.comparison import (
     Side,
     compare_sides,
 )
+from benchapp.queries.comparison_scopes import summarize_scopes
+from benchapp.web.charts.comparison.scopes import ScopeTable, describe_scope_results, make_scope_table
 from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
 from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
 from benchapp.web.site.filter_forms import BoundField, format_request_time
@@ -113,8 +115,8 @@ class ComparisonFigure:
     """What `_comparison_figure.html` and `_comparison_table.html` show.
 
     key: begins the ids of its parts. left_out: lines that are not among these. more_url: the page with LINES_MAXIMUM of
-    them, "" where these are as many. chart: for comparison.js. has_links: False without links to other
-    pages; csv_url and more_url are "" then.
+    them, "" where these are as many. chart: for comparison.js. scopes: by host or pool; None for a single one.
+    has_links: False without links to other pages; csv_url and more_url are "" then.
     """
 
     key: str
@@ -128,6 +130,7 @@ class ComparisonFigure:
     chart_height: int
     filter_words: str
     address: str
+    scopes: ScopeTable | None = None
     more_url: str = ""
     has_links: bool = True
 
@@ -165,6 +168,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         metrics=read_metrics(query, []),
     )
     names = _describe_sides(a, b, found)
+    scopes = summarize_scopes(found.pairs, read_metrics(query, []))
     most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
     lines = make_lines(found.pairs[:most])
     chart = make_chart(lines, key)
@@ -173,13 +177,14 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         found=found,
         names=names,
         title=describe_comparison_title(found, *names),
-        words=describe_comparison(found, *names),
+        words=[*([describe_scope_results(scopes)] if scopes else []), *describe_comparison(found, *names)],
         lines=lines,
         left_out=len(found.pairs) - len(lines),
         chart=chart,
         chart_height=CHART_FRAME_PX + LINE_PX * len(chart),
         filter_words=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
+        scopes=make_scope_table(scopes, lines) if scopes else None,
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
         has_links=has_links,
     )

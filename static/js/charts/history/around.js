@@ -1,5 +1,5 @@
 // Elements around the panels of a history: environment-change ticks, overview strip, legend.
-import { groupChanges, measureRoom, nameTick } from "./changes.js";
+import { groupChanges, listComparisons, measureRoom, nameTick } from "./changes.js";
 import { describeChange } from "./history.js";
 import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
@@ -78,6 +78,13 @@ export function describeChangesInView(history) {
   return listed.length > 0 ? `Dotted lines: ${listed.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
 }
 
+function describeClick(history, changes) {
+  if (!history.hasLinks) {
+    return "";
+  }
+  return listComparisons(changes).length > 0 ? "click: before / after on all hosts" : "click: first run after the change";
+}
+
 function makeTick(history, { x, room, changes }) {
   const tick = document.createElement("button");
   tick.type = "button";
@@ -92,14 +99,37 @@ function makeTick(history, { x, room, changes }) {
   const show = () => {
     history.readout.textContent = words.join("; ");
     const title = changes.length > 1 ? `${changes.length} environment changes` : "Environment change";
-    history.tip.show({ title, lines: words.slice(0, CHANGES_SHOWN), foot: history.hasLinks ? "click: first run after the change" : "", x, top: history.main.offsetTop });
+    history.tip.show({ title, lines: words.slice(0, CHANGES_SHOWN), foot: describeClick(history, changes), x, top: history.main.offsetTop });
   };
   tick.addEventListener("pointerenter", show);
   tick.addEventListener("focus", show);
   tick.addEventListener("pointerleave", () => history.tip.hide());
   tick.addEventListener("blur", () => history.tip.hide());
-  tick.addEventListener("click", () => history.openRun(changes[0].run));
+  tick.addEventListener("click", () => offerComparisons(history, { changes, words }));
   return tick;
+}
+
+/** Put the links of a tick into the readout: the comparison on all hosts, and the first run after the change. */
+function offerComparisons(history, { changes, words }) {
+  if (!history.hasLinks) {
+    return;
+  }
+  const links = listComparisons(changes).map(({ text, url }) => makeLink(text, url));
+  if (links.length === 0) {
+    history.openRun(changes[0].run);
+    return;
+  }
+  links.push(makeLink(`Run ${changes[0].run}`, `/runs/${changes[0].run}/`));
+  history.tip.hide();
+  history.readout.replaceChildren(`${words.join("; ")} `, ...links.flatMap((link) => [link, " "]));
+  links[0].focus();
+}
+
+function makeLink(text, url) {
+  const link = document.createElement("a");
+  link.href = url;
+  link.textContent = text;
+  return link;
 }
 
 function makeLegendItem({ name, page, style }, hasLinks) {

@@ -31,3 +31,14 @@ export function groupChanges(changes, { placeOf, left, right, apart = 14 }) {
 export function measureRoom(groups, end) {
   return groups.map((group, place) => ({ ...group, room: (groups[place + 1]?.x ?? end) - group.x }));
 }
+
+/** The comparisons on all hosts of some changes: [{text, url}], each once. */
+export function listComparisons(changes) {
+  const byUrl = new Map();
+  for (const { label, compare } of changes.flatMap(({ fields }) => fields)) {
+    if (compare) {
+      byUrl.set(compare, { text: `Before / after on all hosts (${label})`, url: compare });
+    }
+  }
+  return [...byUrl.values()];
+}

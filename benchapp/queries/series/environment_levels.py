@@ -1,0 +1,223 @@
+"""The number of the runs of a series in some environments: of the latest level that has such runs.
+
+Levels are those that detection stored. Runs that share their level with runs of other environments are read; others are
+the stored level itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import sql
+
+from benchapp.analysis.detection.levels import describe_values
+from benchapp.grammar import Term, Value
+from benchapp.models import Environment, SeriesEnvironment
+from benchapp.models.filtering import match_environment
+from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
+from benchapp.queries.series.levels import CurrentLevel, read_level_history
+
+# As many as a level has at most, of each series.
+_VALUES_MAXIMUM: Final = 2000
+# Of all series: their levels are divided by an environment change. Reading 2 000 series of 100 runs takes 0.4 s.
+DIVIDED_MAXIMUM: Final = 2000
+_RECENT: Final = 20
+_READ: Final = sql.SQL(
+    "SELECT wanted.id AS series_id, m.run_id, m.started_at, run.environment_id, m.value"
+    " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    "  SELECT run_id, started_at, {metric} AS value FROM benchapp_measurement"
+    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS m"
+    " JOIN benchapp_run run ON run.id = m.run_id ORDER BY wanted.id, m.started_at, m.run_id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpan:
+    """When a series was measured in an environment: start of its first and of its last run there."""
+
+    environment_id: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The runs of a series in the environments with these values. values: of the facts that make the groups.
+
+    spans: of its environments; other_spans: of the other environments of the series.
+    """
+
+    series_id: int
+    values: tuple[Value | None, ...]
+    spans: tuple[EnvironmentSpan, ...]
+    other_spans: tuple[EnvironmentSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLevel:
+    """The level of a group: its runs in the latest level that has any. is_current: in the current level."""
+
+    level: CurrentLevel
+    is_current: bool
+
+
+def read_run_groups(
+    series_ids: Sequence[int], *, terms: Sequence[Term] = (), names: Sequence[str] = ()
+) -> list[RunGroup]:
+    """Return the groups of runs of each series, in the order of the series; three queries.
+
+    terms: for facts of the environment, which the runs match. names: facts; runs with the same values are a group.
+    """
+    spans: dict[int, list[EnvironmentSpan]] = defaultdict(list)
+    rows = SeriesEnvironment.objects.filter(series_id__in=series_ids).order_by("series_id", "first_at", "id")
+    columns = rows.values_list("series_id", "environment_id", "first_at", "last_at")
+    for series_id, environment_id, first_at, last_at in columns:
+        spans[series_id].append(EnvironmentSpan(environment_id, first_at, last_at))
+    ids = {span.environment_id for own in spans.values() for span in own}
+    matched = Environment.objects.filter(match_environment(terms), pk__in=ids).values_list("pk", *names)
+    values = {pk: tuple(None if each == "" else each for each in own) for pk, *own in matched}
+    return [group for series_id in series_ids for group in _divide(series_id, spans[series_id], values)]
+
+
+def _divide(
+    series_id: int, spans: Sequence[EnvironmentSpan], values: Mapping[int, tuple[Value | None, ...]]
+) -> list[RunGroup]:
+    own: dict[tuple[Value | None, ...], list[EnvironmentSpan]] = defaultdict(list)
+    for span in spans:
+        if span.environment_id in values:
+            own[values[span.environment_id]].append(span)
+    return [
+        RunGroup(series_id, each, tuple(inside), tuple(span for span in spans if span not in inside))
+        for each, inside in own.items()
+    ]
+
+
+def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLevel | None]:
+    """Return the level of each group, None if none of its runs is valid; at most three queries, and maintenance.
+
+    Of at most DIVIDED_MAXIMUM series whose levels have runs of several environments.
+    """
+    history = read_level_history(list(dict.fromkeys(group.series_id for group in groups)), metric)
+    found: list[GroupLevel | None] = []
+    divided: list[int] = []
+    for place, group in enumerate(groups):
+        levels = history.get(group.series_id, ())
+        first = next((level for level in levels if _overlaps(group.spans, level)), None)
+        found.append(None if first is None else GroupLevel(first, first is levels[0]))
+        if first is not None and _overlaps(group.other_spans, first):
+            divided.append(place)
+    if divided:
+        read = _read_divided([groups[place] for place in divided], history, metric)
+        for place, level in zip(divided, read, strict=True):
+            found[place] = level
+    return found
+
+
+def _overlaps(spans: Sequence[EnvironmentSpan], level: CurrentLevel) -> bool:
+    return any(span.first_at <= level.last_at and span.last_at >= level.from_at for span in spans)
+
+
+def _read_divided(
+    groups: Sequence[RunGroup], history: Mapping[int, Sequence[CurrentLevel]], metric: str
+) -> list[GroupLevel | None]:
+    ids = sorted({group.series_id for group in groups})[:DIVIDED_MAXIMUM]
+    columns = {
+        "series_id": "bigint",
+        "run_id": "bigint",
+        "started_at": "timestamptz",
+        "environment_id": "bigint",
+        "value": "double precision",
+    }
+    query = _READ.format(metric=sql.Identifier(metric), limit=sql.Literal(_VALUES_MAXIMUM))
+    arrays = fetch_arrays(query, [ids], columns=columns)
+    counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
+    arrays = {name: array[counts] for name, array in arrays.items()}
+    found: list[GroupLevel | None] = []
+    for group in groups:
+        first, end = np.searchsorted(arrays["series_id"], (group.series_id, group.series_id + 1))
+        own = {name: array[first:end] for name, array in arrays.items()}
+        found.append(_find_group_level(group, own, history[group.series_id]))
+    return found
+
+
+def _find_group_level(
+    group: RunGroup, own: Mapping[str, NDArray[Any]], levels: Sequence[CurrentLevel]
+) -> GroupLevel | None:
+    """Return the level of a group from the valid values of its series in chronological order."""
+    environment_ids = [span.environment_id for span in group.spans]
+    starts = [to_us(level.from_at) for level in reversed(levels)]
+    selected = select_latest_level(
+        own["started_at"], starts, is_member=np.isin(own["environment_id"], environment_ids)
+    )
+    if not selected.any():
+        return None
+    times, values = _merge_repetitions(
+        own["run_id"][selected], own["started_at"][selected], own["value"][selected]
+    )
+    statistics = describe_values(values, 0, len(values))
+    at = from_us(times[0])
+    stored = next(level for level in levels if level.from_at <= at)
+    level = replace(
+        stored,
+        n=statistics.n,
+        median=statistics.median,
+        p10=statistics.p10,
+        p90=statistics.p90,
+        minimum=statistics.minimum,
+        maximum=statistics.maximum,
+        last=statistics.last,
+        recent=tuple(values[-_RECENT:].tolist()),
+        from_at=at,
+        last_at=from_us(times[-1]),
+    )
+    return GroupLevel(level, stored is levels[0])
+
+
+def select_latest_level(
+    times: NDArray[np.int64], starts: Sequence[int], *, is_member: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which runs of a series are members in the latest level that has a member.
+
+    times, starts: µs since 1970, of the runs and of the levels, the latter ascending. Runs before the first have none.
+    """
+    numbers = np.searchsorted(np.array(starts, dtype=np.int64), times, side="right")
+    is_member = is_member & (numbers > 0)
+    return is_member & (numbers == numbers[is_member].max()) if is_member.any() else is_member
+
+
+def find_maintenance(series_ids: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which measurements were made during maintenance of their series; times: µs since 1970."""
+    is_during = np.zeros(len(times), dtype=bool)
+    if not len(times):
+        return is_during
+    matched = match_maintenance(
+        np.unique(series_ids).tolist(), from_at=from_us(times.min()), to_at=from_us(times.max())
+    )
+    for series_id, events in matched.items():
+        for event in events:
+            is_inside = (times >= to_us(event.from_at)) & (times < to_us(event.ends_at))
+            is_during |= (series_ids == series_id) & is_inside
+    return is_during
+
+
+def _merge_repetitions(
+    run_ids: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Replace repetitions within a run by their median, as in a level."""
+    _, first, place = np.unique(run_ids, return_index=True, return_inverse=True)
+    if len(first) == len(run_ids):
+        return times, values
+    merged = np.array([np.median(values[place == number]) for number in range(len(first))])
+    order = np.argsort(first)
+    return times[first][order], merged[order]
+
+
+def find_environment_ids(terms: Collection[Term]) -> list[int]:
+    """Return the ids of the environments that match terms for facts; one query."""
+    return list(Environment.objects.filter(match_environment(terms)).values_list("pk", flat=True))
