@@ -1,0 +1,111 @@
+"""The tasks of docs/ux.md, in the documented number of clicks."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.browser.watch import Watched
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "ux.md"
+# Task: (first page, what is clicked: role and name, or a selector, the page reached, text on it).
+Click = tuple[str, str] | str
+TASKS: dict[str, tuple[str, list[Click], str, str]] = {
+    "Find the hosts that are slower after an upgrade": (
+        "/",
+        [("link", r"kernel 5\.15\.0 → 6\.1\.0")],
+        r"/compare/\?a=kernel:5\.15\.0&b=kernel:6\.1\.0$",
+        "on db-09",
+    ),
+    "Chart throughput over stripe width by volume type": (
+        "/",
+        ["nav.places a:text-is('Scaling')", ("link", "Stripes by volume type")],
+        r"/scaling/\?x=stripe_count&color=volume_type",
+        "stripes",
+    ),
+    "See the evidence for the most severe open regression": (
+        "/",
+        ["section[aria-labelledby=incidents] tbody a >> nth=0"],
+        r"/incidents/\d+/$",
+        "Affected series",
+    ),
+    "Acknowledge the most severe open regression": (
+        "/",
+        ["section[aria-labelledby=incidents] tbody a >> nth=0", ("button", "^Acknowledge")],
+        r"/incidents/\d+/$",
+        "is acknowledged.",
+    ),
+    "Compare two runs": (
+        "/runs/",
+        [
+            "tbody:nth-of-type(1) input[name=selected]",
+            "tbody:nth-of-type(2) input[name=selected]",
+            ("button", "^Compare"),
+        ],
+        r"/compare/\?",
+        "Summary",
+    ),
+    "Open the history of a measurement of a run": (
+        "/runs/",
+        ["table.runs td.nowrap a >> nth=0"],
+        r"/series/\d+/$",
+        "Data table",
+    ),
+    "See the state of a host": (
+        "/",
+        ["section[aria-labelledby=hosts] a[href*='/hosts/db-09'] >> nth=0"],
+        r"/hosts/db-09/$",
+        "db-09",
+    ),
+    "Pin a chart to the overview": (
+        "/scaling/?q=host:db-09",
+        [("button", "Pin to overview")],
+        r"/scaling/\?",
+        "Pinned to your overview.",
+    ),
+}
+# What other tests of this folder do not expect: page ("": the same), button, and answer.
+UNDO = {
+    "Acknowledge the most severe open regression": ("", "^Undo", "is restored"),
+    "Pin a chart to the overview": ("/", "^Remove", "Chart removed from your overview."),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_task_takes_the_documented_clicks(task: str, visit: Callable[..., Watched], world: object) -> None:
+    start, clicks, address, text = TASKS[task]
+    watched = visit(start)
+
+    for click in clicks:
+        place = (
+            watched.page.locator(click)
+            if isinstance(click, str)
+            else watched.page.get_by_role(click[0], name=re.compile(click[1])).first
+        )
+        place.click()
+    watched.page.wait_for_url(re.compile(address))
+
+    assert text in watched.page.inner_text("main")
+    assert len(clicks) == read_documented_clicks()[task]
+    assert watched.complaints == []
+    if task in UNDO:
+        page, name, answer = UNDO[task]
+        watched.page.goto(page or watched.page.url)
+        watched.page.once("dialog", lambda dialog: dialog.accept())
+        watched.page.get_by_role("button", name=re.compile(name)).first.click()
+        watched.page.get_by_text(answer).wait_for()
+
+
+def test_every_documented_task_is_tested() -> None:
+    documented = read_documented_clicks()
+
+    assert documented.keys() == TASKS.keys()
+    assert documented["Find the hosts that are slower after an upgrade"] <= 2
+    assert documented["Chart throughput over stripe width by volume type"] <= 3
+
+
+def read_documented_clicks() -> dict[str, int]:
+    """Return the clicks of each task in the table of docs/ux.md."""
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| (\d+) \|", DOCUMENT.read_text(), re.MULTILINE)
+    return {task: int(clicks) for task, clicks in rows}
