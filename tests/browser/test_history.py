@@ -4,6 +4,7 @@ import gzip
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -223,3 +224,40 @@ def test_no_page_brings_more_than_150_kb_of_script(path: str, visit: Visit, worl
     scripts = [watched.page.request.get(each).body() for each in set(addresses) if each.endswith(".js")]
     assert 15 < len(scripts) < 40
     assert sum(len(gzip.compress(script)) for script in scripts) < 150_000
+
+
+def test_steps_below_the_threshold_are_drawn_and_explained(
+    visit: Callable[..., Watched], world: World
+) -> None:
+    def add_step(route: Any) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        (line,) = document["lines"]
+        points = document["points"]
+        line["small_steps"] = [
+            {
+                "at": points[15]["started_at"],
+                "relative": -0.03,
+                "before": 33_500.0,
+                "after": 32_500.0,
+                "from_at": points[0]["started_at"],
+                "to_at": points[-1]["started_at"],
+            }
+        ]
+        route.fulfill(response=answer, json=document)
+
+    watched = visit("/hosts/", width=1440)
+    page = watched.page
+    page.route("**/api/v1/history**", add_step)
+    page.goto(world.history)
+    watched.wait_for_charts()
+    main = page.locator(".chart-box.main")
+    main.focus()
+    main.press("Home")
+    for _ in range(15):
+        main.press("ArrowRight")
+
+    expect(page.locator("[data-small-steps]")).to_be_visible()
+    expect(page.locator(".chart-readout").first).to_contain_text(
+        "step of −3.0 %, below the threshold: not reported"
+    )

@@ -332,3 +332,13 @@ test("a panel whose metric no run has says so, and makes no values up", () => {
   assert.equal(config.options.scales.y.ticks.display, false);
   assert.ok(config.plugins.some(({ id }) => id === "words"));
 });
+
+test("a step below the threshold is named at its first run, in its metric only", () => {
+  const lines = [{ ...makeLine(1), small_steps: [{ at: iso(1), relative: -0.031, before: 1000, after: 969, from_at: iso(0), to_at: iso(2) }] }];
+  const history = read(makeAnswer([{ iops: 1000 }, { iops: 969 }, { iops: 969 }], { lines }));
+  const describe = (place, metric = "iops") => describeMark(history.marks[place], { marks: history.marks, metric, unit: "operations/s", zone: UTC, hasNames: false });
+
+  assert.match(describe(1), /step of −3\.1 %, below the threshold: not reported/);
+  assert.doesNotMatch(describe(2), /step/);
+  assert.deepEqual(history.lines[0].smallSteps[0].from, START);
+});

@@ -218,6 +218,12 @@ def test_step_below_the_threshold_is_named_differently(viewer: Client) -> None:
     page = Page(viewer.get(reverse("series", args=[series.pk])))
 
     assert "Steps below the threshold of 5 %, not reported: −3." in page.words
+    (line,) = viewer.get(f"/api/v1/history?series={series.pk}&metrics=iops").json()["lines"]
+    (step,) = line["small_steps"]
+    assert step["relative"] == pytest.approx(-0.03, abs=0.005)
+    assert (step["before"], step["after"]) == (pytest.approx(1000, rel=0.01), pytest.approx(970, rel=0.01))
+    assert line["first_at"] == step["from_at"] < step["at"] < step["to_at"] == line["last_at"]
+    assert line["changes"] == []
     assert not Change.objects.filter(series=series).exists()
 
 

@@ -79,6 +79,15 @@ class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str | None
 
 
+class SmallStepAnswer(ApiAnswer, kw_only=True, frozen=True):
+    at: Annotated[Time, Meta(description="first run of the step")]
+    relative: Annotated[float, Meta(description="after / before − 1")]
+    before: Annotated[float, Meta(description="median of the runs since the last step, in the base unit")]
+    after: Annotated[float, Meta(description="median of the runs until the next step")]
+    from_at: Annotated[Time, Meta(description="first run of these")]
+    to_at: Annotated[Time, Meta(description="first run of the next step, or the last run")]
+
+
 class EnvironmentChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     at: Time
     run: Annotated[int, Meta(description="first run in the new environment")]
@@ -157,6 +166,10 @@ class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     changes: Annotated[
         Sequence[ChangeMarkAnswer], Meta(description="detected changes, without withdrawn ones")
+    ]
+    small_steps: Annotated[
+        Sequence[SmallStepAnswer],
+        Meta(description="steps of the first metric below the reporting threshold: no changes"),
     ]
     environment_changes: Sequence[EnvironmentChangeAnswer]
     environment_changes_left_out: int

@@ -14,6 +14,7 @@ from benchapp.grammar import Filter, write_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
 from benchapp.queries.charts.environment_changes import EnvironmentHistory, read_environment_changes
+from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
@@ -146,7 +147,10 @@ class ChosenSeries:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One series of a chart. buckets: None where its points are few enough to come one by one."""
+    """One series of a chart. buckets: None where its points are few enough to come one by one.
+
+    small_steps: of the first metric of the chart.
+    """
 
     row: SeriesRow
     name: str
@@ -155,6 +159,7 @@ class HistoryLine:
     levels: Mapping[str, tuple[LevelRow, ...]]
     environments: EnvironmentHistory
     changes: tuple[ChangeMark, ...] = ()
+    small_steps: tuple[SmallStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,7 @@ def read_history(
     """Return the points of a span, or buckets where all lines together have more than 2 000 points.
 
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. bucket_count: of all lines
-    together. At most 240 000 runs are read, as many of each line. Three queries, and four where a series has changed
+    together. At most 240 000 runs are read, as many of each line. Three queries, and five where a series has changed
     since it was last asked for. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
@@ -223,6 +228,8 @@ def read_history(
     levels = read_levels(ids, metrics)
     environments = read_environment_changes(chosen.versions)
     changes = list_changes_of(ids, metrics=metrics)
+    main = {series_id: by_metric[metrics[0]] for series_id, by_metric in levels.items()}
+    small_steps = read_small_steps(chosen.versions, metrics[0], levels=main)
     run_count = sum(len(columns[each].points.at_us) for each in ids)
     count = max(_BUCKETS_LEAST, bucket_count // max(1, len(ids))) if run_count > POINTS_MAXIMUM else None
     return SeriesHistory(
@@ -236,6 +243,7 @@ def read_history(
                 levels=levels.get(row.id, {}),
                 environments=environments.get(row.id, EnvironmentHistory(())),
                 changes=tuple(changes.get(row.id, ())),
+                small_steps=small_steps.get(row.id, ()),
             )
             for row, name in zip(chosen.rows, chosen.names, strict=True)
         ),

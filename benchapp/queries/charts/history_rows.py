@@ -1,6 +1,7 @@
 """Flat rows of histories: buckets, lines, columns of latencies; what the API answers and charts are drawn from."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -99,6 +100,7 @@ def line_row(line: HistoryLine) -> Row:
         "runs": len(line.points.points.at_us),
         "levels": {metric: list(map(level_row, levels)) for metric, levels in line.levels.items()},
         "changes": list(map(mark_row, line.changes)),
+        "small_steps": [asdict(step) for step in line.small_steps],
         **environment_rows(line.environments),
         "url": f"/api/v1/series/{row.id}",
         "page": f"/series/{row.id}/",

@@ -1,4 +1,4 @@
-"""Steps of a series below the reporting threshold: shown on its page only, as they are no changes."""
+"""Steps of series below the reporting threshold: histories show them, they are not reported as changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.changepoints.v1 import change_indices
+from benchapp.analysis.charts.downsampling import SampledPoints
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.queries.charts.downsampling import from_us, read_columns, to_us
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series_versions import VersionedCache
 
-# Of one series, the newest: finding the steps of as many takes 0.15 s, once after each new run.
+# Of all series of a chart together: finding the steps of as many takes 0.15 s, once after each new run.
 POINTS_MAXIMUM: Final = 20_000
 # Runs within which a step is that of a stored change.
 _SAME_STEP_RUNS: Final = 5
@@ -21,32 +22,44 @@ _SAME_STEP_RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class SmallStep:
-    """A step below the threshold. at: its first run; relative: median after / before − 1."""
+    """A step below the threshold. at: its first run; before, after: medians of the runs since the last step and until
+    the next one, which start at from_at and to_at; relative: after / before − 1.
+    """
 
     at: datetime
     relative: float
+    before: float
+    after: float
+    from_at: datetime
+    to_at: datetime
 
 
 def read_small_steps(
-    versions: Mapping[int, str], series_id: int, metric: str, *, levels: Sequence[LevelRow]
-) -> tuple[SmallStep, ...]:
-    """Return the steps of a metric, oldest first; one query, none if they are cached.
+    versions: Mapping[int, str], metric: str, *, levels: Mapping[int, Sequence[LevelRow]]
+) -> dict[int, tuple[SmallStep, ...]]:
+    """Return the steps of a metric, oldest first, of each series; one query, none if they are cached.
 
-    versions: as `read_series_versions` returns them. levels: those of the metric, whose starts are stored changes. None
-    for a metric without a threshold.
+    versions: as `read_series_versions` returns them. levels: those of the metric, whose starts are stored changes. Of
+    each series its newest runs are read, 20 000 of all together. None for a metric without a threshold.
     """
-    if metric not in SMALLEST_CHANGES or series_id not in versions:
-        return ()
-    starts = tuple(to_us(level.from_at) for level in levels[1:])
+    if metric not in SMALLEST_CHANGES or not versions:
+        return dict.fromkeys(versions, ())
+    newest = POINTS_MAXIMUM // len(versions)
+    starts = {
+        series_id: tuple(to_us(level.from_at) for level in levels[series_id][1:]) for series_id in versions
+    }
 
     def load(ids: list[int]) -> dict[int, tuple[SmallStep, ...]]:
-        return {series_id: _find_steps(series_id, metric, starts)}
+        columns = read_columns(ids, metrics=[metric], newest=newest)
+        return {
+            series_id: _find_steps(columns[series_id].points, metric, starts[series_id]) for series_id in ids
+        }
 
-    return _CACHE.read({series_id: versions[series_id]}, (metric, starts), load=load)[series_id]
+    keys = {series_id: f"{version} {starts[series_id]}" for series_id, version in versions.items()}
+    return _CACHE.read(keys, (metric, newest), load=load)
 
 
-def _find_steps(series_id: int, metric: str, starts: Sequence[int]) -> tuple[SmallStep, ...]:
-    points = read_columns([series_id], metrics=[metric], newest=POINTS_MAXIMUM)[series_id].points
+def _find_steps(points: SampledPoints, metric: str, starts: Sequence[int]) -> tuple[SmallStep, ...]:
     known = np.flatnonzero(points.counts & ~np.isnan(points.values[metric]))
     values, times = points.values[metric][known], points.at_us[known]
     stored = np.searchsorted(times, starts)
@@ -57,7 +70,16 @@ def _find_steps(series_id: int, metric: str, starts: Sequence[int]) -> tuple[Sma
         relative = after / before - 1 if before else 0.0
         is_stored = bool((np.abs(stored - index) <= _SAME_STEP_RUNS).any())
         if not is_stored and 0 < abs(relative) < SMALLEST_CHANGES[metric]:
-            steps.append(SmallStep(from_us(times[index]), relative))
+            steps.append(
+                SmallStep(
+                    at=from_us(times[index]),
+                    relative=relative,
+                    before=before,
+                    after=after,
+                    from_at=from_us(times[first]),
+                    to_at=from_us(times[min(end, len(values) - 1)]),
+                )
+            )
     return tuple(steps)
 
 

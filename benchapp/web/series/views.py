@@ -65,7 +65,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
     versions = read_series_versions([series_id])
     levels = read_levels([series_id], [metric.name])[series_id][metric.name]
     title, sentences = _describe(row, asked, levels)
-    steps = read_small_steps(versions, series_id, metric.name, levels=levels)
+    steps = read_small_steps(versions, metric.name, levels={series_id: levels})[series_id]
     changes = list_changes_of_series(series_id, metric=metric.name)
     context = {
         **make_controls(request, asked, metrics),

@@ -21,6 +21,7 @@ export function readHistory(answer, { isDoubtful }) {
     levels: Object.fromEntries(Object.entries(line.levels).map(([metric, levels]) => [metric, levels.map(readLevel)])),
     changes: line.environment_changes.map((change) => ({ ...change, at: Date.parse(change.at) })),
     found: (line.changes ?? []).map((change) => ({ ...change, at: Date.parse(change.at) })),
+    smallSteps: (line.small_steps ?? []).map((step) => readSmallStep(step, metrics[0].name)),
   }));
   const byId = new Map(lines.map((line) => [line.id, line]));
   const rows = answer.is_thinned ? answer.buckets.map((row) => readBucket(row, metrics)) : answer.points.map((row) => readPoint(row, { metrics, isDoubtful }));
@@ -95,6 +96,7 @@ export function describeValue(mark, { metric, unit }) {
     ...(kind === "bucket" ? describeBucket(mark, own, unit) : [withUnit(own.value, unit)]),
     ...describeDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
     ...describeDetected(mark, metric),
+    ...describeSmallSteps(mark, metric),
     ...reasons,
   ];
 }
@@ -139,6 +141,12 @@ function describeDetected({ from, to, line }, metric) {
     .map((change) => `${describeDetectedChange(change)}: ${change.is_drift ? "drift from the baseline" : "start of a new level"}`);
 }
 
+function describeSmallSteps({ from, to, line }, metric) {
+  return line.smallSteps
+    .filter((step) => step.metric === metric && step.at >= from && step.at <= to)
+    .map(({ relative }) => `step of ${signed(relative)} %, below the threshold: not reported`);
+}
+
 function describeBucket({ n, failed, excluded, doubtful }, own, unit) {
   const counted = [[failed, "failed"], [excluded, "excluded"], [doubtful, "with badges"]].filter(([count]) => count > 0);
   const others = counted.map(([count, word]) => `, ${count} ${word}`).join("");
@@ -173,6 +181,10 @@ function describeDifferences({ at, before, values }, { metric, unit, levels }) {
 
 function readLevel({ from_at, to_at, n, median, p10, p90 }) {
   return { from: Date.parse(from_at), to: Date.parse(to_at), n, median, low: p10, high: p90 };
+}
+
+function readSmallStep({ at, relative, before, after, from_at, to_at }, metric) {
+  return { metric, at: Date.parse(at), relative, before, after, from: Date.parse(from_at), to: Date.parse(to_at) };
 }
 
 function readPoint(row, { metrics, isDoubtful }) {

@@ -32,6 +32,9 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getStat
         steps();
       }
       ctx.restore();
+      clipTo(ctx, chartArea);
+      panel.lines.forEach((line) => drawSmallSteps(ctx, line, { panel, scales, colors }));
+      ctx.restore();
       drawFound(ctx, panel, { chartArea, scales, colors });
       const { mark, drag } = getState();
       drawCursor(ctx, mark, { panel, chartArea, scales, colors });
@@ -144,6 +147,26 @@ function drawSteps(ctx, { levels, style }, { panel, scales, colors, hasNames }) 
     ctx.setLineDash(dash);
     ctx.lineWidth = width;
     ctx.strokeStyle = colorOfPass;
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+// Thin and dotted, in the color of text: no level begins where a step is below the threshold.
+function drawSmallSteps(ctx, { smallSteps }, { panel, scales, colors }) {
+  const { min, max } = scales.x;
+  ctx.strokeStyle = colors.ink;
+  ctx.lineWidth = 1;
+  ctx.setLineDash([2, 2]);
+  for (const { from, at, to, before, after } of smallSteps.filter(({ metric, from, to }) => metric === panel.metric && to >= min && from <= max)) {
+    const [left, middle] = placeSpan(from, at, scales.x);
+    const [, right] = placeSpan(at, to, scales.x);
+    const [high, low] = [before, after].map((value) => scales.y.getPixelForValue(value));
+    ctx.beginPath();
+    ctx.moveTo(left, high);
+    ctx.lineTo(middle, high);
+    ctx.lineTo(middle, low);
+    ctx.lineTo(right, low);
     ctx.stroke();
   }
   ctx.setLineDash([]);
