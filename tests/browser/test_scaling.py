@@ -23,6 +23,7 @@ PAGES = {
     "groups": f"{EBS}&group=small=file_size:5G&group=large=file_size:15G",
     "combined": f"{EBS}+rw:randread&x=volumes,file_size",
     "lines": DEPTH,
+    "several metrics": f"{DEPTH}&metric=iops,latency_mean_ns",
     "targets": f"{EBS}+file_size:5G&target=iops:24000:Database&target=iops:8000*n:Volume",
     "latency over throughput": f"{DEPTH}&over=iops",
     "nothing": "/scaling/?q=host:nobody",
@@ -125,6 +126,32 @@ def test_stripes_by_volume_type_are_two_clicks_from_the_overview(visit: Visit, s
 
     assert "by stripes" in page.inner_text(".scaling-table")
     assert "Volume type" in page.inner_text(".scaling-table")
+
+
+def test_charts_of_several_metrics_share_one_cursor(visit: Visit, sweep: None, tmp_path: Path) -> None:
+    watched = visit(f"{DEPTH}&metric=iops,latency_mean_ns&draw=bars")
+    watched.wait_for_charts()
+    page = watched.page
+    active = """() => [...document.querySelectorAll(".scaling canvas")].map((canvas) =>
+      globalThis.Chart.getChart(canvas).getActiveElements().map(({ datasetIndex, index }) => [datasetIndex, index]))"""
+
+    page.focus(".chart-box >> nth=0")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(active) == [[[0, 1]], [[0, 1]]]
+    assert "Mean latency: " in readout(watched)
+    assert "IOPS: 18 000 IOPS" in readout(watched)
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    assert page.evaluate(active) == [[[1, 7]], [[1, 7]]]
+    page.evaluate("document.activeElement.blur()")
+    page.locator(".chart-box canvas").nth(1).hover()
+    first, second = page.evaluate(active)
+    assert first == second != []
+
+    with page.expect_download() as download:
+        page.click("[data-save-image]")
+    assert download.value.suggested_filename == "scaling-iops-latency_mean_ns-over-iodepth.png"
 
 
 def test_groups_are_added_moved_renamed_and_removed(visit: Visit, sweep: None) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, moveWithin, prepareScaling, describeLines } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, describeLines, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { compareCells } from "../../static/js/site/sortable.js";
 
@@ -163,4 +163,19 @@ test("rows are sorted by value, by words where there is none, the unknown last",
   assert.ok(compareCells(cell(2), cell(10), true) > 0);
   assert.ok(compareCells(cell(null), cell(10), true) > 0);
   assert.ok(compareCells(cell(null, "5 GiB"), cell(null, "15 GiB"), false) < 0);
+});
+
+test("charts of several metrics describe one place with the value of each", () => {
+  const data = makeChart([[makeCell(1000), makeCell(1010)]]);
+  const latency = {
+    metric: { label: "p99 latency", unit: "ns", better: "lower" },
+    facets: [{ label: "", lines: [[makeCell(1.2e6), null]], limits: [], knees: [] }],
+  };
+
+  const stack = prepareStack({ ...data, more: [latency] });
+
+  assert.deepEqual(stack.map(({ metric }) => metric.label), ["IOPS", "p99 latency"]);
+  const [first, second] = [0, 1].map((index) => describeStacked(stack, { layer: 0, place: 0, element: { datasetIndex: 0, index } }));
+  assert.match(first, /^1 volume · p99 latency: 1\.20.ms · IOPS: 1.000 IOPS · one run, no spread/u);
+  assert.match(second, /^2 volumes · p99 latency: no value · IOPS: 1.010 IOPS/u);
 });

@@ -49,6 +49,7 @@ from benchapp.queries.incidents.series_marks import MarkState
 
 
 class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
     facet: str | None
     color: str | None
     x: str | None
@@ -109,6 +110,7 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     color: str | None
     facet: str | None
     metric: MetricAnswer
+    more_metrics: Annotated[Sequence[MetricAnswer], Meta(description="further metrics, each with its cells")]
     over: str | None
     fixed: Sequence[FixedAnswer]
     mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
@@ -133,7 +135,9 @@ class ScalingParameters(FilterParameters, FormatParameters):
 
     repeatable = ("limit", "group", "target")
     x = text_parameter(120, help_text=_DIMENSION)
-    metric = serializers.ChoiceField(choices=METRIC_NAMES, required=False)
+    metric = text_parameter(
+        120, help_text=f"one metric, or up to three separated by commas; available: {', '.join(METRIC_NAMES)}"
+    )
     color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
     facet = text_parameter(120, help_text=f"as x, or {NONE}, the default")
     over = serializers.ChoiceField(
@@ -190,11 +194,11 @@ class Scaling(ApiView):
         return answer_rows(
             request,
             ScalingPage,
-            [_describe_cell(chart, *found) for found in chart.walk()],
+            [_describe_cell(each, *found) for each in chart.stack for found in each.walk()],
             name="cells",
             columns=list_columns(ScalingCellAnswer),
             format=wanted["format"],
-            file_name=f"scaling-{chart.metric.name}-over-{chart.x.name}",
+            file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
             about=_describe(chart),
         )
 
@@ -207,6 +211,7 @@ def _describe_cell(
     return build(
         ScalingCellAnswer,
         cell,
+        metric=chart.metric.name,
         facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
         color=write_axis_value(chart.color.name, line.value) if chart.color else None,
         x=write_axis_value(chart.x.name, chart.x.values[place]),
@@ -259,6 +264,7 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
         "color": chart.color.name if chart.color else None,
         "facet": chart.facet.name if chart.facet else None,
         "metric": build(MetricAnswer, chart.metric),
+        "more_metrics": [build(MetricAnswer, each.metric) for each in chart.more],
         "over": chart.over.name if chart.over else None,
         "fixed": [
             build(

@@ -8,10 +8,11 @@ import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
 from benchapp.queries.charts.axes import GROUP, BadAxis, find_axis, parse_groups, split_axis
-from benchapp.queries.charts.scaling_build import MatchingSeries, build_chart
-from benchapp.queries.charts.scaling_defaults import choose_axes
+from benchapp.queries.charts.scaling_build import MatchingSeries, build_chart, build_stack
+from benchapp.queries.charts.scaling_defaults import ChosenAxes, choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
+    METRICS_MAXIMUM,
     SCALING_METRICS,
     TARGETS_MAXIMUM,
     THROUGHPUTS,
@@ -33,6 +34,7 @@ from benchapp.queries.charts.scaling_shapes import (
     parse_target,
 )
 from benchapp.queries.charts.series_columns import read_table
+from benchapp.queries.charts.series_table import SeriesTable
 
 __all__ = [
     "NONE",
@@ -58,12 +60,12 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 
 
 def read_scaling(request: ScalingRequest) -> ScalingChart:
-    """Return the chart of a request. Raises BadChart.
+    """Return the chart of a request, with those of further metrics. Raises BadChart.
 
-    Two queries (`read_table`), one more for as_of and one for compare_days; two more if no metric was given and no
-    series has IOPS.
+    Two queries (`read_table`), one more for as_of and one for compare_days, of each metric; two more if no metric was
+    given and no series has IOPS.
     """
-    resolved = _resolve(request)
+    resolved, *more = _resolve(request)
     texts = {name: getattr(request, name) for name in _AXES}
     # ",volume_type" is the automatic dimension and volume_type.
     extended = [name for name, text in texts.items() if text and text.startswith(",")]
@@ -71,40 +73,94 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
     _refuse_twice(axes)
     _place_groups(axes, resolved)
     free = _expand_free(request.free)
+    if more:
+        return _read_stack((resolved, *more), axes, extended=extended, free=free)
     series = _read_series(resolved)
     if not series.valued.length and request.metric is None and request.over is None:
-        timed = replace(resolved, metric=SCALING_METRICS[_TIMED_METRIC], limits=())
+        timed = replace(resolved, metric=SCALING_METRICS[_TIMED_METRIC], limits=(), metrics=())
         timed_series = _read_series(timed)
         if timed_series.valued.length:
             resolved, series = timed, timed_series
     if resolved.over is not None and axes["x"] is None:
         axes["x"] = max(_DEPTHS, key=lambda name: len(series.valued.distinct(name)))
+    chosen = _choose(resolved, series, axes, extended=extended, free=free)
+    return build_chart(resolved, series, chosen=chosen)
+
+
+def _read_stack(
+    resolved: Sequence[ResolvedRequest],
+    axes: dict[str, str | None],
+    *,
+    extended: Sequence[str],
+    free: frozenset[str],
+) -> ScalingChart:
+    """Return the chart of several metrics; the axes are chosen by the first metric that has values."""
+    table, is_cut = read_table(
+        resolved[0].request.filter, [each.metric.base for each in resolved], groups=resolved[0].groups
+    )
+    series = [_select_series(each, table, is_cut=is_cut) for each in resolved]
+    leading = next((place for place, each in enumerate(series) if each.valued.length), 0)
+    chosen = _choose(resolved[leading], series[leading], axes, extended=extended, free=free)
+    return build_stack(resolved, series, chosen=chosen)
+
+
+def _choose(
+    resolved: ResolvedRequest,
+    series: MatchingSeries,
+    axes: dict[str, str | None],
+    *,
+    extended: Sequence[str],
+    free: frozenset[str],
+) -> ChosenAxes:
+    """Choose the axes that are not given; extended: those that combine the automatic dimension with given ones."""
     in_groups = tuple(
         dict.fromkeys(term.dimension for group in resolved.groups for term in group.filter.terms)
     )
     if extended:
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
-    chosen = choose_axes(series.valued, **axes, free=free, in_groups=in_groups)
-    return build_chart(resolved, series, chosen=chosen)
+    return choose_axes(series.valued, **axes, free=free, in_groups=in_groups)
 
 
-def _resolve(request: ScalingRequest) -> ResolvedRequest:
-    metric = _find_metric(request.metric or (_USUAL_METRIC if request.over is None else _USUAL_LATENCY))
+def _resolve(request: ScalingRequest) -> tuple[ResolvedRequest, ...]:
+    """Return the request of each metric; limits are those of the first."""
+    metric, *more = _find_metrics(request)
     over = _find_over(request.over, metric)
+    if over is not None and more:
+        raise BadChart("over", f"over={over.name} needs one metric; {len(more) + 1} given")
     groups, errors = parse_groups(request.groups)
     for place, error in errors.items():
         raise BadChart("group", f"group {place + 1}: {error}")
-    return ResolvedRequest(
-        request, metric, over, _read_limits(request.limits, metric), groups, _read_targets(request.targets)
-    )
+    targets = _read_targets(request.targets)
+    first = ResolvedRequest(request, metric, over, _read_limits(request.limits, metric), groups, targets)
+    first = replace(first, metrics=(metric, *more))
+    return (first, *(replace(first, metric=each, limits=()) for each in more))
+
+
+def _find_metrics(request: ScalingRequest) -> tuple[ScalingMetric, ...]:
+    usual = _USUAL_METRIC if request.over is None else _USUAL_LATENCY
+    text = request.metric or usual
+    # ",p99" is the usual metric and p99.
+    names = [name.strip() for name in (f"{usual}{text}" if text.startswith(",") else text).split(",")]
+    if len(names) > METRICS_MAXIMUM:
+        raise BadChart("metric", f"{len(names)} metrics given, at most {METRICS_MAXIMUM} allowed")
+    metrics = tuple(dict.fromkeys(_find_metric(name) for name in names))
+    if len(metrics) < len(names):
+        raise BadChart("metric", "the metrics must be different")
+    return metrics
 
 
 def _read_series(resolved: ResolvedRequest) -> MatchingSeries:
     """Return the series of the filter and its groups, and those of them with a value of each metric."""
-    metric = resolved.metric
-    names = [metric.base] if resolved.over is None else [metric.base, resolved.over.base]
+    names = [each.base for each in (resolved.metric, resolved.over) if each is not None]
     matching, is_cut = read_table(resolved.request.filter, names, groups=resolved.groups)
+    return _select_series(resolved, matching, is_cut=is_cut)
+
+
+def _select_series(resolved: ResolvedRequest, matching: SeriesTable, *, is_cut: bool) -> MatchingSeries:
+    """Return those with a value among the series of the filter."""
+    metric = resolved.metric
+    names = [each.base for each in (resolved.metric, resolved.over) if each is not None]
     is_valued = np.logical_and.reduce([matching.array(f"{name}.n") > 0 for name in names])
     if metric.is_per_volume:
         volumes = matching.shared("volume_count")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -46,14 +46,48 @@ class MatchingSeries:
     is_cut: bool
 
 
-def build_chart(resolved: ResolvedRequest, series: MatchingSeries, *, chosen: ChosenAxes) -> ScalingChart:
-    """Return the chart; chosen: the series with a value in the fixed dimensions."""
+def build_stack(
+    resolved: Sequence[ResolvedRequest], series: Sequence[MatchingSeries], *, chosen: ChosenAxes
+) -> ScalingChart:
+    """Return the chart of the first metric with those of the others, on equal axes. series: of each metric."""
+    choices = [
+        replace(chosen, table=_keep_known(_keep_fixed(each.valued, chosen), chosen)) for each in series
+    ]
+    plotted_ids = {series_id for choice in choices for series_id in choice.table.column("id")}
+    first, *more = (
+        build_chart(each, own, chosen=choice, plotted_ids=plotted_ids)
+        for each, own, choice in zip(resolved, series, choices, strict=True)
+    )
+    return replace(first, more=tuple(more))
+
+
+def _keep_known(table: SeriesTable, chosen: ChosenAxes) -> SeriesTable:
+    """Return the series with a known x, unless the chart has an unknown one."""
+    x = chosen.axes.x
+    return table if None in chosen.table.distinct(x) else keep_values(table, x, table.distinct(x) - {None})
+
+
+def _keep_fixed(table: SeriesTable, chosen: ChosenAxes) -> SeriesTable:
+    for dimension in chosen.fixed:
+        table = keep_values(table, dimension.dimension, dimension.values)
+    return table
+
+
+def build_chart(
+    resolved: ResolvedRequest,
+    series: MatchingSeries,
+    *,
+    chosen: ChosenAxes,
+    plotted_ids: Collection[int] | None = None,
+) -> ScalingChart:
+    """Return the chart; chosen: the series with a value in the fixed dimensions.
+
+    plotted_ids: the series that determine the values of the axes, if not those of `chosen`.
+    """
     request, axes = resolved.request, chosen.axes
     charted_ids = set(chosen.table.column("id"))
-    fixed = series.matching
-    for dimension in chosen.fixed:
-        fixed = keep_values(fixed, dimension.dimension, dimension.values)
-    plotted = _select_plotted(fixed, charted_ids)
+    fixed = _keep_fixed(series.matching, chosen)
+    plotted = _select_plotted(fixed, charted_ids if plotted_ids is None else plotted_ids)
     grid = _make_grid(plotted, axes)
     in_grid = _select_in_grid(fixed, grid)
     omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
@@ -77,6 +111,7 @@ def build_chart(resolved: ResolvedRequest, series: MatchingSeries, *, chosen: Ch
         counts=_count_series(series, chosen, fixed=fixed, facets=facets, omitted=omitted),
         groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
         targets=resolved.targets,
+        metrics=resolved.metrics or (resolved.metric,),
         as_of=resolved.as_of,
         earlier_at=resolved.earlier_at,
         is_cut=series.is_cut,

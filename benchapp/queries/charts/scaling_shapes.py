@@ -17,6 +17,7 @@ from benchapp.queries.incidents.series_marks import SeriesMark
 
 LIMITS_MAXIMUM: Final = 8
 TARGETS_MAXIMUM: Final = 8
+METRICS_MAXIMUM: Final = 3
 COMPARE_DAYS_MAXIMUM: Final = 3650
 _NAME_MAXIMUM: Final = 60
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
@@ -187,6 +188,7 @@ THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 class ScalingRequest:
     """The parameters of a chart; None: not given, chosen by the chart.
 
+    metric: up to three by name or short name, separated by commas; a leading comma as for x.
     x, color, facet: dimensions by name or short name, up to three combined by commas; color and facet may be "none".
     With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
     free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
@@ -210,7 +212,10 @@ class ScalingRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """A valid request with its metrics, parsed limits and groups. over: None without a throughput axis."""
+    """A valid request for one metric, with its limits, groups and targets.
+
+    over: None without a throughput axis. metrics: all of the request.
+    """
 
     request: ScalingRequest
     metric: ScalingMetric
@@ -218,6 +223,7 @@ class ResolvedRequest:
     limits: tuple[Limit, ...]
     groups: tuple[SeriesGroup, ...] = ()
     targets: tuple[ScalingTarget, ...] = ()
+    metrics: tuple[ScalingMetric, ...] = ()
 
     @property
     def as_of(self) -> datetime | None:
@@ -344,7 +350,8 @@ class ScalingChart:
     filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
     some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
     metrics; those of `metric` are limits of the panels. as_of, earlier_at: exclusive. is_cut: more series match than
-    are read. is_thinned: more than are read for an earlier time.
+    are read. is_thinned: more than are read for an earlier time. metrics: of the request; more: charts of
+    the further ones, with equal axes.
     """
 
     filter: Filter
@@ -367,11 +374,18 @@ class ScalingChart:
     earlier_at: datetime | None = None
     is_cut: bool = False
     is_thinned: bool = False
+    metrics: tuple[ScalingMetric, ...] = ()
+    more: tuple["ScalingChart", ...] = ()
+
+    @property
+    def stack(self) -> tuple["ScalingChart", ...]:
+        """Return the charts of all metrics, this one first."""
+        return (self, *self.more)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no cell has a value."""
-        return not self.counts.filled
+        """Return whether no cell has a value, of any metric."""
+        return not any(chart.counts.filled for chart in self.stack)
 
     def add_value(self, filter: Filter, axis: Axis, value: AxisValue) -> Filter:
         """Return the filter of the series at a value of an axis; of a group, also those that an earlier group took."""

@@ -17,6 +17,7 @@ from benchapp.web.charts.comparison.figure import BadComparison, ComparisonFigur
 from benchapp.web.charts.history.figure import HistoryFigure, show_history
 from benchapp.web.charts.matrix.figure import MatrixFigure, show_matrix
 from benchapp.web.charts.scaling.figure import ScalingFigure, show_scaling
+from benchapp.web.charts.scaling.table import ScalingTable
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import make_base_url
 
@@ -157,23 +158,34 @@ def _close_history(figure: HistoryFigure) -> HistoryFigure:
 
 def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
     """Return the figure without links to other pages, which readers of a shared link cannot open."""
-    facets = [
-        {**facet, "lines": [[cell and {**cell, "url": None} for cell in line] for line in facet["lines"]]}
-        for facet in figure.document["facets"]
-    ]
-    rows = tuple(
-        replace(row, cells=tuple(replace(cell, url="") for cell in row.cells)) for row in figure.table.rows
-    )
+    more = [{**layer, "facets": _close_facets(layer["facets"])} for layer in figure.document["more"]]
     return replace(
         figure,
-        document={**figure.document, "facets": facets},
-        table=replace(figure.table, rows=rows),
+        document={
+            **figure.document,
+            "facets": _close_facets(figure.document["facets"]),
+            "more": more,
+        },
+        table=_close_table(figure.table),
+        more_tables=tuple(map(_close_table, figure.more_tables)),
         url="",
         linear_url="",
         log_url="",
         csv_url="",
         api_line="",
     )
+
+
+def _close_facets(facets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**facet, "lines": [[cell and {**cell, "url": None} for cell in line] for line in facet["lines"]]}
+        for facet in facets
+    ]
+
+
+def _close_table(table: ScalingTable) -> ScalingTable:
+    rows = [replace(row, cells=tuple(replace(cell, url="") for cell in row.cells)) for row in table.rows]
+    return replace(table, rows=tuple(rows))
 
 
 # Kind → renderer: template, title, context of the template, and what is wrong with the address.

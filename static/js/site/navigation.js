@@ -5,7 +5,8 @@ const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp:
 /**
  * Make the points of a chart selectable.
  * points: {count, elementAt(index) → {datasetIndex, index}, describe(index) → text, findNearest(pixel) → index,
- * open(index), optional; move(key, index) → index, optional, for other than linear movement}.
+ * open(index), optional; move(key, index) → index, optional, for other than linear movement;
+ * onSelect(index), optional, also with null}.
  * getChart: returns the current chart (a theme change creates a new one).
  */
 export function startNavigation(box, readout, { getChart, points }) {
@@ -20,6 +21,7 @@ export function startNavigation(box, readout, { getChart, points }) {
     chart.setActiveElements(active);
     chart.tooltip.setActiveElements(active, element ? { x: element.x, y: element.y } : { x: 0, y: 0 });
     chart.draw();
+    points.onSelect?.(index);
     if (index !== null) {
       readout.textContent = points.describe(index);
     }

@@ -26,6 +26,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
     assert body["counts"]["shown"] == 20
     first = body["cells"][0]
     assert first == {
+        "metric": "iops",
         "facet": None,
         "color": "read",
         "x": "1",
@@ -106,6 +107,21 @@ def test_cells_name_the_targets_that_they_miss(reader):
     assert [cell["targets_missed"] for cell in body["cells"]] == [["Database"], [], [], [], []]
 
 
+def test_cells_of_several_metrics_name_their_metric(reader):
+    make_ebs_series(2)
+
+    body = reader.get("/api/v1/scaling?q=rw:read&metric=bandwidth,iops").json()
+    csv_answer = reader.get("/api/v1/scaling?q=rw:read&metric=bandwidth,iops&format=csv")
+
+    assert (body["metric"]["name"], [each["name"] for each in body["more_metrics"]]) == (
+        "bandwidth_bytes_per_s",
+        ["iops"],
+    )
+    assert [cell["metric"] for cell in body["cells"]] == ["bandwidth_bytes_per_s"] * 5 + ["iops"] * 5
+    rows = list(csv.DictReader(io.StringIO(csv_answer.content.decode(), newline="")))
+    assert [row["metric"] for row in rows] == [cell["metric"] for cell in body["cells"]]
+
+
 def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
     make_ebs_series(2)
 
@@ -129,7 +145,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
     ("query", "pointer", "words"),
     [
         ("x=speed", "x", "'speed' is not a valid dimension"),
-        ("metric=speed", "metric", "is not a valid choice"),
+        ("metric=speed", "metric", "'speed' is not a valid metric; available: iops"),
         ("over=iops&metric=iops", "over", "iops is not a latency"),
         ("group=fast", "group", "group 1: 'fast' is not NAME = FILTER"),
         ("target=fast", "target", "is not METRIC:VALUE:NAME"),

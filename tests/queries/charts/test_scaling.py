@@ -5,11 +5,13 @@ from datetime import date, timedelta
 import pytest
 
 from benchapp.grammar import parse_filter, write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings, find_reach
+from benchapp.queries.series.levels import read_current_levels
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
@@ -291,6 +293,63 @@ def test_latency_meets_a_target_at_most_as_high():
     assert (reach.reached, reach.missed) == ((0, 2), (1,))
 
 
+def make_metrics(counts):
+    """Make a series for each volume count with IOPS, and with latency if it is known."""
+    for count, (iops, latency) in counts.items():
+        (series,) = make_sweep({count: iops})
+        if latency is not None:
+            make_level(series, "latency_p99_ns", latency)
+
+
+def test_several_metrics_are_charts_with_equal_axes():
+    make_metrics({1: (100.0, 1e6), 2: (200.0, None), 4: (None, 3e6)})
+
+    chart = read(metric="iops,p99", limits=("limit:150",), targets=("p99:2ms:SLO",))
+
+    assert [each.metric.name for each in chart.stack] == ["iops", "latency_p99_ns"]
+    assert [each.x.values for each in chart.stack] == [(1, 2, 4)] * 2
+    assert [[cell.value for _, _, _, cell in each.walk()] for each in chart.stack] == [
+        [100.0, 200.0, None],
+        [1e6, None, 3e6],
+    ]
+    assert [[limit.name for limit in each.facets[0].limits] for each in chart.stack] == [["limit"], ["SLO"]]
+
+
+def test_axes_are_those_of_the_first_metric_with_values():
+    make_sweep({1: 1e6, 8: 2e6}, metric="latency_p99_ns")
+
+    chart = read(metric=",p99")
+
+    assert [each.counts.filled for each in chart.stack] == [0, 2]
+    assert not chart.is_empty
+
+
+def test_values_of_several_metrics_are_the_current_levels():
+    make_metrics({1: (100.0, 1e6), 2: (200.0, 2e6)})
+
+    stack = read(metric="iops,p99,bandwidth").stack
+
+    for metric in ("iops", "latency_p99_ns", "bandwidth_bytes_per_s"):
+        ids = [series.pk for series in Series.objects.order_by("target__volume_count")]
+        levels = read_current_levels(ids, CATALOGUE[metric])
+        (chart,) = [each for each in stack if each.metric.name == metric]
+        shown = [cell.value for _, _, _, cell in chart.walk()]
+        assert shown == [levels[each].median if each in levels else None for each in ids]
+
+
+def test_several_metrics_take_one_more_query_each(django_assert_num_queries, monkeypatch):
+    make_metrics({1: (100.0, 1e6), 2: (200.0, 2e6)})
+    fetched = []
+    monkeypatch.setattr(
+        series_columns, "fetch_arrays", _count(series_columns.fetch_arrays, fetched, "fetch_arrays")
+    )
+
+    with django_assert_num_queries(2):  # marks of each metric
+        read(metric="iops,p99")
+
+    assert fetched == ["fetch_arrays"]
+
+
 def test_facets_are_panels_with_the_same_lines():
     make_ebs_series(2, 3)
 
@@ -464,6 +523,10 @@ def test_series_that_began_later_are_not_in_a_past_picture():
         ({"x": "host,pool,rw,engine"}, "x", "at most 3 allowed"),
         ({"x": "volume_count,pattern", "color": "pattern"}, "color", "must be different dimensions"),
         ({"metric": "speed"}, "metric", "'speed' is not a valid metric; available: iops"),
+        ({"metric": "iops,speed"}, "metric", "'speed' is not a valid metric"),
+        ({"metric": "iops,p50,p95,p99"}, "metric", "4 metrics given, at most 3 allowed"),
+        ({"metric": "p99,latency_p99_ns"}, "metric", "the metrics must be different"),
+        ({"metric": "latency,p99", "over": "iops"}, "over", "over=iops needs one metric; 2 given"),
         ({"facet": "iodepth", "color": "depth"}, "color", "must be different dimensions"),
         ({"over": "iops", "metric": "iops"}, "over", "iops is not a latency"),
         ({"over": "elapsed_s"}, "over", "is not a throughput metric"),

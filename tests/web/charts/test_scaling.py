@@ -202,6 +202,28 @@ def test_target_of_several_curves_is_one_sentence(db: Any) -> None:
     ]
 
 
+def test_several_metrics_have_charts_tables_and_sentences(viewer: Client) -> None:
+    host = make_host()
+    for count in (1, 2, 4):
+        series = make_bar(count, 1000.0 * count, host=host)
+        make_level(series, "latency_p99_ns", 1e6 * count)
+
+    response = viewer.get(reverse("scaling"), {"metric": ["iops", ",p99"], "target": "p99:2ms:Database"})
+
+    page = Page(response)
+    document = read_document(response)
+    assert [layer["metric"]["label"] for layer in document["more"]] == ["p99 latency"]
+    words = page.words
+    assert "p99 latency: 2 of 3 layouts meet Database (2.00 ms); not 4 volumes." in words
+    assert "IOPS: random read scales linearly" in words or "IOPS: IOPS scales" not in words
+    assert "p99 latency, ms, by volumes" in words
+    anchors = {named["id"] for name, named in page.tags if name == "td" and "id" in named}
+    linked = [named["data-cells"] for name, named in page.tags if name == "a" and "data-cells" in named]
+    assert {anchor for each in linked for anchor in each.split()} <= anchors
+    (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
+    assert parse_qs(urlsplit(canonical).query)["metric"] == ["iops,latency_p99_ns"]
+
+
 def test_every_sentence_links_to_cells_of_the_table(viewer: Client) -> None:
     make_ebs_series(2)
 
@@ -313,6 +335,7 @@ def test_spread_and_count_are_under_the_median(viewer: Client) -> None:
     [
         ({"q": "speed:9"}, "Unknown filter"),
         ({"x": "speed"}, "'speed' is not a valid dimension"),
+        ({"metric": "iops,p50,p95,p99"}, "4 metrics given, at most 3 allowed"),
         ({"metric": "speed"}, "'speed' is not a valid metric"),
         ({"x": "host,pool,rw,engine"}, "4 dimensions combined, at most 3 allowed"),
         ({"facet": "pattern"}, "x, color and facet must be different"),

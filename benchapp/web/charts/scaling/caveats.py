@@ -69,7 +69,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     if counts.omitted:
         yield f"{format_count(counts.omitted, 'series')} hidden: too many colors, panels or x values."
     for target in chart.targets:
-        if target.metric != chart.metric:
+        if target.metric not in chart.metrics:
             yield f"Target {target.name} is not shown: it is of {lower_label(target.metric.label)}."
     yield from _list_limits_off_scale(chart)
     if chart.is_cut:

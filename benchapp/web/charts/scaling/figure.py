@@ -1,7 +1,7 @@
 """A scaling chart as a page shows it: JSON for the chart, data table, summary, links."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import log2
 from typing import Any, Final
 
@@ -27,11 +27,11 @@ SENTENCES_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ScalingPanel:
-    """One panel of the chart."""
+    """One panel of the chart. descriptions: of its charts, one for each metric."""
 
     id: str
     label: str
-    description: str
+    descriptions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class ScalingFigure:
     document: dict[str, Any]
     panels: tuple[ScalingPanel, ...]
     table: ScalingTable
+    more_tables: tuple[ScalingTable, ...]
     url: str
     linear_url: str
     log_url: str
@@ -69,9 +70,20 @@ class ScalingFigure:
         return self.url.partition("?")[2]
 
     @property
+    def tables(self) -> tuple[ScalingTable, ...]:
+        """Return the data table of each metric."""
+        return (self.table, *self.more_tables)
+
+    @property
     def has_efficiency(self) -> bool:
         """Return whether the table has shares of ideal; the first value of a line has none."""
-        return any(line.endswith("%") for row in self.table.rows for cell in row.cells for line in cell.below)
+        return any(
+            line.endswith("%")
+            for table in self.tables
+            for row in table.rows
+            for cell in row.cells
+            for line in cell.below
+        )
 
 
 def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
@@ -86,40 +98,69 @@ def make_scaling_figure(
 ) -> ScalingFigure:
     """Return the figure of a chart."""
     findings = find_findings(chart)
-    sentences = (*describe_reach(chart, key=key), *describe_findings(chart, findings, key=key))
+    keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
+    sentences = tuple(_list_sentences(chart, keys))
     title = describe_scaling(chart, findings)
     return ScalingFigure(
         key=key,
         chart=chart,
         title=title,
         filter=describe_filter(chart.shown_filter),
-        caption=" ".join([describe_marks(chart), *_describe_lines(asked, chart)]),
+        caption=" ".join([*map(describe_marks, chart.stack), *_describe_lines(asked, chart)]),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
-        remarks=tuple(list_remarks(chart)),
+        remarks=tuple(_list_remarks(chart)),
         facts=tuple(_list_facts(chart)),
         document=make_document(asked, chart),
         panels=tuple(
-            ScalingPanel(f"{key}-panel-{place}", facet.label, _describe_panel(chart, facet))
+            ScalingPanel(
+                f"{key}-panel-{place}",
+                facet.label,
+                tuple(_describe_panel(each, each.facets[place]) for each in chart.stack),
+            )
             for place, facet in enumerate(chart.facets)
         ),
         table=make_scaling_table(chart, key=key),
+        more_tables=tuple(
+            make_scaling_table(each, key=own) for each, own in zip(chart.more, keys[1:], strict=True)
+        ),
         url=link_chart(asked, chart),
         linear_url=link_chart(asked, chart, scale=None),
         log_url=link_chart(asked, chart, scale="log"),
         csv_url=link_api(asked, chart, format="csv"),
         api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
-        file_name=f"scaling-{chart.metric.name}-over-{chart.x.name}",
+        file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
         is_log=asked.is_log,
         errors=tuple(errors),
     )
+
+
+def _list_sentences(chart: ScalingChart, keys: Sequence[str]) -> Iterator[Sentence]:
+    """Yield the sentences of each metric, with its name if there are several: of targets first."""
+    charts = list(zip(chart.stack, keys, strict=True))
+    found = [(each, describe_reach(each, key=key)) for each, key in charts]
+    found += [(each, describe_findings(each, find_findings(each), key=key)) for each, key in charts]
+    for each, sentences in found:
+        for sentence in sentences:
+            # A chart without colors names its curve by the metric.
+            is_named = not chart.more or sentence.text.startswith(each.metric.label)
+            text = sentence.text if is_named else f"{each.metric.label}: {sentence.text}"
+            yield replace(sentence, text=text)
+
+
+def _list_remarks(chart: ScalingChart) -> Iterator[str]:
+    """Yield the notes of the first metric, and those of the others that differ, with their name."""
+    first = list_remarks(chart)
+    yield from first
+    for each in chart.more:
+        yield from (f"{each.metric.label}: {remark}" for remark in list_remarks(each) if remark not in first)
 
 
 def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
     """Describe the reference lines."""
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
         yield "Dashed lines in color: linear scaling from the first value."
-    limits = [limit for facet in chart.facets for limit in facet.limits]
+    limits = [limit for each in chart.stack for facet in each.facets for limit in facet.limits]
     if any(limit.target is None for limit in limits):
         yield "Dashed lines with a name: limits."
     if any(limit.target is not None for limit in limits):
@@ -131,11 +172,8 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
     x = chart.x
     is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
     return {
-        "metric": {
-            "label": chart.metric.label,
-            "unit": chart.metric.unit,
-            "better": chart.metric.better,
-        },
+        **_make_layer(chart),
+        "more": [_make_layer(each) for each in chart.more],
         "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
             "label": x.dimension.label,
@@ -151,6 +189,14 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
             {"label": line.label, "rw": line.rw, "direction": line.direction}
             for line in chart.facets[0].lines
         ],
+    }
+
+
+def _make_layer(chart: ScalingChart) -> dict[str, Any]:
+    """Return what differs between the metrics of a chart."""
+    metric = chart.metric
+    return {
+        "metric": {"label": metric.label, "unit": metric.unit, "better": metric.better},
         "facets": [_make_facet(chart, facet) for facet in chart.facets],
     }
 

@@ -54,8 +54,8 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
     groups = _read_groups(query, errors)
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
-        **{name: query.get(name) or None for name in ("metric", "facet", "over")},
-        **{name: _join_axis(query.getlist(name)) for name in ("x", "color")},
+        **{name: query.get(name) or None for name in ("facet", "over")},
+        **{name: _join_axis(query.getlist(name)) for name in ("x", "color", "metric")},
         free=tuple(name for names in query.getlist("any") for name in names.split(",") if name),
         as_of=_read_day(query, errors),
         compare_days=_read_compare_days(query, errors),
@@ -131,7 +131,7 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     values: Mapping[str, str | None] = {
         "q": write_filter(chart.shown_filter) or None,
         "x": chart.x.name,
-        "metric": chart.metric.name,
+        "metric": ",".join(each.metric.name for each in chart.stack),
         "color": chart.color.name if chart.color else NONE,
         "facet": chart.facet.name if chart.facet else None,
         "over": chart.over.name if chart.over else None,

@@ -61,6 +61,7 @@ class LimitRow:
 class ScalingTable:
     """All numbers in one unit. facet_label, color_label: headers of the first columns, or ""."""
 
+    metric_label: str
     scale: Scale
     facet_label: str
     color_label: str
@@ -87,6 +88,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
         if any(cell.state != "missing" for cell in line.cells)
     ]
     return ScalingTable(
+        metric_label=chart.metric.label,
         scale=scale,
         facet_label=chart.facet.dimension.label if chart.facet else "",
         color_label=chart.color.dimension.label if chart.color else "",

@@ -14,7 +14,7 @@ from benchapp.grammar import Filter, write_filter, write_value
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
-from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, THROUGHPUTS
+from benchapp.queries.charts.scaling_shapes import METRICS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
 from benchapp.web.charts.scaling.request import (
@@ -128,7 +128,7 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
     facet = chart.facet.name if chart.facet else NONE
     over = chart.over.name if chart.over else NONE
     return {
-        "metric": _offer(metrics, chart.metric.name, is_open=asked.metric is None),
+        "metric": _offer(metrics, chart.metric.name, is_open=_is_open(asked.metric)),
         "x": _offer(dimensions, split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
         "color": _offer([none, *dimensions], split_axis(color)[0], is_open=_is_open(asked.color)),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
@@ -139,8 +139,20 @@ def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Opti
 
 
 def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
-    """Return the fields of further dimensions of x and color: those combined now, and one more."""
-    fields = []
+    """Return the fields of further metrics, and dimensions of x and color: those combined now, and one more."""
+    names = [each.metric.name for each in chart.more]
+    room = METRICS_MAXIMUM - 1 - len(names) if chart.over is None else 0
+    metrics = [("", "None"), *((f",{name}", metric.label) for name, metric in SCALING_METRICS.items())]
+    fields = [
+        CombinedField(
+            "metric",
+            f"metric-{place}",
+            "Metric, and",
+            _offer(metrics, name and f",{name}", is_open=False),
+            bool(name),
+        )
+        for place, name in enumerate([*names, *[""] * min(room, 1)])
+    ]
     for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
         others = split_axis(axis.name)[1:] if axis else ()
         room = 0 if axis is None or axis.name == GROUP else PARTS_MAXIMUM - 1 - len(others)

@@ -1,26 +1,33 @@
 // Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
 import { findNearest } from "../shared/marks.js";
-import { buildScaling, describeCell, MOST_END_LABELS, moveWithin, prepareScaling } from "./scaling.js";
+import { buildScaling, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
-/** Start one figure: a panel in each of its boxes. */
+/** Start one figure: the charts of each panel, one for each metric, with one cursor. */
 export function startScaling(figure) {
-  const prepared = prepareScaling(JSON.parse(figure.querySelector('script[type="application/json"]').textContent));
+  const stack = prepareStack(JSON.parse(figure.querySelector('script[type="application/json"]').textContent));
   const boxes = [...figure.querySelectorAll(".chart-box")];
-  const charts = boxes.map((box, place) => startPanel(figure, box, prepared, place));
-  showLegend(figure, prepared, boxes[0]);
+  const charts = stack[0].panels.flatMap((_, place) => {
+    const own = boxes.slice(place * stack.length, (place + 1) * stack.length);
+    const started = [];
+    own.forEach((box, layer) => started.push(startPanel(figure, box, { stack, layer, place, others: () => started })));
+    return started;
+  });
+  showLegend(figure, stack[0], boxes[0]);
   for (const offer of figure.querySelectorAll("[data-log-offer]")) {
-    offer.hidden = !prepared.canBeLog;
+    offer.hidden = !stack.some(({ canBeLog }) => canBeLog);
   }
   startImageButton(figure, {
-    drawCopy: (ratio) => drawPanels(charts, prepared, ratio),
+    drawCopy: (ratio) => drawPanels(charts, ratio),
     describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }),
   });
 }
 
-function startPanel(figure, box, prepared, place) {
+// others: → the charts of the panel, in the order of the stack.
+function startPanel(figure, box, { stack, layer, place, others }) {
+  const prepared = stack[layer];
   const panel = prepared.panels[place];
   const chart = startChart(box, (look) => buildScaling(prepared, place, look));
   if (panel.marks.length > 0) {
@@ -29,7 +36,8 @@ function startPanel(figure, box, prepared, place) {
       points: {
         count: panel.marks.length,
         elementAt: (index) => panel.marks[index].element,
-        describe: (index) => describeCell(prepared, panel, panel.marks[index]),
+        describe: (index) => describeStacked(stack, { layer, place, element: panel.marks[index].element }),
+        onSelect: (index) => followCursor(others(), { layer, element: index === null ? null : panel.marks[index].element }),
         findNearest: (pixel) => findNearest(panel.marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel),
         move: (key, from) => moveWithin(panel, from, key),
         open: (index) => {
@@ -41,7 +49,18 @@ function startPanel(figure, box, prepared, place) {
       },
     });
   }
-  return { box, drawCopy: chart.drawCopy };
+  return { box, drawCopy: chart.drawCopy, getChart: chart.getChart, panel, label: layer === 0 ? panel.label : "" };
+}
+
+// The other charts of a panel show the same place.
+function followCursor(charts, { layer, element }) {
+  charts.forEach(({ getChart, panel }, place) => {
+    if (place !== layer) {
+      const isThere = element !== null && findMark(panel, element) !== undefined;
+      getChart().setActiveElements(isThere ? [element] : []);
+      getChart().draw();
+    }
+  });
 }
 
 // A bar is selected anywhere along its height.
@@ -64,11 +83,11 @@ function showLegend(figure, { colors, styles, isBars, panels }, box) {
 }
 
 // All panels on one canvas, arranged as on the page, each with its heading.
-function drawPanels(charts, { panels }, ratio) {
+function drawPanels(charts, ratio) {
   if (charts.length === 1) {
     return charts[0].drawCopy(ratio);
   }
-  const origin = charts[0].box.parentElement.parentElement.getBoundingClientRect();
+  const origin = charts[0].box.closest(".scaling-panels").getBoundingClientRect();
   const copy = document.createElement("canvas");
   copy.width = origin.width * ratio;
   copy.height = origin.height * ratio;
@@ -76,10 +95,10 @@ function drawPanels(charts, { panels }, ratio) {
   context.fillStyle = getComputedStyle(document.body).color;
   context.font = `600 ${12 * ratio}px ${getComputedStyle(document.body).fontFamily}`;
   context.textBaseline = "bottom";
-  charts.forEach(({ box, drawCopy }, place) => {
+  charts.forEach(({ box, drawCopy, label }) => {
     const bounds = box.getBoundingClientRect();
     const [left, top] = [(bounds.left - origin.left) * ratio, (bounds.top - origin.top) * ratio];
-    context.fillText(panels[place].label, left, top);
+    context.fillText(label, left, top);
     context.drawImage(drawCopy(ratio), left, top, bounds.width * ratio, bounds.height * ratio);
   });
   return copy;

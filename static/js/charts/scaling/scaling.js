@@ -2,7 +2,7 @@
 import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
 import { drawLimits } from "./limits.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
+import { drawActiveMark, drawEndLabels, drawWords } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
   drawChanges,
@@ -21,6 +21,8 @@ export const MOST_END_LABELS = 6;
 // A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
 const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
+// Title and labels of up to seven characters at 11 px.
+const STACKED_AXIS_WIDTH = 72;
 
 /**
  * Prepare what the panels share. data: as the page carries it (web/charts/scaling/figure.py).
@@ -70,6 +72,32 @@ function listMarks(facet) {
   return facet.lines.flatMap((line, datasetIndex) =>
     line.flatMap((cell, index) => (cell === null ? [] : [{ cell, element: { datasetIndex, index } }])),
   );
+}
+
+/** Prepare the charts of all metrics. data: of the first, with those of the others in `more`. */
+export function prepareStack({ more = [], ...data }) {
+  const isStacked = more.length > 0;
+  return [data, ...more].map((layer) => prepareScaling({ ...data, ...layer, isStacked }));
+}
+
+/** Return the mark of an element in a panel; undefined if it has none. */
+export function findMark(panel, { datasetIndex, index }) {
+  return panel.marks.find(({ element }) => element.datasetIndex === datasetIndex && element.index === index);
+}
+
+/** Describe a place in all charts of a panel: in full in its own one, by the value in the others. */
+export function describeStacked(stack, { layer, place, element }) {
+  const own = stack[layer];
+  const panel = own.panels[place];
+  const others = stack
+    .filter((prepared) => prepared !== own)
+    .map((prepared) => {
+      const mark = findMark(prepared.panels[place], element);
+      return `${prepared.metric.label}: ${mark === undefined ? "no value" : describeLines(prepared, mark)[0]}`;
+    });
+  const name = nameCell(own, panel, { element }).join(" · ");
+  const lines = describeLines(own, findMark(panel, element));
+  return stack.length === 1 ? [name, ...lines].join(" · ") : [name, ...others, `${own.metric.label}: ${lines[0]}`, ...lines.slice(1)].join(" · ");
 }
 
 /** Describe a mark in one line, for the readout below the chart and for screen readers. */
@@ -153,11 +181,16 @@ export function buildScaling(prepared, place, { colors, isNarrow = false }) {
       plugins: { legend: { display: false }, tooltip: makeTooltip(look) },
       scales: {
         x: prepared.isBars ? makeCategories(look) : makePositions(look, isNarrow),
-        y: makeValueScale(prepared, { colors, name: nameAxis(prepared) }),
+        y: { ...makeValueScale(prepared, { colors, name: nameAxis(prepared) }), ...(prepared.isStacked ? { afterFit: widen } : {}) },
       },
     },
     plugins: listPlugins(look, hasEndLabels),
   };
+}
+
+// Equal widths, so that the same x is at the same place in all charts.
+function widen(axis) {
+  axis.width = Math.max(axis.width, STACKED_AXIS_WIDTH);
 }
 
 function listPlugins({ prepared, panel, colors }, hasEndLabels) {
@@ -175,6 +208,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawKnees(panel.knees, colors),
     drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colors),
+    ...(marks.length === 0 ? [drawWords("No values", colors)] : []),
     drawActiveMark(colors),
   ];
 }
@@ -269,8 +303,7 @@ function nameAxis({ metric, scale, unit, isLog, domain }) {
 }
 
 function makeTooltip({ prepared, panel, colors }) {
-  const find = ({ datasetIndex, dataIndex }) =>
-    panel.marks.find(({ element }) => element.datasetIndex === datasetIndex && element.index === dataIndex);
+  const find = ({ datasetIndex, dataIndex }) => findMark(panel, { datasetIndex, index: dataIndex });
   return {
     ...makeTooltipLook(colors),
     callbacks: {
