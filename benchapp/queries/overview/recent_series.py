@@ -1,15 +1,19 @@
-"""The series measured last, those with open changes first."""
+"""The series with the newest open changes, and those measured last."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from benchapp.metrics import Metric
+from benchapp.models import Change, ChangeState, Incident
+from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 
-# Changes are searched in these only, not in a million series.
-_RECENT_SERIES: Final = 100
+# Open changes are searched in the newest incidents only: of a sweep one has thousands.
+_INCIDENTS_MAXIMUM: Final = 20
+_CHANGES_MAXIMUM: Final = 200
+_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +27,12 @@ class SeriesLevel:
 
 
 def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
-    """Return series of the 100 most recent ones in at most seven queries.
+    """Return the series with the newest open changes and those measured last, in at most nine queries.
 
-    First those with an open regression, then with an open improvement, then the others by time.
+    First those with an open regression, largest first, then with an open improvement, then the others by time.
     """
-    rows = list_rows(with_points(), limit=_RECENT_SERIES)
+    recent = with_points().order_by("-last_at", "-id").values_list("pk", flat=True)[:limit]
+    rows = list_rows(with_points().filter(pk__in=[*_list_changed(limit), *recent]), limit=2 * limit)
     levels = read_main_levels([row.id for row in rows])
     by_metric: dict[str, list[int]] = {}
     for series_id, found in levels.items():
@@ -43,6 +48,15 @@ def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
         if (main := levels.get(row.id))
     ]
     return sorted(series, key=_rank)[:limit]
+
+
+def _list_changed(limit: int) -> list[int]:
+    """Return the series with the newest changes of open incidents."""
+    incidents = Incident.objects.filter(state__in=OPEN_STATES).order_by("-started_at", "-id")
+    changes = Change.objects.filter(
+        incident__in=incidents.values("pk")[:_INCIDENTS_MAXIMUM], state__in=_LIVE
+    ).order_by("-started_at", "-id")
+    return list(dict.fromkeys(changes.values_list("series_id", flat=True)[:_CHANGES_MAXIMUM]))[:limit]
 
 
 def _rank(one: SeriesLevel) -> tuple[int, float]:

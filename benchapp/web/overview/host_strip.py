@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from html import escape
 from typing import Final
 from urllib.parse import quote
 
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString
+from django.utils.http import RFC3986_SUBDELIMS
+from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.queries.overview.hosts import FleetHosts, HostStatus
 from benchapp.web.site.series_marks import show_scope_mark
@@ -64,16 +65,19 @@ def make_host_strip(hosts: FleetHosts, *, now: datetime | None = None) -> HostSt
 
 
 def _link_cells(cells: Sequence[HostCell]) -> SafeString:
-    # A template takes five times as long for 500 of them.
-    base = reverse("host", args=["*"])
-    return format_html_join(
-        "",
-        '<a class="{}" href="{}" title="{}">{}<span class="visually-hidden"> {}</span></a>',
-        (
-            (cell.kind, base.replace("*", quote(cell.name)), cell.title, cell.text, cell.name)
-            for cell in cells
-        ),
+    # For 500 hosts a template takes ten times as long, format_html_join five times.
+    before, after = (escape(part) for part in reverse("host", args=["*"]).split("*"))
+    links = "".join(
+        f'<a class="{cell.kind}" href="{before}{_quote_name(cell.name)}{after}" title="{escape(cell.title)}">'
+        f'{escape(cell.text)}<span class="visually-hidden"> {escape(cell.name)}</span></a>'
+        for cell in cells
     )
+    return mark_safe(links)  # nosec B308 B703
+
+
+def _quote_name(name: str) -> str:
+    """Return a name as `reverse` writes it into an address."""
+    return escape(quote(name, safe=f"{RFC3986_SUBDELIMS}:@"))
 
 
 def _make_cell(host: HostStatus, now: datetime) -> HostCell:
