@@ -101,10 +101,9 @@ def _make_cell(host: HostStatus, now: datetime) -> HostCell:
         signs = signs or "–"
         parts.append("no runs")
     else:
-        signs = signs or _format_short_age(run.started_at, now)
+        signs = f"{signs}✕" if run.error else signs or _format_short_age(run.started_at, now)
         failed = f", failed with error {run.error}" if run.error else ""
         parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
-        signs = f"{signs}✕"[-2:] if run.error else signs
     return HostCell(host.name, kind, signs, " ".join(parts))
 
 

@@ -146,17 +146,20 @@ def test_cells_show_regression_silence_failure_and_age(viewer: Client) -> None:
     make_incident(changes=[make_change(worse, before=100.0, after=70.0)])
     make_silent(worse.host)
     make_silent(add([100.0], host="db-silent").host)
-    make_run(make_host("db-failed"), started_at=now, error=5)
+    make_run(make_host("db-failed"), started_at=now - timedelta(days=2), error=5)
     make_run(make_host("db-fresh"), started_at=now)
     make_run(make_host("db-old"), started_at=now - timedelta(days=9))
     make_host("db-none")
     make_host("db-retired", retired_at=now)
 
-    cells = list_cells(Page(viewer.get(reverse("home"))))
+    page = Page(viewer.get(reverse("home")))
+    cells = list_cells(page)
 
+    assert "✕ db-failed" in page.words
+    assert "d✕" not in page.words
     kinds = {path.split("/")[2]: named["class"] for path, named in cells.items()}
     assert kinds == {
-        "db-failed": "fresh",
+        "db-failed": "recent",
         "db-fresh": "fresh",
         "db-none": "none",
         "db-old": "old",
