@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from benchapp.metrics import CATALOGUE
-from benchapp.models import Change, ChangeState, Level, Measurement, Run
+from benchapp.models import Change, ChangeState, Host, Level, Measurement, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ def find_run_place(run_id: int) -> RunPlace | None:
     """Return host, pool and start of a run; None if it does not exist; one query."""
     row = Run.objects.filter(pk=run_id).values_list("host__name", "host__pool", "started_at").first()
     return None if row is None else RunPlace(*row)
+
+
+def read_pools(host_names: Sequence[str]) -> dict[str, str]:
+    """Return the pool of each of these hosts that exists, by name; "" without one; one query."""
+    return dict(Host.objects.filter(name__in=list(host_names)).values_list("name", "pool"))
 
 
 def read_ranges_of_changes(change_ids: Sequence[int]) -> ChangeRanges | None:

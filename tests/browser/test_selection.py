@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tests.browser.test_every_page import check_everywhere
 from tests.browser.watch import Watched
+from tests.browser.world import World
 
 Visit = Callable[..., Watched]
 
@@ -107,3 +108,13 @@ def test_table_has_the_series_of_the_grid(visit: Visit) -> None:
     page.get_by_role("link", name="Spread").click()
     page.wait_for_url("**/series/?view=table&sort=spread")
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Spread")
+
+
+def test_changes_of_an_incident_are_compared_before_and_after(visit: Visit, world: World) -> None:
+    page = visit(world.incident).page
+
+    page.locator("[name=selected]").first.check()
+    page.locator("#selection").get_by_role("button", name="Compare", exact=True).click()
+
+    page.wait_for_url("**/compare/?series=*&a_*")
+    assert "since" in page.inner_text("h1")

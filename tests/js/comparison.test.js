@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildComparison, describeRatio, prepareComparison, ratioTicks } from "../../static/js/charts/comparison/comparison.js";
 
-const CLEAR = { number: 1, name: "4k random read", metric: "IOPS", ratio: 0.8, low: 0.78, high: 0.83, result: "worse", kind: "worse", a: "100", b: "80", url: "#line-1" };
+const CLEAR = { number: 1, name: "4k random read", metric: "IOPS", better: "higher", place: "fast → slow", ratio: 0.8, low: 0.78, high: 0.83, result: "worse", kind: "worse", a: "100", b: "80", url: "#line-1" };
 const LONE = { ...CLEAR, number: 2, ratio: 1.02, low: null, high: null, result: "too few runs to say", kind: "none" };
 
 test("the axis holds every interval, and 1", () => {
@@ -12,7 +12,7 @@ test("the axis holds every interval, and 1", () => {
 });
 
 test("a line is described with its interval, or without one", () => {
-  assert.equal(describeRatio(CLEAR), "Line 1: 4k random read · IOPS 100 → 80 · B / A 0.800, 95 % CI 0.780–0.830 · worse");
+  assert.equal(describeRatio(CLEAR), "Line 1: 4k random read · IOPS 100 → 80 · fast → slow · B / A 0.800, 95 % CI 0.780–0.830 · worse");
   assert.match(describeRatio(LONE), /no interval · too few runs to say$/);
 });
 
@@ -26,6 +26,31 @@ test("the first line is at the top", () => {
   const colors = { line: "", muted: "", ink: "", fieldLine: "", paper: "", series: {} };
   const { data, options } = buildComparison(prepareComparison([CLEAR, LONE]), { colors });
 
-  assert.deepEqual(data.datasets[0].data, [{ x: 0.8, y: 0 }, { x: 1.02, y: 1 }]);
+  assert.deepEqual(data.datasets[0].data, [{ x: 0.8, y: 1 }, { x: 1.02, y: 2 }]);
   assert.equal(options.scales.y.reverse, true);
+});
+
+test("better is to the right, also of a latency, and its interval with it", () => {
+  const latency = { ...CLEAR, metric: "p99 latency", better: "lower", ratio: 0.5, low: 0.4, high: 0.8 };
+  const { entries, domain } = prepareComparison([latency, { ...latency, low: null, high: null }]);
+
+  assert.deepEqual([entries[0].at, entries[0].from, entries[0].to], [2, 1.25, 2.5]);
+  assert.deepEqual([entries[1].at, entries[1].from, entries[1].to], [2, null, null]);
+  assert.ok(domain.max > 2.5 && domain.min < 1);
+  assert.match(describeRatio(entries[0]), /B \/ A 0\.500/);
+});
+
+test("each metric has a heading above its lines", () => {
+  const { entries, headings } = prepareComparison([CLEAR, CLEAR, { ...CLEAR, metric: "p99 latency", better: "lower" }]);
+
+  assert.deepEqual(headings, [{ text: "IOPS", row: 0 }, { text: "p99 latency", row: 3 }]);
+  assert.deepEqual(entries.map(({ row }) => row), [1, 2, 4]);
+});
+
+test("the axis names the baseline, and shortens it", () => {
+  const colors = { line: "", muted: "", ink: "", fieldLine: "", paper: "", series: {} };
+  const titleOf = (baseline) => buildComparison(prepareComparison([CLEAR]), { colors, baseline }).options.scales.x.title.text;
+
+  assert.equal(titleOf("host:fast"), "← worse · B vs. baseline A (host:fast), log axis · better →");
+  assert.ok(titleOf("x".repeat(200)).includes(`(${"x".repeat(47)}…)`));
 });

@@ -45,6 +45,7 @@ from benchapp.web.site.command_lines import list_agent_commands
 from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.selection import KINDS
 
 RUNS_OF_A_HOST: Final = 10
 
@@ -69,6 +70,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "group_choices": list_group_choices(found, order.group),
         "pager": make_pager(request.GET, order, count=len(found)),
         "list_form": form,
+        "selection_kind": KINDS["host"],
         "bar": bar,
         "errors": errors,
         "is_filtering": bool(bar.text) or is_filtering(form),

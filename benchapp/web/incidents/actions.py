@@ -122,7 +122,7 @@ def _merge(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _split(incident_id: int, form: QueryDict, person: User) -> Step:
-    return partial(triage.split, incident_id, change_ids=_read_ids(form, "change"), by=person)
+    return partial(triage.split, incident_id, change_ids=_read_ids(form, "selected"), by=person)
 
 
 def _accept(incident_id: int, form: QueryDict, person: User) -> Step:

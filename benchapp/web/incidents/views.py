@@ -52,6 +52,7 @@ from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.selection import KINDS
 
 INCIDENTS_ON_A_PAGE: Final = 50
 _VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
@@ -127,6 +128,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "evidence": evidence,
         "evidence_text": describe_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),
+        "selection_kind": KINDS["change"],
         "table": make_affected_series(detail, asked, request.GET),
         "affected": make_affected_matrix(row, request.GET) if largest else None,
         "events": [_make_event(event) for event in reversed(detail.events)],

@@ -4,7 +4,7 @@ A list has a check box per row, named `selected`, and one form (`site/_selection
 or History, which redirect to the address of what is selected.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -22,6 +22,7 @@ from benchapp.queries.selection import (
     RunPlace,
     find_run_place,
     list_series_of_runs,
+    read_pools,
     read_ranges_of_changes,
     read_ranges_of_incident,
 )
@@ -142,8 +143,17 @@ def _compare_two(parameter: str) -> Callable[[Selection], tuple[_Query, str]]:
 
 
 def _compare_hosts(selection: Selection) -> tuple[_Query, str]:
-    a, b = (_filter_hosts((name,)) for name in selection.values)
-    return {"a": a, "b": b}, ""
+    pools = read_pools(selection.values)
+    a, b = selection.values
+    if pools.get(a) and pools.get(a) == pools.get(b):
+        raise BadSelection(
+            f"{a} and {b} belong to pool {pools[a]}, whose series they share. Compare runs of them instead."
+        )
+    sides = [
+        _filter_scope("pool", [pools[name]]) if pools.get(name) else _filter_scope("host", [name])
+        for name in (a, b)
+    ]
+    return {"a": sides[0], "b": sides[1]}, ""
 
 
 def _compare_changes(selection: Selection) -> tuple[_Query, str]:
@@ -196,8 +206,7 @@ def _read_place(selection: Selection) -> RunPlace:
 
 
 def _filter_place(place: RunPlace) -> str:
-    dimension, name = ("pool", place.pool) if place.pool else ("host", place.host)
-    return write_filter(Filter((Term(dimension, (Test("=", (name,)),)),)))
+    return _filter_scope("pool", [place.pool]) if place.pool else _filter_scope("host", [place.host])
 
 
 def _show_environment(selection: Selection) -> dict[str, str]:
@@ -216,7 +225,15 @@ def _show_series(selection: Selection) -> dict[str, str]:
 
 
 def _show_hosts(selection: Selection) -> dict[str, str]:
-    return {"q": _filter_hosts(selection.values)}
+    pools = read_pools(selection.values)
+    shared = list(dict.fromkeys(pools[name] for name in selection.values if pools.get(name)))
+    own = [name for name in selection.values if not pools.get(name)]
+    if shared and own:
+        raise BadSelection(
+            f"{own[0]} has its own series, the others those of their pools ({', '.join(shared)}):"
+            " select hosts of one kind for one chart."
+        )
+    return {"q": _filter_scope("pool", shared) if shared else _filter_scope("host", own)}
 
 
 def _show_changes(selection: Selection) -> dict[str, str]:
@@ -224,8 +241,8 @@ def _show_changes(selection: Selection) -> dict[str, str]:
     return {"series": ",".join(map(str, ranges.series_ids[:LINES_MAXIMUM])), "metric": ranges.main_metric}
 
 
-def _filter_hosts(names: tuple[str, ...]) -> str:
-    return write_filter(Filter((Term("host", tuple(Test("=", (name,)) for name in names)),)))
+def _filter_scope(dimension: str, names: Sequence[str]) -> str:
+    return write_filter(Filter((Term(dimension, tuple(Test("=", (name,)) for name in names)),)))
 
 
 def _is_id(value: str) -> bool:

@@ -103,8 +103,8 @@ function show(form, chosen, limits) {
   const hasBaseline = chosen.length > 0 && limits.compareMost === 2;
   form.classList.toggle("has-selected", chosen.length > 0);
   form.querySelector("[data-selected]").textContent = `${chosen.length} selected${hasBaseline ? `; baseline: ${baseline}` : ""}`;
-  form.querySelector("[data-compare]").disabled = !canCompare;
-  form.querySelector("[data-history]").disabled = !canShow;
+  form.querySelector("[data-compare-selected]").disabled = !canCompare;
+  form.querySelector("[data-show-selected]").disabled = !canShow;
   form.querySelector("[data-clear]").hidden = chosen.length === 0;
   form.querySelector("[data-reason]").textContent = reason;
 }

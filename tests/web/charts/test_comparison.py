@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.models import Host
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison import figure as comparison_figure
 from benchapp.web.charts.comparison.table import make_lines, write_markdown
@@ -144,3 +145,62 @@ def test_names_are_escaped_in_markdown() -> None:
 
     assert "a\\|b \\<script\\>\\`x\\`" in text
     assert all(line.count("|") - line.count("\\|") == 9 for line in text.splitlines()[2:6])
+
+
+def test_lines_are_grouped_by_metric_and_named_by_what_differs(viewer: Client) -> None:
+    for name, factor in (("fast", 1.0), ("slow", 0.8)):
+        for depth, metric, values in (
+            (8, "latency_p99_ns", STEADY),
+            (32, "iops", STEADY),
+            (8, "iops", [value * factor for value in STEADY]),
+        ):
+            target = make_target(volume_type="gp3", volume_count=4 if depth == 8 else 16)
+            add_series(
+                values,
+                host=make_host_once(name),
+                workload=make_workload(iodepth=depth),
+                target=target,
+                metric=metric,
+            )
+
+    response = viewer.get(reverse("compare"), HOSTS)
+
+    figure = response.context["figure"]
+    lines = [(line.number, line.metric.name, line.parts) for line in figure.lines]
+    assert lines == [
+        (1, "iops", "iodepth 8 × 1 job · 4 × gp3"),
+        (2, "iops", "iodepth 32 × 1 job · 16 × gp3"),
+        (3, "latency_p99_ns", "iodepth 8 × 1 job · 4 × gp3"),
+    ]
+    assert figure.common == "4k random read · 64 MiB file · direct"
+    assert "Common to all: 4k random read · 64 MiB file · direct" in Page(response).words
+    assert [line["better"] for line in figure.chart] == ["higher", "higher", "lower"]
+    assert {line["place"] for line in figure.chart} == {"fast → slow"}
+
+
+def make_host_once(name: str) -> Host:
+    return Host.objects.filter(name=name).first() or make_host(name)
+
+
+def test_one_compared_series_is_named_by_its_pattern(viewer: Client) -> None:
+    add_series(STEADY, host=make_host("db-01"))
+
+    figure = viewer.get(reverse("compare"), {"a_to": "2026-11-21", "b_from": "2026-11-20"}).context["figure"]
+
+    assert [line.parts for line in figure.lines] == ["4k random read"]
+    assert figure.common == "iodepth 8 × 1 job · 64 MiB file · direct · db-01"
+
+
+def test_sides_can_be_swapped(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {**HOSTS, "a_from": "2026-01-01", "metric": ["iops"]}))
+
+    swapped = next(link for link in page.links if link.startswith("?a=host:slow"))
+    assert swapped == "?a=host:slow&b=host:fast&metric=iops&b_from=2026-01-01"
+    assert "host:fast, since 1 Jan 2026 vs. host:slow" in Page(viewer.get(reverse("compare") + swapped)).words
+
+
+def test_time_in_an_address_is_shown_as_it_is(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {**HOSTS, "a_from": "2026-01-01T02:10:00Z"}))
+
+    (field,) = [tag for _, tag in page.tags if tag.get("name") == "a_from"]
+    assert (field["type"], field["value"]) == ("text", "2026-01-01T02:10:00Z")

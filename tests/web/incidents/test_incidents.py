@@ -520,7 +520,7 @@ def test_split_moves_selected_changes_to_a_new_incident(editor: Client) -> None:
     changes = [make_change(make_series([1000.0, 850.0])) for _ in range(3)]
     incident = make_incident(changes=changes)
 
-    response = act(editor, incident, "split", change=[changes[0].pk])
+    response = act(editor, incident, "split", selected=[changes[0].pk])
 
     fresh = Incident.objects.latest("pk")
     assert response.redirect_chain[-1][0] == reverse("incident", args=[fresh.pk])

@@ -79,6 +79,42 @@ def test_two_hosts_are_compared_by_their_filters(viewer: Client) -> None:
     assert "no significant difference in 1 value" in Page(viewer.get(response["Location"])).words
 
 
+def test_hosts_of_a_pool_are_compared_by_their_pools(viewer: Client) -> None:
+    for name, pool in (("db-01", "db"), ("db-02", "db"), ("web-01", "web")):
+        add_series(STEADY, host=make_host(name, pool=pool), pool=pool)
+    make_host("lone")
+
+    different = viewer.get(reverse("compare"), {"kind": "host", "selected": ["db-01", "web-01"]})
+    same = viewer.get(reverse("compare"), {"kind": "host", "selected": ["db-01", "db-02"]})
+    histories = viewer.get(reverse("history"), {"kind": "host", "selected": ["db-01", "web-01"]})
+    mixed = viewer.get(reverse("history"), {"kind": "host", "selected": ["db-01", "lone"]})
+
+    assert different["Location"] == "/compare/?a=pool:db&b=pool:web"
+    assert "db-01 and db-02 belong to pool db, whose series they share." in Page(same).words
+    assert histories["Location"] == "/history/?q=pool:db,web"
+    assert "lone has its own series, the others those of their pools (db)" in Page(mixed).words
+
+
+@pytest.mark.parametrize("page", ["runs", "series_list", "hosts"])
+def test_every_list_has_the_form(page: str, viewer: Client) -> None:
+    add_series(STEADY, host=make_host("db-01"))
+
+    found = Page(viewer.get(reverse(page)))
+
+    assert "selection" in {tag.get("id") for name, tag in found.tags if name == "form"}
+    assert "selection" in {tag.get("form") for _, tag in found.tags if tag.get("name") == "selected"}
+
+
+def test_changes_of_an_incident_can_be_selected(viewer: Client) -> None:
+    change = make_change(add_series(STEADY, host=make_host("db-01")))
+    incident = make_incident(changes=[change])
+
+    page = Page(viewer.get(reverse("incident", args=[incident.pk])))
+
+    assert str(change.pk) in {tag.get("value") for _, tag in page.tags if tag.get("name") == "selected"}
+    assert "Compare shows the runs before and after the selected changes." in page.words
+
+
 def test_change_is_compared_between_its_two_levels(viewer: Client) -> None:
     series = add_series([50.0] * 6 + [100.0] * 6 + [80.0] * 6 + [120.0] * 6, host=make_host("db-01"))
     changes = [

@@ -21,7 +21,12 @@ from benchapp.queries.charts.comparison import (
 )
 from benchapp.queries.comparison_scopes import summarize_scopes
 from benchapp.web.charts.comparison.scopes import ScopeTable, describe_scope_results, make_scope_table
-from benchapp.web.charts.comparison.table import ComparisonLine, make_chart, make_lines
+from benchapp.web.charts.comparison.table import (
+    ComparisonLine,
+    find_shared_parts,
+    make_chart,
+    make_lines,
+)
 from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
 from benchapp.web.site.filter_forms import BoundField, format_request_time
 
@@ -114,15 +119,17 @@ class CompareForm(forms.Form):
 class ComparisonFigure:
     """What `_comparison_figure.html` and `_comparison_table.html` show.
 
-    key: begins the ids of its parts. left_out: lines that are not among these. more_url: the page with LINES_MAXIMUM of
-    them, "" where these are as many. chart: for comparison.js. scopes: by host or pool; None for a single one.
-    has_links: False without links to other pages; csv_url and more_url are "" then.
+    key: begins the ids of its parts. common: what all compared series share, "" if nothing. left_out: lines that are
+    not among these. more_url: the page with LINES_MAXIMUM of them, "" where these are as many. chart: for
+    comparison.js. scopes: by host or pool; None for a single one. has_links: False without links to other pages;
+    csv_url and more_url are "" then.
     """
 
     key: str
     found: ComparisonResult
     names: tuple[str, str]
     title: str
+    common: str
     words: Sequence[str]
     lines: Sequence[ComparisonLine]
     left_out: int
@@ -177,11 +184,13 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         found=found,
         names=names,
         title=describe_comparison_title(found, *names),
+        common=" · ".join(find_shared_parts(found.pairs[:most])),
         words=[*([describe_scope_results(scopes)] if scopes else []), *describe_comparison(found, *names)],
         lines=lines,
         left_out=len(found.pairs) - len(lines),
         chart=chart,
-        chart_height=CHART_FRAME_PX + LINE_PX * len(chart),
+        # A heading for each metric.
+        chart_height=CHART_FRAME_PX + LINE_PX * (len(chart) + len({line["metric"] for line in chart})),
         filter_words=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
         scopes=make_scope_table(scopes, lines) if scopes else None,

@@ -1,25 +1,33 @@
 """A comparison as lines of a table, as points of a chart, and as Markdown."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
 from benchapp.queries.charts.comparison import Pair
+from benchapp.web.charts.comparison.texts import name_scopes
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
 CHART_MAXIMUM: Final = 40
 _SEPARATOR: Final = " · "
+# Of workload, layout and host, and within a layout.
+_PARTS: Final = re.compile(r" · |, ")
+_METRICS: Final = tuple(CATALOGUE)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLine:
     """One pair as shown. number: from 1, also on the axis of the chart. parts: the title without common parts.
 
-    a_mark, b_mark: the open or accepted change that matters most among the series of the side.
+    rank: from 0 for the most significant. place: "fast → slow", or the hosts or pools of both sides. a_mark, b_mark:
+    the open or accepted change that matters most among the series of the side.
     """
 
     number: int
+    rank: int
+    place: str
     pair: Pair
     metric: Metric
     parts: str
@@ -35,26 +43,30 @@ class ComparisonLine:
 
 
 def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
-    """Return the lines in the order of the pairs, numbered from 1."""
+    """Return the lines by metric, within a metric in the order of the pairs, numbered from 1."""
     shared = find_shared_parts(pairs)
-    return [_make_line(number, pair, shared) for number, pair in enumerate(pairs, 1)]
+    grouped = sorted(enumerate(pairs), key=lambda ranked: _METRICS.index(ranked[1].metric))
+    return [_make_line(number, rank, pair, shared=shared) for number, (rank, pair) in enumerate(grouped, 1)]
 
 
 def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return the parts that all titles have, in their order; () if all titles are the same."""
-    if len({pair.title for pair in pairs}) < 2:
-        return ()
-    others = [set(pair.title.split(_SEPARATOR)) for pair in pairs]
-    return tuple(part for part in pairs[0].title.split(_SEPARATOR) if all(part in other for other in others))
+    """Return the parts that all titles have, in their order; without the first, the pattern, if all are the same."""
+    titles = list(dict.fromkeys(pair.title for pair in pairs))
+    if len(titles) < 2:
+        return tuple(_PARTS.split(titles[0])[1:]) if titles else ()
+    others = [set(_PARTS.split(title)) for title in titles]
+    return tuple(part for part in _PARTS.split(titles[0]) if all(part in other for other in others))
 
 
 def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]]:
-    """Return the JSON of the chart: ratio with interval, for the first forty lines with a ratio."""
+    """Return the JSON of the chart: ratio with interval, for the forty most significant lines with a ratio."""
     return [
         {
             "number": line.number,
             "name": line.parts,
             "metric": line.metric.label,
+            "better": line.metric.better,
+            "place": line.place,
             "ratio": line.pair.comparison.ratio,
             "low": line.pair.comparison.low,
             "high": line.pair.comparison.high,
@@ -64,8 +76,10 @@ def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]
             "b": line.b,
             "url": f"#{key}-line-{line.number}",
         }
-        for line in lines[:CHART_MAXIMUM]
-        if line.pair.comparison.ratio is not None and line.pair.comparison.ratio > 0
+        for line in lines
+        if line.rank < CHART_MAXIMUM
+        and line.pair.comparison.ratio is not None
+        and line.pair.comparison.ratio > 0
     ]
 
 
@@ -89,6 +103,12 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
     )
 
 
+def describe_place(pair: Pair) -> str:
+    """Return the hosts or pools of a pair: "fast → slow", or one if both sides have the same."""
+    a, b = name_scopes(pair.a_scopes), name_scopes(pair.b_scopes)
+    return a if a == b else f"{a} → {b}"
+
+
 def describe_result(pair: Pair) -> tuple[str, str]:
     """Return the result of a pair, and its class: worse, better or none."""
     found = pair.comparison
@@ -101,12 +121,14 @@ def describe_result(pair: Pair) -> tuple[str, str]:
     return "no significant difference", "none"
 
 
-def _make_line(number: int, pair: Pair, shared: Sequence[str]) -> ComparisonLine:
+def _make_line(number: int, rank: int, pair: Pair, *, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
-    parts = [part for part in pair.title.split(_SEPARATOR) if part not in shared]
+    parts = [part for part in _PARTS.split(pair.title) if part not in shared]
     result, result_class = describe_result(pair)
     return ComparisonLine(
         number=number,
+        rank=rank,
+        place=describe_place(pair),
         pair=pair,
         metric=metric,
         parts=_SEPARATOR.join(parts) or pair.title,

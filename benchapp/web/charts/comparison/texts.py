@@ -19,7 +19,7 @@ def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> st
 
     scopes: of its series, named beside a run. label: of a series.
     """
-    parts = [f"run {side.run_id}{f' on {_name_scopes(scopes)}' if scopes else ''}"] if side.run_id else []
+    parts = [f"run {side.run_id}{f' on {name_scopes(scopes)}' if scopes else ''}"] if side.run_id else []
     if side.series_id is not None:
         parts.append(label or f"series {side.series_id}")
     if text := write_filter(side.filter):
@@ -76,10 +76,17 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
             for line in found.environment[:_NAMED_MAXIMUM]
         ]
         more = len(found.environment) - len(lines)
-        sentences.append(f"Environment differences: {', '.join(lines)}{f' and {more} more' if more else ''}.")
+        rest = f" and {more} more" if more else ""
+        sentences.append(f"Environment differences{_describe_scopes(found)}: {', '.join(lines)}{rest}.")
     else:
-        sentences.append("No environment differences.")
+        sentences.append(f"No environment differences{_describe_scopes(found)}.")
     return sentences
+
+
+def _describe_scopes(found: ComparisonResult) -> str:
+    """Return the hosts or pools of both sides: " on db-1", " between db-1 and db-2"."""
+    a, b = map(name_scopes, found.scopes)
+    return f" on {a}" if a == b else f" between {a} and {b}"
 
 
 def _describe_nothing(found: ComparisonResult, a: str, b: str) -> str:
@@ -106,14 +113,14 @@ def _describe_pair(pair: Pair) -> str:
     runs = f"{found.a.n} and {found.b.n} runs"
     subject = pair.title.split(" · ")[0]
     if pair.a_scopes == pair.b_scopes:
-        subject += f" on {_name_scopes(pair.a_scopes)}"
+        subject += f" on {name_scopes(pair.a_scopes)}"
     else:
-        before += f" on {_name_scopes(pair.a_scopes)}"
-        after += f" on {_name_scopes(pair.b_scopes)}"
+        before += f" on {name_scopes(pair.a_scopes)}"
+        after += f" on {name_scopes(pair.b_scopes)}"
     return f"{subject}, {metric.label}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
 
 
-def _name_scopes(scopes: Sequence[str]) -> str:
+def name_scopes(scopes: Sequence[str]) -> str:
     """Return hosts or pools for a sentence: "db-1", "db-1 and db-2", "5 hosts or pools"."""
     return " and ".join(scopes) if len(scopes) < 3 else f"{format_integer(len(scopes))} hosts or pools"
 

@@ -80,6 +80,7 @@ def _make_context(request: HttpRequest, figure: ComparisonFigure) -> dict[str, A
         "figure": figure,
         "title": figure.title,
         "csv_url": figure.csv_url,
+        "swap_url": _link_swapped(request.GET),
         "unmatched": [
             (name, rows[:UNMATCHED_MAXIMUM], len(rows) - UNMATCHED_MAXIMUM) for name, rows in sides if rows
         ],
@@ -88,6 +89,17 @@ def _make_context(request: HttpRequest, figure: ComparisonFigure) -> dict[str, A
         ),
         "api_line": format_curl_command(f"{make_base_url(request)}{figure.address}"),
     }
+
+
+def _link_swapped(query: QueryDict) -> str:
+    """Return the address with A as B, and B as the baseline."""
+    swapped = query.copy()
+    for name in CompareForm.base_fields:
+        if name == "a" or name.startswith("a_"):
+            other = f"b{name[1:]}"
+            swapped[name], swapped[other] = query.get(other, ""), query.get(name, "")
+    kept = [(name, value) for name, values in swapped.lists() for value in values if value]
+    return f"?{urlencode(kept, safe=':,/*')}"
 
 
 def _is_asked(query: QueryDict) -> bool:

@@ -1,26 +1,43 @@
-// Ratios of B over A with their intervals, a line each, as a configuration of Chart.js.
+// B compared with the baseline A: a line for each value with its interval, by metric, better to the right.
 import { drawActiveMark, drawVertical, shorten } from "../shared/marks.js";
 import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
 
 const LABELS = [0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 16, 20, 50, 100, 200, 500, 1000];
+// Of the baseline in the title of the axis.
+const NAME_MAXIMUM = 48;
 const FINE = [0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05];
 
 /**
- * Prepare lines [{number, name, metric, ratio, low, high (or null), result, kind, a, b, url}], the first at the top.
- * The axis is a log one, so that half and twice are equally far from 1.
+ * Prepare lines [{number, name, metric, better, place, ratio, low, high (or null), result, kind, a, b, url}], the first at the
+ * top, with a heading above the lines of each metric. at, from, to: the factor by which B is better, so that a lower latency
+ * is to the right as well. The axis is a log one, so that half and twice are equally far from 1.
  */
 export function prepareComparison(lines) {
-  const entries = lines.map((line, index) => ({ ...line, element: { datasetIndex: 0, index } }));
-  const values = lines.flatMap(({ ratio, low, high }) => [ratio, low, high].filter((value) => value !== null && value > 0));
+  const headings = [];
+  const entries = lines.map((line, index) => {
+    if (line.metric !== lines[index - 1]?.metric) {
+      headings.push({ text: line.metric, row: index + headings.length });
+    }
+    return { ...line, ...findFactor(line), row: index + headings.length, element: { datasetIndex: 0, index } };
+  });
+  const values = entries.flatMap(({ at, from, to }) => [at, from, to].filter((value) => value !== null && value > 0));
   const least = Math.min(1, ...values);
   const most = Math.max(1, ...values);
   const room = Math.max((Math.log(most) - Math.log(least)) * 0.06, 0.005);
-  return { entries, domain: { min: least * Math.exp(-room), max: most * Math.exp(room) } };
+  return { entries, headings, domain: { min: least * Math.exp(-room), max: most * Math.exp(room) } };
 }
 
 /** Describe one line, for the readout and for screen readers. */
-export function describeRatio({ number, name, metric, a, b, ratio, low, high, result }) {
-  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, formatRatio({ ratio, low, high }), result].join(" · ");
+export function describeRatio({ number, name, metric, place, a, b, ratio, low, high, result }) {
+  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, place, formatRatio({ ratio, low, high }), result].join(" · ");
+}
+
+function findFactor({ better, ratio, low, high }) {
+  if (better !== "lower") {
+    return { at: ratio, from: low, to: high };
+  }
+  const isKnown = low !== null && low > 0;
+  return { at: 1 / ratio, from: isKnown ? 1 / high : null, to: isKnown ? 1 / low : null };
 }
 
 /** Round ticks of the ratio within a domain: the finer where all is near 1. */
@@ -30,20 +47,20 @@ export function ratioTicks({ min, max }) {
   return coarse.length >= 3 ? thinOut(coarse) : within([...new Set([...coarse, ...FINE])].sort((a, b) => a - b));
 }
 
-/** Build the configuration of Chart.js. colors: resolved CSS colors; width: of the chart, px. */
-export function buildComparison(comparison, { colors, width = 0, isNarrow = false }) {
-  const { entries, domain } = comparison;
+/** Build the configuration of Chart.js. colors: resolved CSS colors; width: of the chart, px; baseline: name of A. */
+export function buildComparison(comparison, { colors, baseline = "A", width = 0, isNarrow = false }) {
+  const { entries, headings, domain } = comparison;
   const nameWidth = isNarrow ? 26 : Math.max(240, Math.round(0.42 * width));
   return {
     type: "scatter",
-    data: { datasets: [{ data: entries.map(({ ratio }, place) => ({ x: ratio, y: place })), pointRadius: 0 }] },
+    data: { datasets: [{ data: entries.map(({ at, row }) => ({ x: at, y: row })), pointRadius: 0 }] },
     options: {
       ...BASE_OPTIONS,
       layout: { padding: { left: nameWidth, right: isNarrow ? 12 : 132, top: 6 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(entries, colors) },
-      scales: { x: makeRatioScale(domain, colors), y: { display: false, min: -0.6, max: entries.length - 0.4, reverse: true } },
+      scales: { x: makeFactorScale(domain, { colors, baseline, isNarrow }), y: { display: false, min: -0.6, max: entries.length + headings.length - 0.4, reverse: true } },
     },
-    plugins: [drawRatios(entries, { colors, nameWidth, isNarrow }), drawActiveMark(colors)],
+    plugins: [drawRatios(comparison, { colors, nameWidth, isNarrow }), drawActiveMark(colors)],
   };
 }
 
@@ -66,10 +83,11 @@ function thinOut(ticks) {
   return kept;
 }
 
-function makeRatioScale(domain, colors) {
+function makeFactorScale(domain, { colors, baseline, isNarrow }) {
   const ticks = ratioTicks(domain);
+  const name = baseline.length > NAME_MAXIMUM ? `${baseline.slice(0, NAME_MAXIMUM - 1)}…` : baseline;
   return {
-    ...styleAxis(colors, "median of B / median of A (log axis)"),
+    ...styleAxis(colors, isNarrow ? "← worse · log axis · better →" : `← worse · B vs. baseline A (${name}), log axis · better →`),
     type: "logarithmic",
     min: domain.min,
     max: domain.max,
@@ -81,22 +99,27 @@ function makeRatioScale(domain, colors) {
   };
 }
 
-function drawRatios(entries, { colors, nameWidth, isNarrow }) {
+function drawRatios({ entries, headings }, { colors, nameWidth, isNarrow }) {
   return {
     id: "ratios",
     afterDatasetsDraw(chart) {
       const { ctx, chartArea, scales } = chart;
       ctx.save();
-      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      const font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.font = font;
       ctx.textBaseline = "middle";
       drawOne(ctx, { chartArea, x: scales.x.getPixelForValue(1), colors });
-      entries.forEach((entry, place) => {
-        const y = scales.y.getPixelForValue(place);
+      ctx.textAlign = "left";
+      ctx.fillStyle = colors.ink;
+      ctx.font = `600 ${font}`;
+      headings.forEach(({ text, row }) => ctx.fillText(text, 4, scales.y.getPixelForValue(row)));
+      ctx.font = font;
+      entries.forEach((entry) => {
+        const y = scales.y.getPixelForValue(entry.row);
         const color = colorOf(entry, colors);
         drawBar(ctx, { entry, y, color, scale: scales.x, paper: colors.paper });
         ctx.fillStyle = colors.ink;
-        ctx.textAlign = "left";
-        const name = isNarrow ? `${entry.number}` : `${entry.number}  ${entry.name}, ${entry.metric}`;
+        const name = isNarrow ? `${entry.number}` : `${entry.number}  ${entry.name}`;
         ctx.fillText(shorten(ctx, name, nameWidth - 10), 4, y);
         if (!isNarrow && entry.kind !== "none") {
           const sign = entry.kind === "worse" ? "▼" : "▲";
@@ -118,16 +141,16 @@ function drawOne(ctx, { chartArea, x, colors }) {
 function drawBar(ctx, { entry, y, color, scale, paper }) {
   ctx.strokeStyle = color;
   ctx.fillStyle = entry.kind === "none" ? paper : color;
-  if (entry.low !== null && entry.low > 0) {
+  if (entry.from !== null && entry.from > 0) {
     ctx.lineWidth = 2;
     ctx.beginPath();
-    ctx.moveTo(scale.getPixelForValue(entry.low), y);
-    ctx.lineTo(scale.getPixelForValue(entry.high), y);
+    ctx.moveTo(scale.getPixelForValue(entry.from), y);
+    ctx.lineTo(scale.getPixelForValue(entry.to), y);
     ctx.stroke();
   }
   ctx.lineWidth = 1.5;
   ctx.beginPath();
-  ctx.arc(scale.getPixelForValue(entry.ratio), y, 4, 0, 2 * Math.PI);
+  ctx.arc(scale.getPixelForValue(entry.at), y, 4, 0, 2 * Math.PI);
   ctx.fill();
   ctx.stroke();
 }
@@ -146,7 +169,7 @@ function makeTooltip(entries, colors) {
       title: ([item]) => `${entries[item.dataIndex].number}  ${entries[item.dataIndex].name}`,
       label: (item) => {
         const entry = entries[item.dataIndex];
-        return [`${entry.metric}: ${entry.a} → ${entry.b}`, formatRatio(entry), entry.result];
+        return [`${entry.metric}: ${entry.a} → ${entry.b} (${entry.place})`, formatRatio(entry), entry.result];
       },
     },
   };

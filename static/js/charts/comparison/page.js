@@ -7,7 +7,7 @@ import { startNavigation } from "../../site/navigation.js";
 export function startComparison(figure) {
   const box = figure.querySelector(".chart-box");
   const comparison = prepareComparison(JSON.parse(figure.querySelector("script").textContent));
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, look));
+  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, { ...look, baseline: figure.dataset.baseline }));
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
     points: {
