@@ -9,7 +9,7 @@ from django.db.models import BigIntegerField, Case, QuerySet, When
 from django.db.models import Value as Constant
 from numpy.typing import NDArray
 
-from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, find_dimension
+from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.grammar import BadFilter, Filter, Value, parse_filter, write_filter, write_value
 from benchapp.metrics import lower_label
 from benchapp.models import Series
@@ -66,10 +66,8 @@ def find_axis(text: str) -> str:
     names = []
     for part in parts:
         dimension = find_dimension(part)
-        if dimension is None or dimension.is_environment:
-            raise BadAxis(
-                f"{part[:60]!r} is not a valid dimension; available: {', '.join(SERIES_DIMENSIONS)}"
-            )
+        if dimension is None:
+            raise BadAxis(f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}")
         names.append(dimension.name)
     if len(names) > len(set(names)):
         raise BadAxis("combined dimensions must be different")

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, find_dimension
+from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Measurement
@@ -25,8 +25,8 @@ from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimen
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import read_series_marks
-from benchapp.queries.series.levels import read_current_levels
+from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.series.levels import CurrentLevel, read_current_levels
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -69,7 +69,9 @@ def read_matrix(
     chosen_rows = _find_names("rows", rows, most=_DIMENSIONS_MAXIMUM)
     chosen_facets = () if facet == NONE else _find_names("facet", facet, most=_DIMENSIONS_MAXIMUM)
     chosen_x = _find_names("x", x, most=1)
-    everything, is_cut = read_table(filter, [shown.name])
+    asked = (*chosen_x, *chosen_rows, *chosen_facets)
+    facts = [name for name in asked if DIMENSIONS[name].is_environment]
+    everything, is_cut = read_table(filter, [shown.name], facts=facts)
     valued = _select_valued(everything, shown) or everything
     row_names = chosen_rows or tuple(name for name in _USUAL_ROWS if name not in (*chosen_x, *chosen_facets))
     x_name = chosen_x[0] if chosen_x else _choose_x(valued, {*row_names, *chosen_facets})
@@ -171,11 +173,13 @@ class _MatrixBuilder:
         first = {
             key: next((place for place in places if counts[place]), None) for key, places in groups.items()
         }
-        shown_ids = [ids[place] for place in first.values() if place is not None]
-        levels = read_current_levels(shown_ids, self.metric)
-        marks = read_series_marks(shown_ids, metric=self.metric.name)
+        series_ids = self.table.column("series_id")
+        valued = [place for place in first.values() if place is not None]
+        levels, marks = self._read_levels(
+            [ids[place] for place in valued], [series_ids[place] for place in valued]
+        )
         excluded = _find_excluded(
-            [ids[place] for key in groups if first[key] is None for place in groups[key]]
+            [series_ids[place] for key in groups if first[key] is None for place in groups[key]]
         )
         cells = {}
         for key, places in groups.items():
@@ -184,15 +188,29 @@ class _MatrixBuilder:
             shown = places[0] if place is None else place
             cells[key] = MatrixCell(
                 state="measured" if level else self._find_reason(places, excluded),
-                series_ids=tuple(ids[one] for one in sorted(places, key=lambda one: one != shown)),
+                series_ids=tuple(series_ids[one] for one in sorted(places, key=lambda one: one != shown)),
                 level=level,
                 mark=None if place is None else marks.get(ids[place]),
                 badges=order_codes(self.table.column("badges")[shown]),
             )
         return cells
 
+    def _read_levels(
+        self, ids: Sequence[int], series_ids: Sequence[int]
+    ) -> tuple[Mapping[int, CurrentLevel], Mapping[int, SeriesMark]]:
+        """Return levels and marks by id; of groups of runs the marks of those in the current level."""
+        marks = read_series_marks(series_ids, metric=self.metric.name)
+        if self.table.group_levels is None:
+            return read_current_levels(ids, self.metric), marks
+        groups = self.table.group_levels[self.metric.name]
+        return {each: groups[each].level for each in ids}, {
+            each: marks[series_id]
+            for each, series_id in zip(ids, series_ids, strict=True)
+            if series_id in marks and groups[each].is_current
+        }
+
     def _find_reason(self, places: Sequence[int], excluded: Collection[int]) -> CellState:
-        ids, badges = self.table.column("id"), self.table.column("badges")
+        ids, badges = self.table.column("series_id"), self.table.column("badges")
         if any(ids[place] in excluded for place in places):
             return "excluded"
         return "failed" if any(FAILED in badges[place] for place in places) else "unvalued"
@@ -276,10 +294,10 @@ def _find_names(parameter: str, text: str | None, *, most: int) -> tuple[str, ..
     found = []
     for part in parts:
         dimension = find_dimension(part)
-        if dimension is None or dimension.is_environment:
+        if dimension is None:
             raise BadChart(
                 parameter,
-                f"{part[:60]!r} is not a valid dimension; available: {', '.join(SERIES_DIMENSIONS)}",
+                f"{part[:60]!r} is not a valid dimension; available: {', '.join(DIMENSIONS)}",
             )
         found.append(dimension.name)
     return tuple(found)

@@ -73,12 +73,13 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
     _refuse_twice(axes)
     _place_groups(axes, resolved)
     free = _expand_free(request.free)
+    facts = _list_facts(request, axes)
     if more:
         return _read_stack((resolved, *more), axes, extended=extended, free=free)
-    series = _read_series(resolved)
+    series = _read_series(resolved, facts)
     if not series.valued.length and request.metric is None and request.over is None:
         timed = replace(resolved, metric=SCALING_METRICS[_TIMED_METRIC], limits=(), metrics=())
-        timed_series = _read_series(timed)
+        timed_series = _read_series(timed, facts)
         if timed_series.valued.length:
             resolved, series = timed, timed_series
     if resolved.over is not None and axes["x"] is None:
@@ -95,8 +96,12 @@ def _read_stack(
     free: frozenset[str],
 ) -> ScalingChart:
     """Return the chart of several metrics; the axes are chosen by the first metric that has values."""
+    request = resolved[0].request
     table, is_cut = read_table(
-        resolved[0].request.filter, [each.metric.base for each in resolved], groups=resolved[0].groups
+        request.filter,
+        [each.metric.base for each in resolved],
+        groups=resolved[0].groups,
+        facts=_list_facts(request, axes),
     )
     series = [_select_series(each, table, is_cut=is_cut) for each in resolved]
     leading = next((place for place, each in enumerate(series) if each.valued.length), 0)
@@ -120,6 +125,19 @@ def _choose(
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
     return choose_axes(series.valued, **axes, free=free, in_groups=in_groups)
+
+
+def _list_facts(request: ScalingRequest, axes: Mapping[str, str | None]) -> list[str]:
+    """Return the facts of the environment on the axes. Raises BadChart for an earlier time with facts."""
+    names = [name for axis in axes.values() if axis for name in split_axis(axis)]
+    facts = [name for name in names if name in DIMENSIONS and DIMENSIONS[name].is_environment]
+    used = [*facts, *(term.dimension for term in request.filter.environment_terms)]
+    for parameter in ("as_of", "compare_days"):
+        if used and getattr(request, parameter) is not None:
+            raise BadChart(
+                parameter, f"{parameter} cannot be combined with {used[0]}, a fact of the environment"
+            )
+    return facts
 
 
 def _resolve(request: ScalingRequest) -> tuple[ResolvedRequest, ...]:
@@ -150,10 +168,10 @@ def _find_metrics(request: ScalingRequest) -> tuple[ScalingMetric, ...]:
     return metrics
 
 
-def _read_series(resolved: ResolvedRequest) -> MatchingSeries:
+def _read_series(resolved: ResolvedRequest, facts: Sequence[str]) -> MatchingSeries:
     """Return the series of the filter and its groups, and those of them with a value of each metric."""
     names = [each.base for each in (resolved.metric, resolved.over) if each is not None]
-    matching, is_cut = read_table(resolved.request.filter, names, groups=resolved.groups)
+    matching, is_cut = read_table(resolved.request.filter, names, groups=resolved.groups, facts=facts)
     return _select_series(resolved, matching, is_cut=is_cut)
 
 

@@ -84,6 +84,7 @@ class _CellBuilder:
     def __init__(self, table: SeriesTable, levels: SeriesLevels, grid: Grid, metric: ScalingMetric) -> None:
         self._table, self._levels, self._grid, self._metric = table, levels, grid, metric
         self._ids, self._badges = table.column("id"), table.column("badges")
+        self._series_ids = table.column("series_id")
         self._rows: dict[_Key, list[int]] = defaultdict(list)
         none: Sequence[None] = [None] * table.length
         axes = grid.axes
@@ -112,8 +113,8 @@ class _CellBuilder:
         valued = [row for row in rows if self._ids[row] in levels.shown]
         if not valued:
             state: CellState = "failed" if failed else "unvalued"
-            ids = tuple(self._ids[row] for row in rows)
-            return ScalingPoint(state, series_ids=ids, failed_count=failed)
+            series_ids = tuple(self._series_ids[row] for row in rows)
+            return ScalingPoint(state, series_ids=series_ids, failed_count=failed)
         ids = tuple(self._ids[row] for row in valued)
         spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
@@ -121,7 +122,7 @@ class _CellBuilder:
         return ScalingPoint(
             state="apart" if spread.median is None else "measured",
             spread=spread,
-            series_ids=ids,
+            series_ids=tuple(self._series_ids[row] for row in valued),
             badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
             over=median([each for each in overs if each is not None]) if overs else None,
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,

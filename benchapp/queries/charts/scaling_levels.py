@@ -45,8 +45,22 @@ def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesL
         shown=_read(table, resolved.metric, shown_at),
         earlier={} if earlier_at is None else _read(table, resolved.metric, earlier_at),
         overs={} if resolved.over is None else _read(table, resolved.over, shown_at),
-        marks={} if shown_at else read_series_marks(table.column("id"), metric=resolved.metric.base),
+        marks={} if shown_at else _read_marks(table, resolved.metric.base),
     )
+
+
+def _read_marks(table: SeriesTable, metric: str) -> Mapping[int, SeriesMark]:
+    """Return the marks by id; of groups of runs only of those in the current level."""
+    marks = read_series_marks(table.column("series_id"), metric=metric)
+    if table.group_levels is None:
+        return marks
+    levels = table.group_levels[metric]
+    rows = zip(table.column("id"), table.column("series_id"), strict=True)
+    return {
+        number: marks[series_id]
+        for number, series_id in rows
+        if series_id in marks and number in levels and levels[number].is_current
+    }
 
 
 def _read(

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Value as DimensionValue
+from benchapp.queries.binary_columns import to_us
+from benchapp.queries.series.environment_levels import GroupLevel
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,10 +50,19 @@ class SeriesTable:
     Names: those of dimensions and of several combined (a value is a tuple; None if all parts are unknown), id,
     measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median, METRIC.p10, METRIC.p90,
     METRIC.last_at (None where the series has no value).
+
+    With facts of the environment a row is a group of runs of a series: id is the number of the row, series_id that of
+    the series; group_levels has the levels by metric and id. None without such facts: then both ids are the same.
     """
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], shared: Mapping[str, Codes]) -> None:
+    def __init__(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        shared: Mapping[str, Codes],
+        group_levels: Mapping[str, Mapping[int, GroupLevel]] | None = None,
+    ) -> None:
         self._arrays = arrays
+        self.group_levels = group_levels
         self._shared = dict(shared)
         self._columns: dict[str, Sequence[Any]] = {}
         self.length = len(arrays["id"])
@@ -63,7 +74,7 @@ class SeriesTable:
 
     def array(self, name: str) -> NDArray[Any]:
         """Return a column: id, measurement_count, last_at (microseconds since 1970), group_mask, METRIC.n (0: none)."""
-        return self._arrays[name]
+        return self._arrays["id" if name == "series_id" and self.group_levels is None else name]
 
     def shared(self, name: str) -> Codes:
         """Return the column of a dimension, or of badges, as codes."""
@@ -84,7 +95,28 @@ class SeriesTable:
             return self
         arrays = {name: array[chosen] for name, array in self._arrays.items()}
         shared = {name: each.take(chosen) for name, each in self._shared.items()}
-        return SeriesTable(arrays, shared)
+        return SeriesTable(arrays, shared, self.group_levels)
+
+    def split(
+        self,
+        places: Sequence[int],
+        facts: Mapping[str, Sequence[Any]],
+        group_levels: Mapping[str, Mapping[int, GroupLevel]],
+    ) -> "SeriesTable":
+        """Return a table of groups of runs. places: the row of each group's series; facts: values of each group."""
+        table = self.select(np.array(places, dtype=np.int64))
+        numbers = np.arange(len(places), dtype=np.int64)
+        arrays = {**table._arrays, "series_id": table.array("id"), "id": numbers}
+        for metric, levels in group_levels.items():
+            own = [levels.get(number) for number in numbers.tolist()]
+            arrays[f"{metric}.n"] = np.array([each.level.n if each else 0 for each in own], dtype=np.int64)
+            for name in ("median", "p10", "p90"):
+                values = [getattr(each.level, name) if each else np.nan for each in own]
+                arrays[f"{metric}.{name}"] = np.array(values, dtype=np.float64)
+            times = [to_us(each.level.last_at) if each else 0 for each in own]
+            arrays[f"{metric}.last_at"] = np.array(times, dtype=np.int64)
+        shared = {name: Codes.of(values, numbers) for name, values in facts.items()}
+        return SeriesTable(arrays, {**table._shared, **shared}, group_levels)
 
     def distinct(self, name: str) -> set[DimensionValue | None]:
         """Return the values of a dimension; None is unknown."""
@@ -93,6 +125,9 @@ class SeriesTable:
         return {value for value, count in zip(shared.values, counts, strict=True) if count}
 
     def _list(self, name: str) -> Sequence[Any]:
+        if name == "series_id":
+            ids: list[int] = self.array(name).tolist()
+            return ids
         if name not in self._arrays:
             shared = self.shared(name)
             return [shared.values[code] for code in shared.codes.tolist()]

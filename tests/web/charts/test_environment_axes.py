@@ -1,0 +1,70 @@
+"""Facts of the environment on the axes of Scaling and Matrix: the same numbers on pages and in answers."""
+
+import json
+
+import pytest
+from django.test import Client
+
+from benchapp.models import Series
+from tests.web.charts.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
+
+pytestmark = pytest.mark.django_db
+EXPECTED = {
+    ("db-1", OLD): (1000, 12),
+    ("db-1", NEW): (1000, 12),
+    ("db-2", OLD): (500, 12),
+    ("db-2", NEW): (501, 12),
+    ("db-3", OLD): (1000, 24),
+    ("db-9", OLD): (1000, 12),
+    ("db-9", NEW): (780, 12),
+}
+
+
+@pytest.fixture
+def planted(request: pytest.FixtureRequest) -> dict[str, Series]:
+    series: dict[str, Series] = request.getfixturevalue("fleet")
+    return series
+
+
+def read_rows(client: Client, path: str, **query: str) -> list[dict]:
+    response = client.get(path, {**query, "format": "ndjson"})
+    assert response.status_code == 200, response.content
+    return [json.loads(line) for line in response.getvalue().decode().splitlines()]
+
+
+def test_scaling_by_kernel_has_the_number_of_each_group(viewer: Client, planted: dict) -> None:
+    rows = read_rows(viewer, "/api/v1/scaling", x="host", color="kernel", facet="none")
+
+    found = {(row["x"], row["color"]): (row["median"], row["n"]) for row in rows if row.get("median")}
+    assert found == EXPECTED
+
+
+def test_matrix_by_kernel_has_the_same_numbers(viewer: Client, planted: dict) -> None:
+    rows = read_rows(viewer, "/api/v1/matrix", x="kernel", rows="host", facet="none")
+
+    found = {(row["host"], row["kernel"]): (row["median"], row["n"]) for row in rows if row.get("median")}
+    assert found == EXPECTED
+
+
+@pytest.mark.parametrize("kernel", [OLD, NEW])
+def test_filter_selects_the_runs_of_a_kernel(viewer: Client, planted: dict, kernel: str) -> None:
+    rows = read_rows(viewer, "/api/v1/matrix", x="host", rows="pattern", facet="none", q=f"kernel:{kernel}")
+
+    found = {row["host"]: (row["median"], row["n"]) for row in rows if row.get("median")}
+    assert found == {host: number for (host, own), number in EXPECTED.items() if own == kernel}
+
+
+@pytest.mark.parametrize("path", ["/scaling/", "/matrix/"])
+@pytest.mark.parametrize("query", ["x=kernel", "x=host&q=kernel:5.15*", "x=host&facet=kernel"])
+def test_pages_show_facts_on_their_axes(viewer: Client, planted: dict, path: str, query: str) -> None:
+    response = viewer.get(f"{path}?{query}")
+
+    assert response.status_code == 200
+    assert "kernel" in response.content.decode()
+
+
+def test_earlier_time_with_a_fact_is_refused(viewer: Client, planted: dict) -> None:
+    answer = viewer.get("/api/v1/scaling", {"x": "kernel", "as_of": "2026-11-01"})
+
+    assert answer.status_code == 400
+    assert "as_of cannot be combined with kernel" in answer.json()["detail"]
