@@ -1,13 +1,11 @@
 """Histories: zoomed by dragging, by keys and on the strip; linked, told, and the same again from their address."""
 
-import gzip
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watch import Watched
@@ -214,16 +212,6 @@ def test_run_before_is_in_the_legend_and_told_with_its_points(visit: Visit, worl
     assert re.match(r"randread, previous run \d+ · 1 % of the I/Os within 87.6\sµs", told)
     assert re.search(r"randread, previous run \d+", watched.page.inner_text("[data-legend]"))
     assert watched.complaints == []
-
-
-@pytest.mark.parametrize("path", ["{history}", "/history/"])
-def test_no_page_brings_more_than_150_kb_of_script(path: str, visit: Visit, world: World) -> None:
-    watched = open_history(visit, path.format_map(vars(world)))
-
-    addresses = watched.page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    scripts = [watched.page.request.get(each).body() for each in set(addresses) if each.endswith(".js")]
-    assert 15 < len(scripts) < 40
-    assert sum(len(gzip.compress(script)) for script in scripts) < 150_000
 
 
 def test_steps_below_the_threshold_are_drawn_and_explained(
