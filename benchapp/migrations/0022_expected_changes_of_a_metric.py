@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("benchapp", "0026_pinned_charts")]
+    dependencies = [("benchapp", "0021_pinned_charts")]
 
     operations = [
         migrations.AddField(

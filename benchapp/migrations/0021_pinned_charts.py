@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchapp", "0025_incidents_label_their_link"),
+        ("benchapp", "0020_incidents_label_their_link"),
     ]
 
     operations = [

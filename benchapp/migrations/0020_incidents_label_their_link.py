@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("benchapp", "0024_series_environments")]
+    dependencies = [("benchapp", "0019_series_environments")]
 
     operations = [
         migrations.AddField(

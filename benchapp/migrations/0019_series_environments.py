@@ -13,7 +13,7 @@ GROUP BY m.series_id, run.environment_id
 
 
 class Migration(migrations.Migration):
-    dependencies = [("benchapp", "0023_hosts_count_their_runs")]
+    dependencies = [("benchapp", "0018_hosts_count_their_runs")]
 
     operations = [
         migrations.CreateModel(
