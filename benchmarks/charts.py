@@ -90,6 +90,10 @@ run('''INSERT INTO benchapp_measurement (series_id, run_id, ordinal, position, j
        FROM (SELECT * FROM benchapp_series ORDER BY id LIMIT 1) s,
             LATERAL (SELECT * FROM benchapp_run r WHERE r.target_id = s.target_id AND r.host_id = s.host_id LIMIT 1) r,
             generate_series(1, %s) n''', long)
+run('''INSERT INTO benchapp_seriesenvironment (series_id, environment_id, first_at, last_at)
+       SELECT m.series_id, r.environment_id, min(m.started_at), max(m.started_at)
+       FROM benchapp_measurement m JOIN benchapp_run r ON r.id = m.run_id GROUP BY 1, 2''')
+run("UPDATE benchapp_host h SET run_count = (SELECT count(*) FROM benchapp_run r WHERE r.host_id = h.id)")
 run("ANALYZE")
 first = run("UPDATE benchapp_series SET measurement_count = measurement_count + 0")
 from benchapp.models import Measurement, Series

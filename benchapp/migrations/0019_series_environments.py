@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-# One pass over the measurements: about a second per million.
+# One pass over the measurements.
 _COPY = """
 INSERT INTO benchapp_seriesenvironment (series_id, environment_id, first_at, last_at)
 SELECT m.series_id, run.environment_id, min(m.started_at), max(m.started_at)

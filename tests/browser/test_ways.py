@@ -102,9 +102,9 @@ def test_rejected_upload_is_tried_again_by_its_button(visit: Visit, world: World
 
 
 def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World) -> None:
-    watched = visit(world.host, permissions=["clipboard-read", "clipboard-write"])
+    watched = visit(f"{world.host}settings/", permissions=["clipboard-read", "clipboard-write"])
     page = watched.page
-    page.get_by_label("Label").fill("spare")
+    page.get_by_label("Label", exact=True).fill("spare")
     page.get_by_role("button", name="Create token").click()
 
     secret = page.inner_text("#one-time-secret-value")
@@ -118,7 +118,7 @@ def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World
 
 
 def test_question_before_what_cannot_be_undone_can_be_declined(visit: Visit, world: World) -> None:
-    page = visit(world.host).page
+    page = visit(f"{world.host}settings/").page
     asked = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
 

@@ -24,8 +24,8 @@ from benchapp.queries.series.levels import CurrentLevel, read_level_history
 
 # As many as a level has at most, of each series.
 _VALUES_MAXIMUM: Final = 2000
-# Of all series: their levels are divided by an environment change. Reading 2 000 series of 100 runs takes 0.4 s.
-DIVIDED_MAXIMUM: Final = 2000
+# Series whose levels are divided by an environment change; so many are read at once, which bounds the memory.
+_DIVIDED_AT_ONCE: Final = 2000
 _RECENT: Final = 20
 _READ: Final = sql.SQL(
     "SELECT wanted.id AS series_id, m.run_id, m.started_at, run.environment_id, m.value"
@@ -99,9 +99,9 @@ def _divide(
 
 
 def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLevel | None]:
-    """Return the level of each group, None if none of its runs is valid; at most three queries, and maintenance.
+    """Return the level of each group, None if none of its runs is valid.
 
-    Of at most DIVIDED_MAXIMUM series whose levels have runs of several environments.
+    One query, and two for every 2 000 series whose levels have runs of several environments.
     """
     history = read_level_history(list(dict.fromkeys(group.series_id for group in groups)), metric)
     found: list[GroupLevel | None] = []
@@ -112,10 +112,9 @@ def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLeve
         found.append(None if first is None else GroupLevel(first, first is levels[0]))
         if first is not None and _overlaps(group.other_spans, first):
             divided.append(place)
-    if divided:
-        read = _read_divided([groups[place] for place in divided], history, metric)
-        for place, level in zip(divided, read, strict=True):
-            found[place] = level
+    read = _read_divided([groups[place] for place in divided], history, metric)
+    for place in divided:
+        found[place] = read[groups[place]]
     return found
 
 
@@ -125,8 +124,22 @@ def _overlaps(spans: Sequence[EnvironmentSpan], level: CurrentLevel) -> bool:
 
 def _read_divided(
     groups: Sequence[RunGroup], history: Mapping[int, Sequence[CurrentLevel]], metric: str
-) -> list[GroupLevel | None]:
-    ids = sorted({group.series_id for group in groups})[:DIVIDED_MAXIMUM]
+) -> dict[RunGroup, GroupLevel | None]:
+    ids = sorted({group.series_id for group in groups})
+    found: dict[RunGroup, GroupLevel | None] = {}
+    for start in range(0, len(ids), _DIVIDED_AT_ONCE):
+        arrays = _read_valid(ids[start : start + _DIVIDED_AT_ONCE], metric)
+        wanted = set(ids[start : start + _DIVIDED_AT_ONCE])
+        for group in groups:
+            if group.series_id not in wanted:
+                continue
+            first, end = np.searchsorted(arrays["series_id"], (group.series_id, group.series_id + 1))
+            own = {name: array[first:end] for name, array in arrays.items()}
+            found[group] = _find_group_level(group, own, history[group.series_id])
+    return found
+
+
+def _read_valid(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any]]:
     columns = {
         "series_id": "bigint",
         "run_id": "bigint",
@@ -135,15 +148,9 @@ def _read_divided(
         "value": "double precision",
     }
     query = _READ.format(metric=sql.Identifier(metric), limit=sql.Literal(_VALUES_MAXIMUM))
-    arrays = fetch_arrays(query, [ids], columns=columns)
+    arrays = fetch_arrays(query, [list(series_ids)], columns=columns)
     counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
-    arrays = {name: array[counts] for name, array in arrays.items()}
-    found: list[GroupLevel | None] = []
-    for group in groups:
-        first, end = np.searchsorted(arrays["series_id"], (group.series_id, group.series_id + 1))
-        own = {name: array[first:end] for name, array in arrays.items()}
-        found.append(_find_group_level(group, own, history[group.series_id]))
-    return found
+    return {name: array[counts] for name, array in arrays.items()}
 
 
 def _find_group_level(

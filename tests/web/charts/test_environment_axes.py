@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from benchapp.models import Series
+from benchapp.queries.series import environment_levels
 from tests.web.charts.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +34,17 @@ def read_rows(client: Client, path: str, **query: str) -> list[dict]:
 
 
 def test_scaling_by_kernel_has_the_number_of_each_group(viewer: Client, planted: dict) -> None:
+    rows = read_rows(viewer, "/api/v1/scaling", x="host", color="kernel", facet="none")
+
+    found = {(row["x"], row["color"]): (row["median"], row["n"]) for row in rows if row.get("median")}
+    assert found == EXPECTED
+
+
+def test_many_divided_series_are_read_in_parts(
+    viewer: Client, planted: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_levels, "_DIVIDED_AT_ONCE", 1)
+
     rows = read_rows(viewer, "/api/v1/scaling", x="host", color="kernel", facet="none")
 
     found = {(row["x"], row["color"]): (row["median"], row["n"]) for row in rows if row.get("median")}
