@@ -18,6 +18,7 @@ test("a line is described with its interval, or without one", () => {
 
 test("ticks are finer where all is near 1, and never crowd", () => {
   assert.deepEqual(ratioTicks({ min: 0.97, max: 1.03 }), [0.98, 0.99, 1, 1.01, 1.02]);
+  assert.deepEqual(ratioTicks({ min: 0.82, max: 1.02 }), [0.9, 0.95, 1]);
   assert.ok(ratioTicks({ min: 0.1, max: 1000 }).length <= 11);
   assert.ok(ratioTicks({ min: 0.1, max: 1000 }).includes(1));
 });

@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, F, Q
+from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from benchapp.models import Host
+from benchapp.models import Host, Run
 from benchapp.queries.hosts.schedules import list_known, read_schedules
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 
 # Least recently seen first: these include the hosts whose runs are overdue.
 HOSTS_MAXIMUM: Final = 1000
-# A host that posted a result within this time reports.
-REPORTING_WITHIN: Final = timedelta(days=7)
+# A host with a run within this time is active.
+ACTIVE_WITHIN: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class HostStatus:
 class FleetHosts:
     """Hosts that are not retired, by name.
 
-    hosts: at most 1 000, those seen least recently. count: of all. reporting: those that posted a result within seven
-    days.
+    hosts: at most 1 000, those seen least recently. count: of all. active_count: those with a run that
+    started within seven days.
     """
 
     hosts: tuple[HostStatus, ...]
     count: int
-    reporting: int
+    active_count: int
 
     @property
     def silent(self) -> list[HostStatus]:
@@ -61,11 +61,12 @@ class FleetHosts:
 
 def read_fleet_hosts(*, without: str = "") -> FleetHosts:
     """Return the hosts in at most five queries, whatever their number. without: the name of a host to leave out."""
-    active = Host.objects.active().exclude(name=without)
-    since = timezone.now() - REPORTING_WITHIN
-    totals = active.aggregate(count=Count("pk"), reporting=Count("pk", filter=Q(last_seen_at__gte=since)))
+    listed = Host.objects.active().exclude(name=without)
+    since = timezone.now() - ACTIVE_WITHIN
+    is_active = Exists(Run.objects.filter(host=OuterRef("pk"), started_at__gte=since))
+    totals = listed.aggregate(count=Count("pk"), active_count=Count("pk", filter=Q(is_active)))
     rows: list[dict[str, Any]] = list(
-        active.order_by(F("last_seen_at").asc(nulls_last=True)).values(*_COLUMNS)[:HOSTS_MAXIMUM]
+        listed.order_by(F("last_seen_at").asc(nulls_last=True)).values(*_COLUMNS)[:HOSTS_MAXIMUM]
     )
     rows.sort(key=lambda row: row["name"])
     schedules = read_schedules(list_known(rows))
@@ -83,7 +84,7 @@ def read_fleet_hosts(*, without: str = "") -> FleetHosts:
         )
         for row in rows
     )
-    return FleetHosts(hosts, totals["count"], totals["reporting"])
+    return FleetHosts(hosts, totals["count"], totals["active_count"])
 
 
 _COLUMNS: Final = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from benchapp.queries.incidents.shapes import IncidentRow
-from benchapp.queries.overview.hosts import REPORTING_WITHIN, FleetHosts
+from benchapp.queries.overview.hosts import ACTIVE_WITHIN, FleetHosts
 from benchapp.web.site.value_texts import format_count, format_integer
 
 
@@ -31,8 +31,8 @@ def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
 def list_summary_facts(
     hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow]
 ) -> list[SummaryFact]:
-    """Return the facts of the summary: hosts that report, open incidents, silent hosts."""
-    facts = [_describe_reporting(hosts)]
+    """Return the facts of the summary: active hosts, open incidents, silent hosts."""
+    facts = [_describe_active(hosts)]
     if not most_severe:
         facts.append(SummaryFact("No incident is open."))
     else:
@@ -50,16 +50,16 @@ def list_summary_facts(
     return facts
 
 
-def _describe_reporting(hosts: FleetHosts) -> SummaryFact:
-    days = f"the last {REPORTING_WITHIN.days} days"
+def _describe_active(hosts: FleetHosts) -> SummaryFact:
+    days = f"the last {ACTIVE_WITHIN.days} days"
     if not hosts.count:
         return SummaryFact("No hosts are ", "enrolled", reverse("hosts"), ".")
-    verb = "reports" if hosts.count == 1 else "report"
+    verb = "has" if hosts.active_count == 1 else "have"
     return SummaryFact(
         "",
-        f"{format_integer(hosts.reporting)} of {format_count(hosts.count, 'host')}",
+        f"{format_integer(hosts.active_count)} of {format_count(hosts.count, 'host')}",
         reverse("hosts"),
-        f" {verb}: a result in {days}.",
+        f" {verb} a run in {days}.",
     )
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.fio.output import PARSER_VERSION
-from benchapp.models import Host, State, Submission, User
+from benchapp.models import Host, Run, State, Submission, User
 from benchapp.pipeline.importing.sample import load_sample
 from benchapp.pipeline.judge import judge_due, judge_series
 from tests.factories import (
@@ -110,8 +110,8 @@ def test_open_changes_come_first(viewer: Client) -> None:
 def test_summary_has_the_numbers_of_the_pages_that_it_links(viewer: Client) -> None:
     now = timezone.now()
     series = [add([100.0] * 7 + [80.0] * 5, host=f"db-{number}") for number in range(3)]
-    Host.objects.filter(name__in=("db-0", "db-1")).update(last_seen_at=now)
-    Host.objects.filter(name="db-2").update(last_seen_at=now - timedelta(days=8))
+    Host.objects.update(last_seen_at=now)
+    Run.objects.filter(host__name="db-2").update(started_at=now - timedelta(days=8))
     make_silent(series[2].host)
     make_incident(changes=[make_change(series[0])], severity="medium", title="medium one")
     make_incident(changes=[make_change(series[1])], severity="high", title="severe one")
@@ -121,7 +121,7 @@ def test_summary_has_the_numbers_of_the_pages_that_it_links(viewer: Client) -> N
     incidents = Page(viewer.get(reverse("incidents"))).words
 
     assert "2 open incidents, 1 silent host" in page.words
-    assert "2 of 3 hosts report: a result in the last 7 days." in page.words
+    assert "2 of 3 hosts have a run in the last 7 days." in page.words
     assert "2 open incidents. Most severe: severe one (high severity)." in page.words
     assert "1 host is silent: db-2." in page.words
     assert page.words.index("severe one") < page.words.index("medium one")

@@ -44,7 +44,7 @@ function findFactor({ better, ratio, low, high }) {
 export function ratioTicks({ min, max }) {
   const within = (ticks) => ticks.filter((tick) => tick >= min && tick <= max);
   const coarse = within(LABELS);
-  return coarse.length >= 3 ? thinOut(coarse) : within([...new Set([...coarse, ...FINE])].sort((a, b) => a - b));
+  return thinOut(coarse.length >= 3 ? coarse : within([...new Set([...coarse, ...FINE])].sort((a, b) => a - b)));
 }
 
 /** Build the configuration of Chart.js. colors: resolved CSS colors; width: of the chart, px; baseline: name of A. */
@@ -74,7 +74,7 @@ function thinOut(ticks) {
   const kept = [];
   for (const tick of ticks) {
     const last = kept.at(-1);
-    if (last === undefined || Math.log(tick / last) > Math.log(ticks.at(-1) / ticks[0]) / 9) {
+    if (last === undefined || Math.log(tick / last) > Math.log(ticks.at(-1) / ticks[0]) / 6) {
       kept.push(tick);
     } else if (tick === 1) {
       kept[kept.length - 1] = 1;
