@@ -198,7 +198,7 @@ def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager |
 def summarize_hosts(hosts: Sequence[HostRow]) -> str:
     """Return "8 hosts, 2 with open regressions, 1 silent"."""
     affected = sum(host.mark is not None for host in hosts)
-    silent = sum(host.schedule is not None and host.schedule.silent_since is not None for host in hosts)
+    silent = sum(host.silent_since is not None for host in hosts)
     parts = [format_count(len(hosts), "host")]
     if affected:
         parts.append(f"{affected} with open regressions")

@@ -10,9 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import IncidentState, Severity
+from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription
-from benchapp.queries.overview.hosts import FleetHosts, HostStatus
+from benchapp.queries.overview.hosts import FleetHosts
 from benchapp.web.site.value_texts import describe_age, format_age, format_count
 
 # Of each kind; the page of the kind has all.
@@ -64,7 +65,7 @@ def _list_unacknowledged(incidents: Sequence[IncidentRow]) -> Iterator[Attention
         )
 
 
-def _list_silent(silent: Sequence[HostStatus]) -> Iterator[AttentionLine]:
+def _list_silent(silent: Sequence[HostRow]) -> Iterator[AttentionLine]:
     for host in silent[:_LINES_MAXIMUM]:
         if host.silent_since:
             yield AttentionLine(
@@ -73,10 +74,10 @@ def _list_silent(silent: Sequence[HostStatus]) -> Iterator[AttentionLine]:
     yield from _count_others(silent, "silent host", reverse("hosts"))
 
 
-def _list_failed(hosts: Sequence[HostStatus]) -> Iterator[AttentionLine]:
-    failed = [host for host in hosts if host.newest_run and host.newest_run.error]
+def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    failed = [host for host in hosts if host.last_run and host.last_run.error]
     for host in failed[:_LINES_MAXIMUM]:
-        if run := host.newest_run:
+        if run := host.last_run:
             text = f"latest run of {host.name}, error {run.error}"
             yield AttentionLine(f"Run {run.id}", reverse("run", args=[run.id]), "failed", text)
     yield from _count_others(failed, "host", reverse("runs") + "?failed=1", text="with a failed latest run")
@@ -115,7 +116,7 @@ def _list_paused(paused: Sequence[PausedSubscription]) -> Iterator[AttentionLine
         )
 
 
-def _list_outdated(hosts: Sequence[HostStatus], outdated: int, agent_version: str) -> Iterator[AttentionLine]:
+def _list_outdated(hosts: Sequence[HostRow], outdated: int, agent_version: str) -> Iterator[AttentionLine]:
     if outdated:
         least = "at least " if outdated == COUNT_MAXIMUM else ""
         yield AttentionLine(
@@ -138,7 +139,7 @@ def _list_outdated(hosts: Sequence[HostStatus], outdated: int, agent_version: st
 
 
 def _count_others(
-    found: Sequence[HostStatus], noun: str, url: str, *, text: str = ""
+    found: Sequence[HostRow], noun: str, url: str, *, text: str = ""
 ) -> Iterator[AttentionLine]:
     more = len(found) - _LINES_MAXIMUM
     if more > 0:

@@ -13,7 +13,8 @@ from django.utils import timezone
 from django.utils.http import RFC3986_SUBDELIMS
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.queries.overview.hosts import FleetHosts, HostStatus
+from benchapp.queries.hosts.hosts import HostRow
+from benchapp.queries.overview.hosts import FleetHosts
 from benchapp.web.site.series_marks import show_scope_mark
 from benchapp.web.site.value_texts import describe_age, format_age, format_count
 
@@ -80,9 +81,9 @@ def _quote_name(name: str) -> str:
     return escape(quote(name, safe=f"{RFC3986_SUBDELIMS}:@"))
 
 
-def _make_cell(host: HostStatus, now: datetime) -> HostCell:
+def _make_cell(host: HostRow, now: datetime) -> HostCell:
     mark = show_scope_mark(host.mark)
-    run = host.newest_run
+    run = host.last_run
     parts = [f"{host.name}:"]
     signs = ""
     if mark and host.mark:
