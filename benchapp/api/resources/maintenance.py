@@ -27,6 +27,7 @@ from benchapp.pipeline.maintenance.planned_events import (
     NotSchedulable,
     UnknownPlannedEvent,
     cancel_planned_event,
+    check_incident,
     end_planned_event,
     read_plan,
     restore_planned_event,
@@ -225,7 +226,7 @@ class PlannedEvents(ApiView):
         is_dry_run = wanted.pop("dry_run")
         with _map_errors():
             if is_dry_run:
-                wanted.pop("incident", None)
+                check_incident(wanted.pop("incident", None))
                 plan = read_plan(**wanted)
                 impact = preview_impact(
                     plan.filter,

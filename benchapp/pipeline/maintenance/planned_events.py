@@ -113,6 +113,12 @@ def read_plan(
     )
 
 
+def check_incident(incident: int | None) -> None:
+    """Raise BadPlannedEvent if the incident whose similar changes are muted does not exist; None is none."""
+    if incident is not None and not Incident.objects.filter(pk=incident).exists():
+        raise BadPlannedEvent("incident", f"incident {incident} does not exist")
+
+
 def _check_filter(text: str) -> None:
     try:
         terms = parse_filter(text).environment_terms
@@ -154,8 +160,7 @@ def schedule_planned_event(
         metric=metric,
         is_regression=is_regression,
     )
-    if incident is not None and not Incident.objects.filter(pk=incident).exists():
-        raise BadPlannedEvent("incident", f"incident {incident} does not exist")
+    check_incident(incident)
     with transaction.atomic():
         _refuse_more(plan.to_at)
         planned_event = PlannedEvent.objects.create(

@@ -99,6 +99,9 @@ def test_dry_run_returns_the_impact_and_saves_nothing(admin: Client, hints: list
     assert (response.status_code, response.json()["series"], response.json()["runs"]) == (200, 1, 1)
     assert (PlannedEvent.objects.count(), hints) == (0, [])
     assert send(admin, "post", **{**BODY, "filter": "x:y"}, dry_run=True).status_code == 400
+    unknown = send(admin, "post", **BODY, incident=999, dry_run=True)
+    assert unknown.status_code == 400
+    assert "incident 999 does not exist" in unknown.content.decode()
 
 
 @pytest.mark.parametrize(
