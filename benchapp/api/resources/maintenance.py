@@ -112,13 +112,7 @@ def _describe_row(row: PlannedEventRow) -> PlannedEventRowAnswer:
 
 def _describe_event(detail: PlannedEventDetail) -> PlannedEventAnswer:
     row = detail.row
-    impact = preview_impact(
-        row.filter,
-        from_at=row.from_at,
-        to_at=row.ends_at,
-        metric=row.metric,
-        is_regression=row.is_regression,
-    )
+    impact = preview_impact(row)
     return build(
         PlannedEventAnswer,
         _describe_row(row),
@@ -228,13 +222,7 @@ class PlannedEvents(ApiView):
             if is_dry_run:
                 check_incident(wanted.pop("incident", None))
                 plan = read_plan(**wanted)
-                impact = preview_impact(
-                    plan.filter,
-                    from_at=plan.from_at,
-                    to_at=plan.to_at,
-                    metric=plan.metric,
-                    is_regression=plan.is_regression,
-                )
+                impact = preview_impact(plan)
                 return answer_json(request, _describe_impact(impact))
             created = schedule_planned_event(**wanted, **_read_actor(request))
         wake_up()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from django.db.models import Exists, OuterRef, Q
 
@@ -15,6 +15,21 @@ from benchapp.models.host_filtering import match_hosts
 RUNS_COUNTED: Final = 1000
 HOSTS_NAMED: Final = 5
 _INCIDENTS_NAMED: Final = 5
+
+
+class Planned(Protocol):
+    """What a planned event covers, before or after it is saved; ends_at: exclusive."""
+
+    @property
+    def filter(self) -> str: ...
+    @property
+    def from_at(self) -> datetime: ...
+    @property
+    def ends_at(self) -> datetime: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def is_regression(self) -> bool | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +53,14 @@ class Impact:
         return self.runs > RUNS_COUNTED
 
 
-def preview_impact(
-    text: str, *, from_at: datetime, to_at: datetime, metric: str = "", is_regression: bool | None = None
-) -> Impact:
-    """Return the impact of a filter and a period; empty if the filter is no longer valid.
+def preview_impact(planned: Planned) -> Impact:
+    """Return the impact of a filter and a period; empty if the filter is no longer valid. At most seven queries.
 
-    metric, is_regression: of the changes in the incidents that are named; "" and None for all. At most seven queries.
+    Only incidents with changes of the metric and direction of the planned event are named.
     """
+    from_at, to_at = planned.from_at, planned.ends_at
     try:
-        filter = parse_filter(text)
+        filter = parse_filter(planned.filter)
     except BadFilter:
         return Impact(0, 0, (), 0, ())
     series = Series.objects.filter(match_series(filter), last_at__isnull=False)
@@ -59,7 +73,9 @@ def preview_impact(
         hosts=len(names),
         host_names=tuple(names[:HOSTS_NAMED]),
         runs=runs.values("pk")[: RUNS_COUNTED + 1].count(),
-        incidents=() if is_regression is False else _list_incidents(filter, from_at, to_at, metric=metric),
+        incidents=()
+        if planned.is_regression is False
+        else _list_incidents(filter, from_at, to_at, metric=planned.metric),
     )
 
 

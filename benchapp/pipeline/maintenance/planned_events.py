@@ -66,6 +66,11 @@ class EventPlan:
     metric: str = ""
     is_regression: bool | None = None
 
+    @property
+    def ends_at(self) -> datetime:
+        """Return the end, as of an event that is saved."""
+        return self.to_at
+
 
 def read_plan(
     kind: str,

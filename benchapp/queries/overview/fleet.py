@@ -13,7 +13,7 @@ from psycopg import sql
 
 from benchapp.analysis.charts.fleet import DayQuantiles, find_day_quantiles
 from benchapp.models.planned_event_filtering import match_maintenance
-from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.binary_columns import fetch_arrays, to_us
 from benchapp.queries.series.levels import find_level, read_levels
 from benchapp.queries.series_versions import VersionedCache, read_series_versions
 
@@ -89,12 +89,14 @@ def _sample_series(since_at: datetime) -> dict[str, tuple[list[int], bool]]:
     """Return series of each pattern that were measured since then, and whether more are."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT wanted.rw, sampled.id FROM unnest(%s::text[], %s::text[]) AS wanted(rw, direction)"
+            "SELECT wanted.rw, sampled.id, EXISTS (SELECT FROM benchapp_series OFFSET %s) AS has_more"
+            " FROM unnest(%s::text[], %s::text[]) AS wanted(rw, direction)"
             " CROSS JOIN LATERAL (SELECT id FROM ("
             " SELECT id, key, rw, direction, last_at FROM benchapp_series ORDER BY key LIMIT %s) AS candidate"
             " WHERE candidate.rw = wanted.rw AND candidate.direction = wanted.direction"
             " AND candidate.last_at >= %s ORDER BY key LIMIT %s) AS sampled",
             [
+                _CANDIDATES,
                 list(PATTERNS),
                 [name.rpartition(" ")[2] for name in PATTERNS.values()],
                 _CANDIDATES,
@@ -103,10 +105,12 @@ def _sample_series(since_at: datetime) -> dict[str, tuple[list[int], bool]]:
             ],
         )
         found: dict[str, list[int]] = {}
-        for pattern, series_id in cursor.fetchall():
-            found.setdefault(pattern, []).append(series_id)
+        rows = cursor.fetchall()
+    for pattern, series_id, _ in rows:
+        found.setdefault(pattern, []).append(series_id)
+    has_more = any(row[2] for row in rows)
     return {
-        pattern: (found[pattern][:SERIES_MAXIMUM], len(found[pattern]) > SERIES_MAXIMUM)
+        pattern: (found[pattern][:SERIES_MAXIMUM], has_more or len(found[pattern]) > SERIES_MAXIMUM)
         for pattern in PATTERNS
         if pattern in found
     }
@@ -143,20 +147,13 @@ def _load(series_ids: Sequence[int], first: date) -> dict[int, NDArray[np.float6
         begin, end = np.searchsorted(columns["series_id"], (series_id, series_id + 1))
         at_us, values = columns["started_at"][begin:end], columns["value"][begin:end]
         days = np.full(DAYS, np.nan)
-        days[(at_us - _to_us(first_at)) // _DAY_US] = (
-            values / (find_level(known, first_at) or known[0]).median
-        )
+        days[(at_us - to_us(first_at)) // _DAY_US] = values / (find_level(known, first_at) or known[0]).median
         for event in maintenance.get(series_id, ()):
             ends_at = min(event.to_at, event.ended_at or event.to_at)
-            is_within = (at_us >= _to_us(event.from_at)) & (at_us < _to_us(ends_at))
-            days[(at_us[is_within] - _to_us(first_at)) // _DAY_US] = np.nan
+            is_within = (at_us >= to_us(event.from_at)) & (at_us < to_us(ends_at))
+            days[(at_us[is_within] - to_us(first_at)) // _DAY_US] = np.nan
         found[series_id] = days
     return found
 
 
-def _to_us(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CACHE: Final = VersionedCache[NDArray[np.float64]](4 * SERIES_MAXIMUM * len(PATTERNS))

@@ -157,13 +157,7 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
     if detail is None:
         raise Http404(f"No maintenance window or expected change {planned_event_id}.")
     row = detail.row
-    impact = preview_impact(
-        row.filter,
-        from_at=row.from_at,
-        to_at=row.ends_at,
-        metric=row.metric,
-        is_regression=row.is_regression,
-    )
+    impact = preview_impact(row)
     context = {
         "title": format_title(row),
         "limits": describe_limits(row),
@@ -225,13 +219,7 @@ def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
 def _preview(given: Mapping[str, Any]) -> Impact:
     values = {name: given[name] for name in _PLANNED}
     plan = read_plan(**values, reason=given["reason"] or "preview")
-    return preview_impact(
-        plan.filter,
-        from_at=plan.from_at,
-        to_at=plan.to_at,
-        metric=plan.metric,
-        is_regression=plan.is_regression,
-    )
+    return preview_impact(plan)
 
 
 def _make_initial_values(request: HttpRequest) -> dict[str, Any]:

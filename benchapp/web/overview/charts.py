@@ -134,7 +134,7 @@ def _format_day(line: PatternDays, place: int) -> list[str]:
 def _describe_sample(patterns: Sequence[PatternDays]) -> str:
     if not any(line.is_sample for line in patterns):
         return ""
-    return f" At most {SERIES_MAXIMUM} series of a pattern are read, always the same random ones."
+    return f" A random sample, always the same: at most {SERIES_MAXIMUM} series of a pattern."
 
 
 def _describe_fleet(fleet: FleetDays) -> str:

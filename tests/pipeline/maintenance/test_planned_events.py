@@ -271,7 +271,7 @@ def test_impact_counts_series_hosts_runs_and_lists_open_incidents() -> None:
     open_one = make_incident(changes=[make_change(series, at=NOON + HOUR)], title="db-1 fell")
     make_incident(changes=[make_change(series, at=NOON + HOUR, metric="latency_ns")], state="resolved")
 
-    impact = preview_impact("host:db-*", from_at=NOON, to_at=NOON + 2 * HOUR)
+    impact = preview_impact(make_planned_event(filter="host:db-*", from_at=NOON, to_at=NOON + 2 * HOUR))
 
     assert (impact.series, impact.hosts, impact.host_names) == (1, 2, ("db-1", "db-2"))
     assert (impact.runs, impact.has_more_runs) == (2, False)
@@ -283,14 +283,16 @@ def test_impact_of_words_counts_runs_by_their_series(monkeypatch: pytest.MonkeyP
     make_series([1.0, 2.0, 3.0], host=host, start_at=NOON)
     monkeypatch.setattr("benchapp.pipeline.maintenance.impact.RUNS_COUNTED", 2)
 
-    assert preview_impact("db-1", from_at=NOON, to_at=NOON + 9 * HOUR).has_more_runs
-    assert preview_impact("nobody", from_at=NOON, to_at=NOON + 9 * HOUR).runs == 0
+    assert preview_impact(
+        make_planned_event(filter="db-1", from_at=NOON, to_at=NOON + 9 * HOUR)
+    ).has_more_runs
+    assert preview_impact(make_planned_event(filter="nobody", from_at=NOON, to_at=NOON + 9 * HOUR)).runs == 0
 
 
 def test_impact_of_an_invalid_filter_is_empty() -> None:
     event = make_planned_event(filter="flavour:sweet")
 
-    impact = preview_impact(event.filter, from_at=event.from_at, to_at=event.to_at)
+    impact = preview_impact(event)
 
     assert (impact.series, impact.hosts, impact.runs, impact.incidents) == (0, 0, 0, ())
 
@@ -299,8 +301,10 @@ def test_impact_needs_a_bounded_number_of_queries(django_assert_max_num_queries:
     run = make_run(make_host("db-1"))
     make_measurement(run, make_series(host=run.host), iops=1.0)
 
+    event = make_planned_event(filter="host:db-* bs:4k volume_type:gp3", from_at=NOON, to_at=NOON + HOUR)
+
     with django_assert_max_num_queries(7):
-        preview_impact("host:db-* bs:4k volume_type:gp3", from_at=NOON, to_at=NOON + HOUR)
+        preview_impact(event)
 
 
 FILTERS = (

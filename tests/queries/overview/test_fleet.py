@@ -143,6 +143,17 @@ def test_no_more_series_are_read_than_the_maximum(monkeypatch: pytest.MonkeyPatc
     assert (line.series, line.is_sample) == (2, True)
 
 
+def test_series_outside_of_the_candidates_make_it_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(4):
+        plant([100.0])
+    calculate_levels()
+    assert not read_line().is_sample
+
+    monkeypatch.setattr(fleet, "_CANDIDATES", 3)
+
+    assert read_line().is_sample
+
+
 def test_series_without_new_runs_are_not_read_again() -> None:
     for _ in range(3):
         plant([100.0] * 5)
