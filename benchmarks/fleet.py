@@ -1,21 +1,25 @@
-"""A year of a fleet: incidents where nothing happens, and what becomes of regressions that are planted.
+"""The history of a fleet: false incidents without any regression, incidents of planted ones, and two months of a user.
 
-    python -m benchmarks fleet [--hosts 20] [--cells 320] [--days 365] [--planted 12] [--workers 2] [--seed 1]
-                               [--judge-every 4] [--half quiet|planted|both]
+    python -m benchmarks fleet [--half quiet|planted|both|months] [--hosts 20] [--cells 320] [--days 365] [--planted 12]
+                               [--workers 2] [--seed 1] [--judge-every 4]
 
-Rows are written in bulk, by day; everything behind that is the pipeline itself: series are marked, judged, changes
-reconciled, believed, grouped into incidents, and brought up to date, by the fleet's clock. A day is judged at once
-(--judge-every 1: each run), the first runs after a regression one by one.
+Rows are written in bulk, by day; everything after that is the pipeline itself: series are marked and evaluated, changes
+reconciled, tested, grouped into incidents, and notices queued, by the fleet's clock. A day is evaluated at once
+(--judge-every 1: each run), the first runs after a regression one by one. `--half months` has 11 hosts of 24 series, is
+evaluated after each run, and has ten planted events of many kinds (benchmarks/fleet_months.py); --cells 8 is a smaller
+variant.
 """
 
 import argparse
+import collections
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -42,21 +46,28 @@ def main() -> None:
         servers.start_postgres()
         servers.manage("migrate", "--verbosity", "0")
         os.environ.update(servers.env("command"))
-        _run(options, planted=options.planted if options.half == "planted" else 0)
+        _prepare()
+        if options.half == "months":
+            _run_months(options)
+        else:
+            _run(options, planted=options.planted if options.half == "planted" else 0)
     finally:
         servers.stop()
 
 
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks fleet")
-    for name, default in (("hosts", 20), ("cells", 320), ("days", 365), ("planted", 12), ("workers", 2)):
+    for name, default in (("hosts", 20), ("days", 365), ("planted", 12), ("workers", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--cells", type=int, help="of a host: 320, and 24 of --half months")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--judge-every", type=int, default=4, help="runs")
-    parser.add_argument("--half", choices=("quiet", "planted", "both"), default="both")
+    parser.add_argument("--half", choices=("quiet", "planted", "both", "months"), default="both")
     options = parser.parse_args()
-    if options.cells % 20:
-        parser.error("--cells: 20 layouts, so a multiple of 20")
+    layouts = 4 if options.half == "months" else 20
+    options.cells = options.cells or (24 if options.half == "months" else 320)
+    if options.cells % layouts:
+        parser.error(f"--cells: {layouts} layouts, so a multiple of {layouts}")
     return options
 
 
@@ -67,50 +78,76 @@ def _prepare() -> None:
     django.setup()
 
 
-def _judge(now: datetime) -> int:
+def _judge(now: datetime) -> None:
     from benchmarks.fleet_year import judge_all_due
 
-    return judge_all_due(now)
+    judge_all_due(now)
+
+
+@contextmanager
+def _start_workers(count: int) -> Iterator[Callable[[datetime], None]]:
+    """Yield what evaluates everything that is due, in so many processes."""
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_prepare) as workers:
+        yield lambda now: collections.deque(workers.map(_judge, [now] * count), maxlen=0)
 
 
 def _run(options: argparse.Namespace, *, planted: int) -> None:
-    _prepare()
     from benchmarks.fleet_noise import make_values, plant
     from benchmarks.fleet_score import score
     from benchmarks.fleet_world import RUNS_A_DAY, make_world
-    from benchmarks.fleet_year import choose_planted, live
+    from benchmarks.fleet_year import choose_planted, live, plan_judging
 
     runs = options.days * RUNS_A_DAY
     size = {"hosts": options.hosts, "cells": options.cells, "runs": runs, "seed": options.seed}
     regressions = choose_planted(planted, **size)
     values = make_values(**size)
     plant(values, regressions)
-    world = make_world(values, hosts=options.hosts, planted=regressions)
+    world = make_world(values, hosts=options.hosts, planted=regressions, seed=options.seed)
     started = time.monotonic()
-    context = get_context("spawn")
-    with ProcessPoolExecutor(options.workers, mp_context=context, initializer=_prepare) as workers:
-
-        def judge(now: datetime) -> int:
-            return sum(workers.map(_judge, [now] * options.workers))
-
-        told = live(
+    with _start_workers(options.workers) as judge:
+        notices = live(
             world,
-            regressions,
-            every=options.judge_every,
+            plan_judging(runs, regressions, every=options.judge_every),
             judge=judge,
             show=lambda run: _show_progress(run, runs, started),
         )
     taken_s = time.monotonic() - started
     print(file=sys.stderr)
-    title = f"{planted} regressions planted" if planted else "nothing happens"
+    title = f"{planted} regressions planted" if planted else "no regression"
     print(
         f"\n{title}: {options.hosts} hosts × {options.cells} cells × {options.days} days, seed {options.seed}"
     )
-    for line in _write_report(score(world, regressions), weeks=options.days / 7, told=told):
+    for line in _write_report(score(world, regressions), weeks=options.days / 7, notices=notices):
         print(line)
-    measured = options.hosts * options.cells * runs
+    _print_speed(options.hosts * options.cells * runs, taken_s)
+
+
+def _run_months(options: argparse.Namespace) -> None:
+    from benchmarks.fleet_months import HOSTS, RUNS, accept_level_at, list_events, make_months
+    from benchmarks.fleet_months_score import score_months, write_report
+    from benchmarks.fleet_year import LEARNT_RUNS, live
+
+    world = make_months(cells=options.cells, seed=options.seed)
+    started = time.monotonic()
+    with _start_workers(options.workers) as judge:
+        notices = live(
+            world,
+            [(0, LEARNT_RUNS), *((run, run + 1) for run in range(LEARNT_RUNS, RUNS))],
+            judge=judge,
+            act=accept_level_at,
+            show=lambda run: _show_progress(run, RUNS, started),
+        )
+    taken_s = time.monotonic() - started
+    print(file=sys.stderr)
+    print(f"\nTwo months: {HOSTS} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}\n")
+    for line in write_report(score_months(world, list_events(options.cells)), notices=notices):
+        print(line)
+    _print_speed(HOSTS * options.cells * RUNS, taken_s)
+
+
+def _print_speed(measured: int, taken_s: float) -> None:
     print(
-        f"\n{measured} measurements written and judged in {taken_s:.0f} s, {measured / taken_s:.0f}/s",
+        f"\n{measured} measurements written and evaluated in {taken_s:.0f} s, {measured / taken_s:.0f}/s",
         flush=True,
     )
 
@@ -120,7 +157,7 @@ def _show_progress(run: int, runs: int, started: float) -> None:
     print(f"\r   run {run} of {runs}, {taken_s:.0f} s ", end="", file=sys.stderr, flush=True)
 
 
-def _write_report(result: "Score", *, weeks: float, told: int) -> Iterator[str]:
+def _write_report(result: "Score", *, weeks: float, notices: int) -> Iterator[str]:
     found = [one for one in result.found if one.delay_runs is not None]
     yield ""
     yield "| measure | aim | measured |\n|---|---|---|"
@@ -131,8 +168,8 @@ def _write_report(result: "Score", *, weeks: float, told: int) -> Iterator[str]:
         yield f"| grouped as planted, of these | all | {grouped} of {len(found)} |"
     yield f"| false incidents | | {len(result.false)} |"
     yield f"| false incidents a week, whole fleet | ≤ 1 | {len(result.false) / weeks:.2f} |"
-    yield f"| events that somebody is told of | | {told} |"
-    yield f"| incidents of improvements, which tell nobody | | {result.improvements} |"
+    yield f"| notices to a subscriber of everything | | {notices} |"
+    yield f"| incidents of improvements, without notices | | {result.improvements} |"
     if found:
         delays = [one.delay_runs for one in found if one.delay_runs is not None]
         errors = [abs(one.size_error) for one in found if one.size_error is not None]

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.histories import KINDS, make_generator
+from benchmarks.histories import KINDS, make_generator, round_to_buckets
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["host", "volume type", "stripe width"]
@@ -40,6 +40,25 @@ _CORRELATION_SCALE: Final = 0.229
 _MOST_CORRELATION: Final = 0.8
 _COMMON_SHARE: Final = 0.1
 _LEVEL_IOPS: Final = 20_000.0
+# The metrics of a run, derived from its IOPS.
+METRICS: Final = (
+    "iops",
+    "bandwidth_bytes_per_s",
+    "latency_mean_ns",
+    "latency_p50_ns",
+    "latency_p95_ns",
+    "latency_p99_ns",
+)
+BLOCK_SIZE_BYTES: Final = 4096
+_PATTERNS: Final = 4
+# Percentiles relative to the mean latency, and their variation from run to run beyond that of the mean.
+_PERCENTILES: Final = {
+    "latency_p50_ns": (0.9, 0.01),
+    "latency_p95_ns": (1.8, 0.03),
+    "latency_p99_ns": (3.0, 0.05),
+}
+# Submission of a request is not part of its latency.
+_MEAN_VARIATION: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +89,27 @@ def plant(values: Array, planted: Sequence[Planted]) -> None:
     for one in planted:
         cells = sorted(one.cells)
         values[cells, one.run :] *= 1 - one.size
+
+
+def find_iodepth(workload: int) -> int:
+    """Return the depth of a workload by its number: four patterns of each depth."""
+    return int(2 ** (workload // _PATTERNS))
+
+
+def make_metrics(iops: Array, *, works: int, seed: int) -> dict[str, Array]:
+    """Return the metrics of a real run by name, from IOPS; percentiles are in fio's buckets.
+
+    works: workloads of each layout. Requests in flight / IOPS is the mean latency (Little's law).
+    """
+    generator = make_generator("fleet metrics", seed)
+    depths = np.array([find_iodepth(cell % works) for cell in range(len(iops))])[:, np.newaxis]
+    mean = depths * 1e9 / iops * (1 + _MEAN_VARIATION * generator.standard_normal(iops.shape))
+    found = {"iops": iops, "bandwidth_bytes_per_s": iops * BLOCK_SIZE_BYTES, "latency_mean_ns": mean}
+    for metric, (share, variation) in _PERCENTILES.items():
+        found[metric] = round_to_buckets(
+            mean * share * np.exp(variation * generator.standard_normal(iops.shape))
+        )
+    return found
 
 
 def _make_cell(seed: int, host: int, cell: int, common: Array) -> Array:

@@ -37,7 +37,7 @@ class Found:
 class Score:
     """found: of each planted one; false: titles of the incidents of regressions that nobody planted, as they stand.
 
-    improvements: incidents of improvements, which tell nobody.
+    improvements: incidents of improvements, without notices.
     """
 
     found: tuple[Found, ...]

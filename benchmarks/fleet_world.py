@@ -1,13 +1,13 @@
-"""The rows of a fleet: hosts, layouts, workloads, series; and its runs, written in bulk as the pipeline would have.
+"""The rows of a fleet: hosts, layouts, workloads, series; and its runs, written in bulk as the pipeline stores them.
 
-Every host measures every layout four times a day, one run after the other; a run has a measurement of each workload.
-Only IOPS are written: latencies of the same runs would say the same thing once more, at three times the cost.
+Every host measures every layout four times a day, one run after the other; a run has a measurement of each workload,
+with the metrics of a real run: IOPS, bandwidth, mean latency and percentiles.
 """
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -23,11 +23,10 @@ from benchapp.models import (
     Target,
     Workload,
 )
-from benchmarks.fleet_noise import Array, Planted
+from benchmarks.fleet_noise import BLOCK_SIZE_BYTES, METRICS, Array, Planted, find_iodepth, make_metrics
 
 VOLUME_TYPES: Final = ("gp3", "io2", "st1", "standard")
 STRIPE_COUNTS: Final = (1, 2, 4, 8, 16)
-LAYOUTS: Final = len(VOLUME_TYPES) * len(STRIPE_COUNTS)
 RUNS_A_DAY: Final = 4
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 STEP: Final = timedelta(hours=24 // RUNS_A_DAY)
@@ -46,8 +45,8 @@ _RUNS: Final = (
     " excluded_reason) FROM STDIN"
 )
 _MEASUREMENTS: Final = (
-    "COPY benchapp_measurement (series_id, run_id, ordinal, position, job_name, started_at, error, iops, latency_kind,"
-    " clones, percentiles, missing, badges, is_excluded) FROM STDIN"
+    "COPY benchapp_measurement (series_id, run_id, ordinal, position, job_name, started_at, error, latency_kind,"
+    f" clones, percentiles, missing, badges, is_excluded, {', '.join(METRICS)}) FROM STDIN"
 )
 _MARK: Final = (
     "UPDATE benchapp_series SET judging_is_due = TRUE, measurement_count = %s, first_at = coalesce(first_at, %s),"
@@ -56,30 +55,59 @@ _MARK: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """Volume type and stripe count; the volume count is that of the stripes."""
+
+    volume_type: str
+    stripe_count: int
+
+
+# The layouts of the year; the two months have fewer.
+YEAR_LAYOUTS: Final = tuple(itertools.starmap(Layout, itertools.product(VOLUME_TYPES, STRIPE_COUNTS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The environment of a host from a run on, as fields of `Environment`."""
+
+    run: int
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class World:
-    """The fleet as it is in the tables. series_ids: of each cell in the order of `values`' rows; kernels: of each host
-    from a run on, as (first run, environment's id)."""
+    """The fleet as it is in the tables. series_ids: of each cell in the order of the rows of `values`.
+
+    values: by metric, a row for each cell, a column for each run. environments: of each host, (first run, id).
+    """
 
     host_ids: tuple[int, ...]
     target_ids: tuple[int, ...]
     series_ids: tuple[int, ...]
-    kernels: tuple[tuple[tuple[int, int], ...], ...]
-    values: Array
+    environments: tuple[tuple[tuple[int, int], ...], ...]
+    values: Mapping[str, Array] = field(repr=False)
 
     @property
     def cells(self) -> int:
-        """Return how many cells a host has."""
+        """Return the number of cells of a host."""
         return len(self.series_ids) // len(self.host_ids)
+
+    @property
+    def layouts(self) -> int:
+        """Return the number of layouts."""
+        return len(self.target_ids)
 
     @property
     def runs(self) -> int:
         """Return how many times each cell is measured."""
-        return int(self.values.shape[1])
+        return int(self.values["iops"].shape[1])
 
 
-def list_cells(hosts: int, cells: int, *, host: int | None, layouts: Sequence[int]) -> frozenset[int]:
-    """Return the numbers in the fleet of the cells with these layouts, of one host or of all."""
-    works = cells // LAYOUTS
+def list_cells(
+    hosts: int, cells: int, *, host: int | None, layouts: Sequence[int], of: int
+) -> frozenset[int]:
+    """Return the numbers in the fleet of the cells with these of `of` layouts, of one host or of all."""
+    works = cells // of
     return frozenset(
         number * cells + layout * works + work
         for number in (range(hosts) if host is None else [host])
@@ -88,31 +116,61 @@ def list_cells(hosts: int, cells: int, *, host: int | None, layouts: Sequence[in
     )
 
 
-def find_layouts(*, volume_type: str | None = None, stripe_count: int | None = None) -> list[int]:
+def find_layouts(
+    layouts: Sequence[Layout] = YEAR_LAYOUTS,
+    *,
+    volume_type: str | None = None,
+    stripe_count: int | None = None,
+) -> list[int]:
     """Return the numbers of the layouts with this volume type or stripe width; of all where neither is given."""
-    pairs = itertools.product(VOLUME_TYPES, STRIPE_COUNTS)
     return [
         number
-        for number, (kind, width) in enumerate(pairs)
-        if volume_type in (None, kind) and stripe_count in (None, width)
+        for number, layout in enumerate(layouts)
+        if volume_type in (None, layout.volume_type) and stripe_count in (None, layout.stripe_count)
     ]
 
 
-def make_world(values: Array, *, hosts: int, planted: Sequence[Planted]) -> World:
-    """Write hosts, layouts, workloads and series, and no run yet; cells of a host are a multiple of 20."""
-    cells = len(values) // hosts
+def make_world(values: Array, *, hosts: int, planted: Sequence[Planted], seed: int) -> World:
+    """Write the fleet of a year without runs: a new kernel on each host that becomes slower.
+
+    values: IOPS; the cells of a host are a multiple of 20. No other regression has a recorded cause.
+    """
+    upgrades = [
+        [
+            Upgrade(run, {"kernel": f"6.{number + 1}.0"})
+            for number, run in enumerate(
+                [0, *(one.run for one in planted if one.host == host and one.kind == "host")]
+            )
+        ]
+        for host in range(hosts)
+    ]
+    works = len(values) // hosts // len(YEAR_LAYOUTS)
+    return write_world(make_metrics(values, works=works, seed=seed), upgrades=upgrades, layouts=YEAR_LAYOUTS)
+
+
+def write_world(
+    values: Mapping[str, Array], *, upgrades: Sequence[Sequence[Upgrade]], layouts: Sequence[Layout]
+) -> World:
+    """Write hosts, layouts, workloads and series, without runs. upgrades: of each host, the first of run 0."""
+    hosts = len(upgrades)
+    cells = len(values["iops"]) // hosts
     named = [Host(name=f"host-{number + 1:02}") for number in range(hosts)]
     Host.objects.bulk_create(named)
     targets = Target.objects.bulk_create(
-        Target(key=_make_key("target", kind, width), volume_type=kind, stripe_count=width, volume_count=width)
-        for kind, width in itertools.product(VOLUME_TYPES, STRIPE_COUNTS)
+        Target(
+            key=_make_key("target", layout.volume_type, layout.stripe_count),
+            volume_type=layout.volume_type,
+            stripe_count=layout.stripe_count,
+            volume_count=layout.stripe_count,
+        )
+        for layout in layouts
     )
-    workloads = Workload.objects.bulk_create(map(_make_workload, range(cells // LAYOUTS)))
+    workloads = Workload.objects.bulk_create(map(_make_workload, range(cells // len(layouts))))
     series = Series.objects.bulk_create(
         _make_series(host, target, workload) for host in named for target in targets for workload in workloads
     )
-    kernels = tuple(_make_kernels(number, planted) for number in range(hosts))
-    return World(_list_ids(named), _list_ids(targets), _list_ids(series), kernels, values)
+    environments = tuple(_make_environments(number, of) for number, of in enumerate(upgrades))
+    return World(_list_ids(named), _list_ids(targets), _list_ids(series), environments, values)
 
 
 def write_runs(world: World, first: int, end: int) -> None:
@@ -121,7 +179,7 @@ def write_runs(world: World, first: int, end: int) -> None:
         (run, host, layout)
         for run in range(first, end)
         for host in range(len(world.host_ids))
-        for layout in range(LAYOUTS)
+        for layout in range(world.layouts)
     ]
     _copy(
         _SUBMISSIONS,
@@ -147,8 +205,8 @@ def _make_workload(number: int) -> Workload:
     return Workload(
         key=_make_key("workload", number),
         rw=_PATTERNS[number % len(_PATTERNS)],
-        block_size_bytes=4096,
-        iodepth=2 ** (number // len(_PATTERNS)),
+        block_size_bytes=BLOCK_SIZE_BYTES,
+        iodepth=find_iodepth(number),
         numjobs=1,
         is_direct=True,
         engine="libaio",
@@ -169,14 +227,12 @@ def _make_series(host: Host, target: Target, workload: Workload) -> Series:
     )
 
 
-def _make_kernels(host: int, planted: Sequence[Planted]) -> tuple[tuple[int, int], ...]:
-    """Give a host a new kernel where it is what became slower; of the other regressions nothing is recorded."""
-    upgrades = [one.run for one in planted if one.kind == "host" and one.host == host]
+def _make_environments(host: int, upgrades: Sequence[Upgrade]) -> tuple[tuple[int, int], ...]:
     made = Environment.objects.bulk_create(
-        Environment(key=_make_key("environment", host, number), kernel=f"6.{number + 1}.0")
-        for number in range(len(upgrades) + 1)
+        Environment(key=_make_key("environment", host, number), **upgrade.facts)
+        for number, upgrade in enumerate(upgrades)
     )
-    return tuple(zip([0, *upgrades], _list_ids(made), strict=True))
+    return tuple(zip([upgrade.run for upgrade in upgrades], _list_ids(made), strict=True))
 
 
 def _make_submission(world: World, run: int, host: int) -> tuple[Any, ...]:
@@ -186,19 +242,19 @@ def _make_submission(world: World, run: int, host: int) -> tuple[Any, ...]:
 
 
 def _make_run(world: World, run: int, host: int, layout: int) -> tuple[Any, ...]:
-    environment_id = next(made for since, made in reversed(world.kernels[host]) if since <= run)
+    environment_id = next(made for since, made in reversed(world.environments[host]) if since <= run)
     parts = (_number_run(world, run, host, layout), _name_submission(run, host), layout, world.host_ids[host])
     about = (world.target_ids[layout], environment_id, "ebs-series", "{}", _start(run, host, layout), True)
     return (*parts, *about, "json", "fio-3.33", "{}", 0, False, "[]", "{}", 1, "")
 
 
 def _make_measurements(world: World, run: int, host: int, layout: int) -> Iterator[tuple[Any, ...]]:
-    works = world.cells // LAYOUTS
+    works = world.cells // world.layouts
     run_id, moment = _number_run(world, run, host, layout), _start(run, host, layout)
     for work in range(works):
         cell = host * world.cells + layout * works + work
-        iops = float(world.values[cell, run])
-        yield world.series_ids[cell], run_id, 0, work, "", moment, 0, iops, "clat", 1, "{}", "{}", "[]", False
+        about = (world.series_ids[cell], run_id, 0, work, "", moment, 0, "clat", 1, "{}", "{}", "[]", False)
+        yield (*about, *(float(world.values[metric][cell, run]) for metric in METRICS))
 
 
 def _start(run: int, host: int, layout: int) -> datetime:
@@ -207,7 +263,7 @@ def _start(run: int, host: int, layout: int) -> datetime:
 
 
 def _number_run(world: World, run: int, host: int, layout: int) -> int:
-    return 1 + layout + LAYOUTS * (host + len(world.host_ids) * run)
+    return 1 + layout + world.layouts * (host + len(world.host_ids) * run)
 
 
 def _name_submission(run: int, host: int) -> UUID:

@@ -1,18 +1,19 @@
-"""A year of a fleet through the pipeline: what is planted in it, and day after day written and judged."""
+"""The history of a fleet through the pipeline: planted regressions of a year; runs written and evaluated in order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 from unittest import mock
 
 from django.utils import timezone
 
-from benchapp.pipeline.judge import judge_due
+from benchapp.models import Notice, Subscription, User
+from benchapp.pipeline.judge import detect_and_notify
 from benchmarks.fleet_noise import Kind, Planted
 from benchmarks.fleet_world import (
-    RUNS_A_DAY,
     STRIPE_COUNTS,
     VOLUME_TYPES,
+    YEAR_LAYOUTS,
     World,
     find_layouts,
     list_cells,
@@ -49,7 +50,7 @@ def choose_planted(count: int, *, hosts: int, cells: int, runs: int, seed: int) 
             "volume type": (volume_type, None, find_layouts(volume_type=volume_type)),
             "stripe width": (f"{name}, {width} stripes", host, find_layouts(stripe_count=width)),
         }[kind]
-        of = list_cells(hosts, cells, host=where, layouts=layouts)
+        of = list_cells(hosts, cells, host=where, layouts=layouts, of=len(YEAR_LAYOUTS))
         chosen.append(Planted(kind=kind, words=words, host=where, cells=of, run=run, size=size))
     return chosen
 
@@ -66,27 +67,28 @@ def plan_judging(runs: int, planted: Sequence[Planted], *, every: int) -> Iterat
 
 def live(
     world: World,
-    planted: Sequence[Planted],
+    planned: Iterable[tuple[int, int]],
     *,
-    every: int = RUNS_A_DAY,
-    judge: Callable[[datetime], int],
+    judge: Callable[[datetime], None],
     show: Callable[[int], None] = lambda run: None,
+    act: Callable[[int], None] = lambda run: None,
 ) -> int:
-    """Write and judge all runs in the order of time; return how many events somebody was told of."""
-    told = 0
-    for first, end in plan_judging(world.runs, planted, every=every):
+    """Write and evaluate all runs in the order of time; return the number of notices to a subscriber of everything.
+
+    planned: from which run on up to before which is written before each evaluation; act: called after each.
+    """
+    owner, _ = User.objects.get_or_create(username="subscriber")
+    Subscription.objects.get_or_create(owner=owner, channel="webhook", address="https://hooks.example.org/")
+    for first, end in planned:
         write_runs(world, first, end)
-        told += judge(say_time(end - 1))
+        judge(say_time(end - 1))
+        act(end)
         show(end)
-    return told
+    return Notice.objects.count()
 
 
-def judge_all_due(now: datetime) -> int:
-    """Judge what is due by the clock of the fleet; return how many events somebody is told of."""
-    told = 0
+def judge_all_due(now: datetime) -> None:
+    """Evaluate what is due by the clock of the fleet, and queue the notices."""
     with mock.patch.object(timezone, "now", lambda: now):
-        while True:
-            judged = judge_due(limit=_JUDGED_AT_ONCE)
-            if not judged.series_ids:
-                return told
-            told += len(judged.event_ids)
+        while detect_and_notify(limit=_JUDGED_AT_ONCE).series_ids:
+            pass

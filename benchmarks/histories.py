@@ -33,7 +33,7 @@ def make_history(
     if change:
         level[change[0] :] *= 1 + change[1]
     values = level * np.maximum(1 + variation * noise, 0.01)
-    return (_round_to_buckets(values) if kind == "buckets" else values).tolist()
+    return (round_to_buckets(values) if kind == "buckets" else values).tolist()
 
 
 def make_troubled(runs: int, *, generator: Generator, change: tuple[int, float]) -> list[float]:
@@ -115,7 +115,8 @@ def _make_drift(points: int, generator: Generator) -> Array:
     return generator.standard_normal(points) + slope * np.arange(points)
 
 
-def _round_to_buckets(values: Array) -> Array:
+def round_to_buckets(values: Array) -> Array:
+    """Return values rounded down to the beginning of their bucket in fio."""
     width = 2.0 ** np.floor(np.log2(values)) / BUCKETS_PER_OCTAVE
     return np.floor(values / width) * width
 

@@ -1,8 +1,11 @@
 """The fleet's benchmark in small: real noise through the pipeline, and what was planted comes out as planted."""
 
+import numpy as np
 import pytest
 
 from benchapp.models import Incident
+from benchmarks.fleet_months import PlantedEvent, list_events, make_months
+from benchmarks.fleet_months_score import is_title_right
 from benchmarks.fleet_noise import make_values, plant
 from benchmarks.fleet_score import Score, score
 from benchmarks.fleet_world import make_world
@@ -10,25 +13,25 @@ from benchmarks.fleet_year import choose_planted, judge_all_due, live, plan_judg
 
 pytestmark = pytest.mark.django_db
 
-HOSTS, CELLS, RUNS, SEED = 3, 20, 84, 4
-SIZE = {"hosts": HOSTS, "cells": CELLS, "runs": RUNS, "seed": SEED}
+HOSTS, CELLS, RUNS = 3, 20, 84
 
 
-def live_through(planted_count: int) -> Score:
-    planted = choose_planted(planted_count, **SIZE)
-    values = make_values(**SIZE)
+def live_through(planted_count: int, *, seed: int) -> Score:
+    size = {"hosts": HOSTS, "cells": CELLS, "runs": RUNS, "seed": seed}
+    planted = choose_planted(planted_count, **size)
+    values = make_values(**size)
     plant(values, planted)
-    world = make_world(values, hosts=HOSTS, planted=planted)
-    live(world, planted, every=12, judge=judge_all_due)
+    world = make_world(values, hosts=HOSTS, planted=planted, seed=seed)
+    live(world, plan_judging(RUNS, planted, every=12), judge=judge_all_due)
     return score(world, planted)
 
 
 def test_three_weeks_in_which_nothing_happens_open_no_incident() -> None:
-    assert live_through(0).false == ()
+    assert live_through(0, seed=5).false == ()
 
 
 def test_planted_regressions_are_found_and_grouped_as_they_were_planted() -> None:
-    result = live_through(2)
+    result = live_through(2, seed=4)
 
     assert [(one.planted.kind, one.is_grouped) for one in result.found] == [
         ("host", True),
@@ -45,7 +48,7 @@ def test_planted_regressions_are_found_and_grouped_as_they_were_planted() -> Non
 
 
 def test_runs_after_a_regression_are_judged_one_by_one() -> None:
-    planted = choose_planted(1, **SIZE)
+    planted = choose_planted(1, hosts=HOSTS, cells=CELLS, runs=RUNS, seed=4)
     first = planted[0].run
 
     ends = [end for _, end in plan_judging(RUNS, planted, every=12)]
@@ -53,3 +56,37 @@ def test_runs_after_a_regression_are_judged_one_by_one() -> None:
     assert ends[:1] == [24]
     assert set(range(first + 1, first + 9)) <= set(ends)
     assert ends[-1] == RUNS
+
+
+def test_planted_events_of_two_months_change_the_metrics_of_their_cells() -> None:
+    events = {event.name: event for event in list_events(4)}
+    world = make_months(cells=4, seed=3)
+
+    for name, metric, size in (
+        ("host-03, for 40 runs", "iops", -0.2),
+        ("host-06, improvement", "latency_mean_ns", 1 / 1.12 - 1),
+        ("host-04, p99 latency alone", "latency_p99_ns", 0.5),
+    ):
+        event = events[name]
+        rows = world.values[metric][sorted(event.cells)]
+        before = np.median(rows[:, event.run - 30 : event.run], axis=1)
+        after = np.median(rows[:, event.run : min(event.run + 30, event.until)], axis=1)
+        assert np.median(after / before) - 1 == pytest.approx(size, abs=0.05)
+        assert event.sizes[metric] == pytest.approx(size)
+
+
+@pytest.mark.parametrize(
+    ("title", "is_right"),
+    [
+        ("db-1: IOPS −17 % in 8 of 8 series", True),
+        ("db-1: IOPS −19 % in 8 of 8 series", False),
+        ("db-1: IOPS +15 % in 8 of 8 series", False),
+        ("db-1: p99 latency +15 % in 8 of 8 series", False),
+        ("db-1: IOPS decreased by 15 % between 1 and 9 May in 8 of 8 series", True),
+        ("", False),
+    ],
+)
+def test_title_is_right_with_a_metric_of_the_event_and_its_size(title: str, is_right: bool) -> None:
+    event = PlantedEvent("db-1", frozenset({1}), 60, {"iops": -0.15, "latency_mean_ns": 0.18})
+
+    assert is_title_right(title, event) is is_right
