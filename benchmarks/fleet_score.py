@@ -21,8 +21,8 @@ _NEARLY_ALL: Final = 0.9
 class Found:
     """What became of one planted regression. delay_runs: until an incident opened, None: never.
 
-    incidents: so many hold its changes in the end. cells: in the largest of them. size_error: of the middle one of its
-    changes, in points.
+    incidents: so many hold its changes in the end. cells: in the largest of them. size_error: of the median of its
+    changes of IOPS, in points.
     """
 
     planted: Planted
@@ -87,7 +87,7 @@ def _describe(one: Planted, ids: Sequence[int], number: int, members: dict[int, 
     opened = (
         IncidentEvent.objects.filter(kind="opened", incident__in=_with_joined(ids)).order_by("at").first()
     )
-    live = Change.objects.filter(incident=largest).exclude(state=ChangeState.WITHDRAWN)
+    live = Change.objects.filter(incident=largest, metric="iops").exclude(state=ChangeState.WITHDRAWN)
     sizes = list(live.values_list("relative", flat=True))
     return Found(
         planted=one,
