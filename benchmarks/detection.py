@@ -21,7 +21,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from benchapp.analysis.changepoints.v1 import change_indices, judge_next, judge_values  # noqa: E402
+from benchapp.analysis.changepoints.detector import change_indices, judge_next, judge_values  # noqa: E402
 from benchapp.analysis.detection.suspicion_test import suspect_newest  # noqa: E402
 from benchmarks.histories import KINDS, STATIONARY, make_generator, make_history, make_troubled  # noqa: E402
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE, ChangePoint, judge_values
+from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE, ChangePoint, judge_values
 
 
 def find_changes(

@@ -1,1 +1,1 @@
-"""Change points of one history, version 1."""
+"""Change points of one history."""

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.level_shift_v1 import Shift, ShiftLevel, describe_level, measure_shift
-from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE
+from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE
+from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.detection.noise_profile import profile_noise
 
 Array = npt.NDArray[np.float64]

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.changepoints.level_shift_v1 import describe_level
-from benchapp.analysis.changepoints.v1 import LEAST_RELATIVE_CHANGE
+from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE
+from benchapp.analysis.changepoints.level_shift import describe_level
 from benchapp.analysis.detection.noise_profile import profile_noise
 
 # Minimum known runs of the current level, and the maximum that are read.

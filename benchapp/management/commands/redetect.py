@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.analysis.changepoints.v1 import VERSION
+from benchapp.analysis.changepoints.detector import VERSION
 from benchapp.grammar import BadFilter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState

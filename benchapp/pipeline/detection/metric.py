@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel, describe_level, measure_shift
-from benchapp.analysis.changepoints.v1 import VERSION, ChangePoint, judge_values
+from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, judge_values
+from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,

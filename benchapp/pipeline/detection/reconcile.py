@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
+from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.analysis.detection.recovery import RUNS_MINIMUM, find_end
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 from django.db import connection
 
-from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
+from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.changepoints.v1 import change_indices
+from benchapp.analysis.changepoints.detector import change_indices
 from benchapp.analysis.charts.downsampling import SampledPoints
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.queries.charts.downsampling import from_us, read_columns, to_us

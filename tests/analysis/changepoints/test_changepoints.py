@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.analysis.changepoints.v1 import (
+from benchapp.analysis.changepoints.detector import (
     ShiftLevel,
     ValueHistory,
     change_indices,

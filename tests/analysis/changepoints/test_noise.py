@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.contrast_v1 import compare_sides, score_excursion
-from benchapp.analysis.changepoints.elimination_v1 import eliminate
-from benchapp.analysis.changepoints.noise_v1 import clip_spikes, measure_spread
-from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundaries, relocate
+from benchapp.analysis.changepoints.contrast import compare_sides, score_excursion
+from benchapp.analysis.changepoints.elimination import eliminate
+from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries, relocate
 from benchmarks.histories import make_generator, make_history
 
 

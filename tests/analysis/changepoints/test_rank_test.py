@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.rank_test_v1 import count_arrangements, score_ranks
+from benchapp.analysis.changepoints.rank_test import count_arrangements, score_ranks
 
 
 def score(left: list[float], right: list[float]) -> float:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.v1 import change_indices
+from benchapp.analysis.changepoints.detector import change_indices
 from benchapp.analysis.detection.baselines import (
     compare_to_baseline,
     find_steady_baseline,

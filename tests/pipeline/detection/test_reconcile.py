@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
+from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.models import ChangeState
 from benchapp.pipeline.detection.metric import DetectedChange
 from benchapp.pipeline.detection.reconcile import StoredChange, reconcile

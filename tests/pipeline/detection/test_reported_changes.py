@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.level_shift_v1 import ShiftLevel
+from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
 from benchapp.pipeline.detection.metric import DetectedChange
 from benchapp.pipeline.detection.reconcile import StoredChange, find_retained

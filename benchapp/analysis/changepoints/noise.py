@@ -1,7 +1,7 @@
 """Noise of a history without knowledge of its changes: trimmed differences and clipped spikes.
 
 A step affects one difference between neighbors and a spike two, so that the others give the spread of the noise without
-segmentation. Part of method v1, which is frozen.
+segmentation.
 """
 
 import itertools

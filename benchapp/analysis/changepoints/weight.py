@@ -1,6 +1,6 @@
 """Weight of a boundary: chance of its ranks, size, novelty, correlation and places in one sum.
 
-Part of method v1. Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks
+Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks
 than a small one among sticky states.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.segmentation_v1 import take_median
+from benchapp.analysis.changepoints.segmentation import take_median
 
 Array = npt.NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """Candidates for starts of levels: a scan with multiple window sizes, then the best partition of its results.
 
-Selects too many on purpose; elimination_v1 decides. Part of method v1.
+Selects too many on purpose; elimination.py decides.
 """
 
 import math

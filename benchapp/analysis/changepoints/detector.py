@@ -1,8 +1,8 @@
-"""Find the first points of new levels in a history of measurements: method v1. See docs/detection.md.
+"""Find the first points of new levels in a history of measurements. See docs/detection.md.
 
 Linear in time; bounded memory: a history is evaluated in segments, and changes far enough before the newest point are
 settled and not evaluated again. Adding one point therefore gives the same result as a complete evaluation.
-Frozen once rows are stored with this version.
+Its version is stored with each change: a detector that gives other results gets another one.
 """
 
 import math
@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.contrast_v1 import compare_sides
-from benchapp.analysis.changepoints.elimination_v1 import SIDE_POINTS, eliminate
-from benchapp.analysis.changepoints.level_shift_v1 import Shift, ShiftLevel, recall_level, recall_shift
-from benchapp.analysis.changepoints.noise_v1 import clip_spikes, measure_spread
-from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
-from benchapp.analysis.changepoints.segmentation_v1 import Levels, find_boundaries
+from benchapp.analysis.changepoints.contrast import compare_sides
+from benchapp.analysis.changepoints.elimination import SIDE_POINTS, eliminate
+from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, recall_level, recall_shift
+from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.rank_test import score_ranks
+from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries
 
 __all__ = [
     "ChangePoint",

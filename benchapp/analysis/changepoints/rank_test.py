@@ -1,4 +1,4 @@
-"""The exact rank test of Mann and Whitney, as a standard normal score. Part of method v1.
+"""The exact rank test of Mann and Whitney, as a standard normal score.
 
 Implemented here, because SciPy would add 40 MB to every installation.
 """

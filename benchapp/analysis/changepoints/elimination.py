@@ -1,16 +1,16 @@
 """Elimination of candidates, weakest first: each must pass tests of size, ranks, drift and novelty.
 
-Part of method v1. Minimum requirements exclude candidates by a single criterion; weight_v1 combines all.
+Minimum requirements exclude candidates by a single criterion; weight.py combines all.
 """
 
 import math
 from typing import Final
 
-from benchapp.analysis.changepoints.contrast_v1 import Contrast, compare_sides, score_excursion
-from benchapp.analysis.changepoints.novelty_v1 import measure_novelty
-from benchapp.analysis.changepoints.rank_test_v1 import score_ranks
-from benchapp.analysis.changepoints.segmentation_v1 import Levels, refine, relocate
-from benchapp.analysis.changepoints.weight_v1 import ChangeEvidence, weigh_evidence, weigh_stay
+from benchapp.analysis.changepoints.contrast import Contrast, compare_sides, score_excursion
+from benchapp.analysis.changepoints.novelty import measure_novelty
+from benchapp.analysis.changepoints.rank_test import score_ranks
+from benchapp.analysis.changepoints.segmentation import Levels, refine, relocate
+from benchapp.analysis.changepoints.weight import ChangeEvidence, weigh_evidence, weigh_stay
 
 # Points on each side of a boundary: enough for any test, few enough that a slow drift stays small.
 SIDE_POINTS: Final = 60

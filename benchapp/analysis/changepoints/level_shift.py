@@ -1,7 +1,4 @@
-"""Levels before and after a change, and the shift between them with its interval, in the values' units.
-
-Part of method v1.
-"""
+"""Levels before and after a change, and the shift between them with its interval, in the values' units."""
 
 import math
 from dataclasses import dataclass

@@ -1,14 +1,11 @@
-"""Contrast of two levels from running sums: their distance relative to their noise and its correlation.
-
-Part of method v1.
-"""
+"""Contrast of two levels from running sums: their distance relative to their noise and its correlation."""
 
 import itertools
 import math
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.analysis.changepoints.segmentation_v1 import Levels
+from benchapp.analysis.changepoints.segmentation import Levels
 
 # Points of noise from the whole segment that are added to those of the sides (the "moderation" of the t test).
 PRIOR_POINTS: Final = 4.0

@@ -1,4 +1,4 @@
-"""Novelty of a level: distance from all windows of the same length on the other side. Part of method v1.
+"""Novelty of a level: distance from all windows of the same length on the other side.
 
 This separates changes from caches, noisy neighbors and correlated noise, of which a t test considers only the first
 lag: these return to earlier levels.
@@ -6,7 +6,7 @@ lag: these return to earlier levels.
 
 from typing import Final
 
-from benchapp.analysis.changepoints.segmentation_v1 import Levels
+from benchapp.analysis.changepoints.segmentation import Levels
 
 # Points: the longest window of the new level that is compared; longer ones are not temporary states.
 LONGEST_VISIT: Final = 20
