@@ -1,21 +1,23 @@
 """The scaling page in a browser: drawn from what it carries, walked by keys, fixed elsewhere, sorted, saved."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchapp.models import Host, Level, Series
+from benchapp.models import Host, Level, Run, Series, Submission
 from tests.browser.test_every_page import check_everywhere
 from tests.browser.watch import Watched
 from tests.browser.world import World
 from tests.ebs import make_ebs_series, make_level
-from tests.factories import NOON, make_host, make_series, make_target, make_workload
+from tests.factories import NOON, add_series, make_host, make_series, make_target, make_workload
 
 Visit = Callable[..., Watched]
 EBS = "/scaling/?q=host:ebs-2013+volume_size:20G+bs:4k"
 DEPTH = "/scaling/?q=host:depth-01"
+RUNS = "/scaling/?q=host:runs-01&runs=1"
 PAGES = {
     "first chart": "/scaling/",
     "bars with all lines": f"{EBS}&ideal=1&limit=instance:25000&scale=log",
@@ -26,6 +28,7 @@ PAGES = {
     "several metrics": f"{DEPTH}&metric=iops,latency_mean_ns",
     "targets": f"{EBS}+file_size:5G&target=iops:24000:Database&target=iops:8000*n:Volume",
     "latency over throughput": f"{DEPTH}&over=iops",
+    "runs": RUNS,
     "nothing": "/scaling/?q=host:nobody",
 }
 
@@ -34,9 +37,12 @@ PAGES = {
 def sweep(world: World, django_db_blocker: Any) -> Iterator[None]:
     """Give a published series and a sweep over depths, committed; take them away afterwards."""
     with django_db_blocker.unblock():
-        hosts = [make_ebs_series(2, 3), _make_depths()]
+        hosts = [make_ebs_series(2, 3), _make_depths(), make_host("runs-01")]
+        add_series([1000.0, 1100.0], host=hosts[-1], target=make_target(volume_count=2))
     yield
     with django_db_blocker.unblock():
+        Run.objects.filter(host__in=hosts).delete()
+        Submission.objects.filter(host__in=hosts).delete()
         Level.objects.filter(series__host__in=hosts).delete()
         Series.objects.filter(host__in=hosts).delete()
         Host.objects.filter(pk__in=[host.pk for host in hosts]).delete()
@@ -247,3 +253,34 @@ def test_numbers_and_words_are_there_without_javascript(visit: Visit, sweep: Non
 
     assert "levels off at 4 volumes" in watched.page.inner_text("h1")
     assert "30\u202f613" in watched.page.inner_text(".scaling-table")
+
+
+def test_runs_over_bars_open_by_click_and_by_keys(visit: Visit, sweep: None) -> None:
+    watched = visit(RUNS)
+    page = watched.page
+    first, last = json.loads(page.text_content('figure script[type="application/json"]'))["facets"][0][
+        "lines"
+    ][0][0]["runs"]["ids"]
+
+    page.focus(".chart-box")
+    page.keyboard.press(".")
+    assert "one run: 1 000 IOPS · runs-01" in readout(watched)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{first}/")
+    page.go_back()
+    watched.wait_for_charts()
+    page.focus(".chart-box")
+    page.keyboard.press(",")
+    assert "one run: 1 100 IOPS · runs-01" in readout(watched)
+    canvas = page.locator(".chart-box canvas")
+    box = canvas.bounding_box()
+    # The bar is in the middle; the dots of the two runs are near its upper end, at known places.
+    spot = page.evaluate(
+        """async () => {
+          const chart = Chart.getChart(document.querySelector(".chart-box canvas"));
+          const { x, width } = chart.getDatasetMeta(0).data[0].getProps(["x", "width"]);
+          return { x: x + ((2 * 0.618034) % 1 - 0.5) * width * 0.8, y: chart.scales.y.getPixelForValue(1100) };
+        }"""
+    )
+    page.mouse.click(box["x"] + spot["x"], box["y"] + spot["y"])
+    page.wait_for_url(f"**/runs/{last}/")

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, describeLines, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, describeLines, describeRun, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
+import { findRun, locateRun, moveToRun } from "../../static/js/charts/scaling/runs.js";
 import { compareCells } from "../../static/js/site/sortable.js";
 
 const colors = {
@@ -178,4 +179,67 @@ test("charts of several metrics describe one place with the value of each", () =
   const [first, second] = [0, 1].map((index) => describeStacked(stack, { layer: 0, place: 0, element: { datasetIndex: 0, index } }));
   assert.match(first, /^1 volume · p99 latency: 1\.20.ms · IOPS: 1.000 IOPS · one run, no spread/u);
   assert.match(second, /^2 volumes · p99 latency: no value · IOPS: 1.010 IOPS/u);
+});
+
+function makeRuns(values, more = {}) {
+  const own = { values, overs: [], times: values.map((_, place) => Date.UTC(2026, 10, 21, 12, place)), ids: values.map((_, place) => 7 + place) };
+  return { ...own, names: ["db-01", "db-02"], hosts: values.map((_, place) => place % 2), ...more };
+}
+
+const fakeChart = {
+  scales: { x: { getPixelForValue: (value) => value }, y: { getPixelForValue: (value) => 100 - value } },
+  getDatasetMeta: () => ({ data: [{ getProps: () => ({ x: 50, width: 20 }) }] }),
+};
+
+test("runs of a value are inside its bar, at different places that do not depend on chance", () => {
+  const data = makeChart([[makeCell(10, { runs: makeRuns([9, 10, 11]) })]]);
+  const prepared = prepareScaling(data);
+  const { runs } = prepared.panels[0];
+
+  const places = runs.map((run) => locateRun(fakeChart, run, prepared));
+
+  assert.deepEqual(places.map(({ y }) => y), [91, 90, 89]);
+  assert.ok(places.every(({ x }) => x >= 42 && x <= 58));
+  assert.equal(new Set(places.map(({ x }) => x)).size, 3);
+  assert.deepEqual(runs.map((run) => locateRun(fakeChart, run, prepared)), places);
+});
+
+test("the value axis has room for runs beyond p90", () => {
+  const data = makeChart([[makeCell(10, { runs: makeRuns([9, 40]) })]]);
+
+  assert.ok(prepareScaling(data).domain.max >= 40);
+});
+
+test("a run is described by value, host and time, in a shared study without its host", () => {
+  const prepared = prepareScaling(makeChart([[makeCell(10, { runs: makeRuns([9, 10]) }), makeCell(5, { runs: makeRuns([5], { ids: [], names: [], hosts: [] }) })]]));
+
+  assert.equal(describeRun(prepared, prepared.panels[0], 1), "1 volume · one run: 10.0 IOPS · db-02 · 21 Nov 2026 12:01 UTC");
+  assert.equal(describeRun(prepared, prepared.panels[0], 2), "2 volumes · one run: 5.00 IOPS · 21 Nov 2026 12:00 UTC");
+});
+
+test("the pointer selects a run near it, else none", () => {
+  const prepared = prepareScaling(makeChart([[makeCell(10, { runs: makeRuns([9, 60]) })]]));
+  const { runs } = prepared.panels[0];
+  const at = locateRun(fakeChart, runs[1], prepared);
+
+  assert.equal(findRun(fakeChart, runs, prepared, { x: at.x + 2, y: at.y }), 1);
+  assert.equal(findRun(fakeChart, runs, prepared, { x: at.x, y: at.y + 20 }), null);
+});
+
+test("keys walk the runs of one value", () => {
+  const { runs } = prepareScaling(makeChart([[makeCell(10, { runs: makeRuns([9, 10]) }), makeCell(5, { runs: makeRuns([5]) })]])).panels[0];
+
+  assert.equal(moveToRun(runs, ".", { mark: 0, run: null }), 0);
+  assert.equal(moveToRun(runs, ".", { mark: 0, run: 1 }), 1);
+  assert.equal(moveToRun(runs, ",", { mark: 0, run: 1 }), 0);
+  assert.equal(moveToRun(runs, ".", { mark: 1, run: null }), 2);
+  assert.equal(moveToRun(runs, "ArrowLeft", { mark: 0, run: null }), null);
+});
+
+test("runs of a latency over throughput are at their own throughput", () => {
+  const over = { label: "IOPS", unit: "operations/s" };
+  const cell = makeCell(10, { over: 30, runs: makeRuns([9, 10], { overs: [28, null] }) });
+  const prepared = prepareScaling(makeChart([[cell]], { over }));
+
+  assert.deepEqual(prepared.panels[0].runs.map((run) => locateRun(fakeChart, run, prepared)), [{ x: 28, y: 91 }, null]);
 });

@@ -1,12 +1,12 @@
 """One metric over one dimension: the data of the scaling page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -20,7 +20,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_rows
+from benchapp.api.framework.responses import answer_lines, answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import DIMENSIONS
@@ -38,6 +38,7 @@ from benchapp.queries.charts.scaling import (
 )
 from benchapp.queries.charts.scaling_findings import is_target_reached
 from benchapp.queries.charts.scaling_shapes import (
+    CELL_RUNS_MAXIMUM,
     COMPARE_DAYS_MAXIMUM,
     LIMITS_MAXIMUM,
     SCALING_METRICS,
@@ -46,6 +47,15 @@ from benchapp.queries.charts.scaling_shapes import (
     CellState,
 )
 from benchapp.queries.incidents.series_marks import MarkState
+
+
+class ScalingRunAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run: int
+    series: int
+    host: str
+    started_at: Time
+    value: Annotated[float, Meta(description="of the metric; the median of repetitions")]
+    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
 
 
 class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -78,6 +88,23 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     incident: int | None
     earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
     series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
+    runs: Annotated[
+        Sequence[ScalingRunAnswer] | UnsetType,
+        Meta(
+            description="with runs=1: the newest of the n runs, oldest first;"
+            f" at most {CELL_RUNS_MAXIMUM}, fewer in a large chart"
+        ),
+    ] = UNSET
+
+
+class ScalingRunRow(ScalingRunAnswer, kw_only=True, frozen=True):
+    """A row of CSV and NDJSON with runs=1."""
+
+    metric: str
+    facet: str | None
+    color: str | None
+    x: str | None
+    n: int
 
 
 class FixedAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -121,6 +148,12 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     cells: Sequence[ScalingCellAnswer]
 
 
+# Runs are in the cells of JSON only; in CSV and NDJSON they are the rows.
+_CELL_COLUMNS: Final = tuple(name for name in list_columns(ScalingCellAnswer) if name != "runs")
+_RUN_COLUMNS: Final = (
+    *("metric", "facet", "color", "x", "n"),
+    *list_columns(ScalingRunAnswer),
+)
 METRIC_NAMES: Final = tuple(SCALING_METRICS)
 
 
@@ -175,6 +208,12 @@ class ScalingParameters(FilterParameters, FormatParameters):
     draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="display only")
     scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="display only")
     ideal = serializers.ChoiceField(choices=("1",), required=False, help_text="display only")
+    runs = serializers.ChoiceField(
+        choices=("1",),
+        required=False,
+        source="has_runs",
+        help_text="also the runs of each cell; CSV and NDJSON then have a row for each run",
+    )
 
 
 class Scaling(ApiView):
@@ -185,22 +224,37 @@ class Scaling(ApiView):
     @extend_schema(
         operation_id="read_scaling",
         parameters=[ScalingParameters],
-        responses=in_formats(ScalingPage, "only the cells"),
+        responses=in_formats(ScalingPage, "only the cells; with runs=1 only the runs"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
         chart = _read_chart(make_request(wanted))
+        cells = [_describe_cell(each, *found) for each in chart.stack for found in each.walk()]
+        file_name = f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}"
+        if chart.cell_runs_maximum is not None and wanted["format"] != "json":
+            return answer_lines(
+                request,
+                [row for cell in cells for row in _list_run_rows(cell)],
+                columns=_RUN_COLUMNS,
+                format=wanted["format"],
+                file_name=file_name,
+            )
         return answer_rows(
             request,
             ScalingPage,
-            [_describe_cell(each, *found) for each in chart.stack for found in each.walk()],
+            cells,
             name="cells",
-            columns=list_columns(ScalingCellAnswer),
+            columns=_CELL_COLUMNS,
             format=wanted["format"],
-            file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
+            file_name=file_name,
             about=_describe(chart),
         )
+
+
+def _list_run_rows(cell: ScalingCellAnswer) -> Iterator[ScalingRunRow]:
+    for run in cell.runs or ():
+        yield build(ScalingRunRow, run, cell)
 
 
 def _describe_cell(
@@ -229,6 +283,9 @@ def _describe_cell(
             limit.name for limit in facet.limits if is_target_reached(limit, cell, place) is False
         ],
         series=cell.series_ids,
+        runs=UNSET
+        if chart.cell_runs_maximum is None
+        else [build(ScalingRunAnswer, run, run=run.run_id, series=run.series_id) for run in cell.runs],
     )
 
 
@@ -242,6 +299,7 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
         "limits": tuple(given.get("limits", ())),
         "groups": tuple(given.get("groups", ())),
         "targets": tuple(given.get("targets", ())),
+        "has_runs": given.get("has_runs") == "1",
     }
     return ScalingRequest(**given | own)
 

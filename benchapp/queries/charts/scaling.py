@@ -27,6 +27,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingMetric,
     ScalingPoint,
     ScalingRequest,
+    ScalingRun,
     ScalingSpread,
     ScalingTarget,
     find_metric,
@@ -45,6 +46,7 @@ __all__ = [
     "ScalingLine",
     "ScalingPoint",
     "ScalingRequest",
+    "ScalingRun",
     "ScalingSpread",
     "read_scaling",
 ]
@@ -63,7 +65,7 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request, with those of further metrics. Raises BadChart.
 
     Two queries (`read_table`), one more for as_of and one for compare_days, of each metric; two more if no metric was
-    given and no series has IOPS.
+    given and no series has IOPS. Of has_runs those of `read_runs`.
     """
     resolved, *more = _resolve(request)
     texts = {name: getattr(request, name) for name in _AXES}

@@ -17,10 +17,12 @@ from benchapp.queries.charts.axes import (
     make_axis,
     order_axis_value,
 )
-from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets
+from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets, list_cell_keys
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
-from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_series_levels
+from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_runs, read_series_levels
 from benchapp.queries.charts.scaling_shapes import (
+    CELL_RUNS_MAXIMUM,
+    CHART_RUNS_MAXIMUM,
     Counts,
     ResolvedRequest,
     ScalingChart,
@@ -91,7 +93,14 @@ def build_chart(
     grid = _make_grid(plotted, axes)
     in_grid = _select_in_grid(fixed, grid)
     omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
-    levels = read_series_levels(resolved, _select_ids(in_grid, charted_ids))
+    charted = _select_ids(in_grid, charted_ids)
+    levels = read_series_levels(resolved, charted)
+    runs_maximum = None
+    if request.has_runs:
+        keys = zip(charted.column("id"), list_cell_keys(charted, axes), strict=True)
+        cells = {number: key for number, key in keys if number in levels.shown}
+        runs_maximum = _share_runs(len(set(cells.values())) * max(1, len(resolved.metrics)))
+        levels = replace(levels, runs=read_runs(resolved, charted, cells=cells, maximum=runs_maximum))
     facets = fill_facets(in_grid, levels, grid, resolved)
     is_past = resolved.as_of is not None or request.compare_days is not None
     return ScalingChart(
@@ -116,7 +125,13 @@ def build_chart(
         earlier_at=resolved.earlier_at,
         is_cut=series.is_cut,
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,
+        cell_runs_maximum=runs_maximum,
     )
+
+
+def _share_runs(cell_count: int) -> int:
+    """Return how many runs a cell may have, of so many cells with a value."""
+    return max(1, min(CELL_RUNS_MAXIMUM, CHART_RUNS_MAXIMUM // max(1, cell_count)))
 
 
 def add_fixed_terms(filter: Filter, chosen: ChosenAxes) -> Filter:

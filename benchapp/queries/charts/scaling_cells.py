@@ -1,7 +1,7 @@
 """The cells of a chart from its series, with linear scaling and limits."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
@@ -20,6 +20,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingLine,
     ScalingMetric,
     ScalingPoint,
+    ScalingRun,
     ScalingSpread,
     ScalingTarget,
 )
@@ -43,7 +44,16 @@ class Grid:
     facets: tuple[AxisValue, ...]
 
 
-_Key = tuple[AxisValue, AxisValue, AxisValue]
+# The values of panel, color and x.
+CellKey = tuple[AxisValue, AxisValue, AxisValue]
+
+
+def list_cell_keys(table: SeriesTable, axes: Axes) -> list[CellKey]:
+    """Return the cell of each row."""
+    none: Sequence[None] = [None] * table.length
+    facets = none if axes.facet is None else table.column(axes.facet)
+    colors = none if axes.color is None else table.column(axes.color)
+    return list(zip(facets, colors, table.column(axes.x), strict=True))
 
 
 def fill_facets(
@@ -85,12 +95,8 @@ class _CellBuilder:
         self._table, self._levels, self._grid, self._metric = table, levels, grid, metric
         self._ids, self._badges = table.column("id"), table.column("badges")
         self._series_ids = table.column("series_id")
-        self._rows: dict[_Key, list[int]] = defaultdict(list)
-        none: Sequence[None] = [None] * table.length
-        axes = grid.axes
-        facets = none if axes.facet is None else table.column(axes.facet)
-        colors = none if axes.color is None else table.column(axes.color)
-        for row, key in enumerate(zip(facets, colors, table.column(axes.x), strict=True)):
+        self._rows: dict[CellKey, list[int]] = defaultdict(list)
+        for row, key in enumerate(list_cell_keys(table, grid.axes)):
             self._rows[key].append(row)
 
     def list_rows(self, facet: AxisValue) -> list[int]:
@@ -128,6 +134,7 @@ class _CellBuilder:
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
+            runs=_order_runs(run for each in ids for run in levels.runs.get(each, ())),
         )
 
     def _find_pattern(self, rows: Sequence[int], color: AxisValue) -> tuple[str, str]:
@@ -202,6 +209,10 @@ class _LimitBuilder:
 
 def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:
     return [value * count if count else None for count in counts]
+
+
+def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
+    return tuple(sorted(runs, key=lambda run: (run.started_at, run.run_id, run.series_id)))
 
 
 def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:

@@ -1,41 +1,46 @@
-"""The level of each series of a scaling chart, now or at an earlier time."""
+"""The level of each series of a scaling chart, now or at an earlier time, and its runs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from django.db import connection
-from psycopg import sql
+import numpy as np
 
-from benchapp.models import METRIC_FIELDS, Level
-from benchapp.queries.charts.scaling_shapes import ResolvedRequest, ScalingMetric, ScalingSpread
+from benchapp.analysis.detection.levels import describe_values
+from benchapp.queries.charts.scaling_shapes import (
+    ResolvedRequest,
+    ScalingMetric,
+    ScalingRun,
+    ScalingSpread,
+)
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.series.level_runs import (
+    LevelSpan,
+    read_current_spans,
+    read_host_names,
+    read_level_runs,
+    read_spans_before,
+)
 
 PAST_SERIES_MAXIMUM: Final = 2000
-# The runs of a level up to an earlier time. A level has at most the newest 2 000 runs of its series.
-_READ_PART: Final = sql.SQL(
-    "SELECT wanted.id, past.* FROM unnest(%s::bigint[], %s::timestamptz[]) AS wanted(id, from_at)"
-    " CROSS JOIN LATERAL ("
-    " SELECT percentile_cont(ARRAY[0.5, 0.1, 0.9]) WITHIN GROUP (ORDER BY {metric}) AS levels, count(*) AS n,"
-    " max(started_at) AS last_at FROM benchapp_measurement"
-    "  WHERE series_id = wanted.id AND started_at >= wanted.from_at AND started_at < %s"
-    "  AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL) AS past WHERE past.n > 0"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesLevels:
     """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against.
 
-    marks: open and accepted changes; none at an earlier time.
+    marks: open and accepted changes; none at an earlier time. runs: the newest of the level shown, oldest first; only
+    if the request has them.
     """
 
     shown: Mapping[int, ScalingSpread]
     earlier: Mapping[int, ScalingSpread]
     overs: Mapping[int, ScalingSpread]
     marks: Mapping[int, SeriesMark]
+    runs: Mapping[int, tuple[ScalingRun, ...]] = field(default_factory=dict)
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:
@@ -84,40 +89,88 @@ def _list_current(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, Sca
 
 
 def _read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, ScalingSpread]:
-    """Return the level of each series before a moment (exclusive), without series that had no value; two queries.
+    """Return the level of each series before a moment (exclusive), without series that had no value.
 
-    The level that had begun by then: its runs before the moment. At most PAST_SERIES_MAXIMUM series are read.
+    The level that had begun by then: its runs before the moment, which are read if it has later ones. At most
+    PAST_SERIES_MAXIMUM series are read. One query, and those of the runs.
     """
-    if metric not in METRIC_FIELDS:
-        raise ValueError(f"{metric!r} is not a column of a measurement")
-    begun = (
-        Level.objects.filter(
-            series_id__in=list(series_ids)[:PAST_SERIES_MAXIMUM], metric=metric, from_at__lt=before_at
-        )
-        .order_by("series_id", "-from_at")
-        .distinct("series_id")
-        .values_list("series_id", "from_at", "to_at", "median", "p10", "p90", "n")
-    )
+    begun = read_spans_before(list(series_ids)[:PAST_SERIES_MAXIMUM], metric, before_at=before_at)
     found: dict[int, ScalingSpread] = {}
-    parts: list[tuple[int, datetime]] = []
-    for series_id, from_at, to_at, median, p10, p90, n in begun:
-        if to_at < before_at:
-            found[series_id] = ScalingSpread(median, p10, p90, n, to_at)
+    parts: dict[int, LevelSpan] = {}
+    for series_id, (span, level) in begun.items():
+        if level.to_at < before_at:
+            found[series_id] = ScalingSpread(level.median, level.p10, level.p90, level.n, level.to_at)
         else:
-            parts.append((series_id, from_at))
-    return found | _read_parts(parts, metric, before_at) if parts else found
+            parts[series_id] = span
+    for series_id, runs in read_level_runs(parts, metric).items():
+        own = describe_values(runs.values, 0, len(runs.values))
+        found[series_id] = ScalingSpread(own.median, own.p10, own.p90, own.n, runs.list_times()[-1])
+    return found
 
 
-def _read_parts(
-    parts: Sequence[tuple[int, datetime]], metric: str, before_at: datetime
-) -> dict[int, ScalingSpread]:
-    query = _READ_PART.format(metric=sql.Identifier(metric))
-    with connection.cursor() as cursor:
-        cursor.execute(query, [*map(list, zip(*parts, strict=True)), before_at])
-        return {
-            series_id: ScalingSpread(levels[0], levels[1], levels[2], n, last_at)
-            for series_id, levels, n, last_at in cursor.fetchall()
-        }
+def read_runs(
+    resolved: ResolvedRequest, table: SeriesTable, *, cells: Mapping[int, object], maximum: int
+) -> Mapping[int, tuple[ScalingRun, ...]]:
+    """Return the newest runs of the level of each series, oldest first.
+
+    cells: the cell of each series with a value, by id. maximum: runs of each cell, shared equally by its series; of
+    those beyond it the most recent ones have a run each. Four queries, and those of the maintenance.
+    """
+    metric = resolved.metric
+    counts = Counter(cells.values())
+    taken: Counter[object] = Counter()
+    newest: dict[int, int] = {}
+    # The table is in the order of time, most recent first.
+    for number in table.column("id"):
+        if number in cells and taken[cells[number]] < maximum:
+            taken[cells[number]] += 1
+            newest[number] = max(1, maximum // counts[cells[number]])
+    spans = _read_spans(resolved, table)
+    other = resolved.over.base if resolved.over else ""
+    found = read_level_runs(
+        {number: spans[number] for number in newest if number in spans},
+        metric.base,
+        newest=newest,
+        other=other,
+    )
+    names = read_host_names(found)
+    divisors = (
+        dict(zip(table.column("id"), table.column("volume_count"), strict=True))
+        if metric.is_per_volume
+        else {}
+    )
+    return {
+        number: tuple(
+            ScalingRun(
+                run_id=run_id,
+                series_id=spans[number].series_id,
+                host=names[host_id],
+                started_at=started_at,
+                value=value / divisors.get(number, 1),
+                over=None if not other or np.isnan(over) else over,
+            )
+            for run_id, host_id, started_at, value, over in zip(
+                runs.run_ids.tolist(),
+                runs.host_ids.tolist(),
+                runs.list_times(),
+                runs.values.tolist(),
+                runs.others.tolist(),
+                strict=True,
+            )
+        )
+        for number, runs in found.items()
+    }
+
+
+def _read_spans(resolved: ResolvedRequest, table: SeriesTable) -> Mapping[int, LevelSpan]:
+    """Return the span of the level shown of each series by id; one query, of groups of runs none."""
+    metric, ids = resolved.metric.base, table.column("id")
+    if resolved.as_of is not None:
+        begun = read_spans_before(list(ids)[:PAST_SERIES_MAXIMUM], metric, before_at=resolved.as_of)
+        return {series_id: span for series_id, (span, _) in begun.items()}
+    if table.group_levels is None:
+        return read_current_spans(list(ids), metric)
+    return {number: group.span for number, group in table.group_levels[metric].items()}
 
 
 def _divide(level: ScalingSpread, count: int) -> ScalingSpread:

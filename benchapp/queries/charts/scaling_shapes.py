@@ -19,6 +19,9 @@ LIMITS_MAXIMUM: Final = 8
 TARGETS_MAXIMUM: Final = 8
 METRICS_MAXIMUM: Final = 3
 COMPARE_DAYS_MAXIMUM: Final = 3650
+# More dots cover each other in a bar; 5 000 in all panels and metrics are 60 KB of the compressed page.
+CELL_RUNS_MAXIMUM: Final = 200
+CHART_RUNS_MAXIMUM: Final = 5000
 _NAME_MAXIMUM: Final = 60
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 _VALUE: Final = re.compile(
@@ -193,7 +196,8 @@ class ScalingRequest:
     With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
     free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
     days earlier. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
-    "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`.
+    "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`. has_runs: also
+    the runs of each level, parameter `runs`.
     """
 
     filter: Filter
@@ -208,6 +212,7 @@ class ScalingRequest:
     limits: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    has_runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +268,21 @@ class ScalingSpread:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingRun:
+    """A run of a level: its value in the metric's base unit, per volume if the metric is; the median of repetitions.
+
+    over: its throughput, if latency is plotted against it; None if unknown.
+    """
+
+    run_id: int
+    series_id: int
+    host: str
+    started_at: datetime
+    value: float
+    over: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ScalingPoint:
     """One cell of a chart.
 
@@ -270,7 +290,8 @@ class ScalingPoint:
     series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
     over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
     value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
-    mark: the open or accepted change of these series that matters most.
+    mark: the open or accepted change of these series that matters most. runs: the newest of the spread.n runs,
+    oldest first; none unless the request has them.
     """
 
     state: CellState
@@ -283,6 +304,7 @@ class ScalingPoint:
     earlier: ScalingSpread | None = None
     failed_count: int = 0
     mark: SeriesMark | None = None
+    runs: tuple[ScalingRun, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -351,7 +373,7 @@ class ScalingChart:
     some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
     metrics; those of `metric` are limits of the panels. as_of, earlier_at: exclusive. is_cut: more series match than
     are read. is_thinned: more than are read for an earlier time. metrics: of the request; more: charts of
-    the further ones, with equal axes.
+    the further ones, with equal axes. cell_runs_maximum: of a cell; None without runs.
     """
 
     filter: Filter
@@ -376,6 +398,7 @@ class ScalingChart:
     is_thinned: bool = False
     metrics: tuple[ScalingMetric, ...] = ()
     more: tuple["ScalingChart", ...] = ()
+    cell_runs_maximum: int | None = None
 
     @property
     def stack(self) -> tuple["ScalingChart", ...]:

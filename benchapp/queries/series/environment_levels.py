@@ -20,10 +20,9 @@ from benchapp.models import Environment, SeriesEnvironment
 from benchapp.models.filtering import match_environment
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
+from benchapp.queries.series.level_runs import LEVEL_RUNS_MAXIMUM, LevelSpan
 from benchapp.queries.series.levels import CurrentLevel, read_level_history
 
-# As many as a level has at most, of each series.
-_VALUES_MAXIMUM: Final = 2000
 # Series whose levels are divided by an environment change; so many are read at once, which bounds the memory.
 _DIVIDED_AT_ONCE: Final = 2000
 _RECENT: Final = 20
@@ -58,13 +57,28 @@ class RunGroup:
     spans: tuple[EnvironmentSpan, ...]
     other_spans: tuple[EnvironmentSpan, ...]
 
+    @property
+    def environment_ids(self) -> tuple[int, ...]:
+        """Return its environments."""
+        return tuple(span.environment_id for span in self.spans)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLevel:
-    """The level of a group: its runs in the latest level that has any. is_current: in the current level."""
+    """The level of a group: its runs in the latest level that has any. is_current: in the current level.
+
+    environment_ids: the environments of the group.
+    """
 
     level: CurrentLevel
     is_current: bool
+    environment_ids: tuple[int, ...]
+
+    @property
+    def span(self) -> LevelSpan:
+        """Return which runs of the series they are."""
+        level = self.level
+        return LevelSpan(level.series_id, level.from_at, level.last_at, self.environment_ids)
 
 
 def read_run_groups(
@@ -109,7 +123,7 @@ def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLeve
     for place, group in enumerate(groups):
         levels = history.get(group.series_id, ())
         first = next((level for level in levels if _overlaps(group.spans, level)), None)
-        found.append(None if first is None else GroupLevel(first, first is levels[0]))
+        found.append(None if first is None else GroupLevel(first, first is levels[0], group.environment_ids))
         if first is not None and _overlaps(group.other_spans, first):
             divided.append(place)
     read = _read_divided([groups[place] for place in divided], history, metric)
@@ -147,7 +161,7 @@ def _read_valid(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any
         "environment_id": "bigint",
         "value": "double precision",
     }
-    query = _READ.format(metric=sql.Identifier(metric), limit=sql.Literal(_VALUES_MAXIMUM))
+    query = _READ.format(metric=sql.Identifier(metric), limit=sql.Literal(LEVEL_RUNS_MAXIMUM))
     arrays = fetch_arrays(query, [list(series_ids)], columns=columns)
     counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
     return {name: array[counts] for name, array in arrays.items()}
@@ -157,10 +171,9 @@ def _find_group_level(
     group: RunGroup, own: Mapping[str, NDArray[Any]], levels: Sequence[CurrentLevel]
 ) -> GroupLevel | None:
     """Return the level of a group from the valid values of its series in chronological order."""
-    environment_ids = [span.environment_id for span in group.spans]
     starts = [to_us(level.from_at) for level in reversed(levels)]
     selected = select_latest_level(
-        own["started_at"], starts, is_member=np.isin(own["environment_id"], environment_ids)
+        own["started_at"], starts, is_member=np.isin(own["environment_id"], group.environment_ids)
     )
     if not selected.any():
         return None
@@ -183,7 +196,7 @@ def _find_group_level(
         from_at=at,
         last_at=from_us(times[-1]),
     )
-    return GroupLevel(level, stored is levels[0])
+    return GroupLevel(level, stored is levels[0], group.environment_ids)
 
 
 def select_latest_level(

@@ -165,6 +165,7 @@ def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
             **figure.document,
             "facets": _close_facets(figure.document["facets"]),
             "more": more,
+            "runUrl": "",
         },
         table=_close_table(figure.table),
         more_tables=tuple(map(_close_table, figure.more_tables)),
@@ -178,9 +179,15 @@ def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
 
 def _close_facets(facets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {**facet, "lines": [[cell and {**cell, "url": None} for cell in line] for line in facet["lines"]]}
+        {**facet, "lines": [[cell and _close_cell(cell) for cell in line] for line in facet["lines"]]}
         for facet in facets
     ]
+
+
+def _close_cell(cell: dict[str, Any]) -> dict[str, Any]:
+    """Return the cell without links, and its runs without their hosts."""
+    runs = {"runs": {**cell["runs"], "ids": [], "names": [], "hosts": []}} if "runs" in cell else {}
+    return {**cell, **runs, "url": None}
 
 
 def _close_table(table: ScalingTable) -> ScalingTable:

@@ -9,7 +9,17 @@ from benchapp.api.charts.scaling import ScalingParameters
 from benchapp.dimensions import DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
 from tests.ebs import make_ebs_series
-from tests.factories import calculate_levels, make_series, make_target
+from tests.factories import (
+    NOON,
+    add_series,
+    calculate_levels,
+    make_environment,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -171,7 +181,7 @@ def test_parameters_are_those_of_a_request_and_of_the_display():
     sources = {field.source for field in ScalingParameters().fields.values()} - set(DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
-    assert len(requested) == 12
+    assert len(requested) == 13
     assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
     assert requested - sources == {"filter"}
 
@@ -187,3 +197,36 @@ def test_chart_takes_two_queries_for_the_token_and_one_for_marks(reader, django_
 
     with django_assert_num_queries(3):
         reader.get("/api/v1/scaling")
+
+
+def test_runs_are_in_the_cells_on_request_and_rows_of_csv(reader):
+    series = add_series([100.0, 120.0], host=make_host("db-02"), target=make_target(volume_count=2))
+
+    (cell,) = reader.get("/api/v1/scaling?runs=1").json()["cells"]
+    csv_text = reader.get("/api/v1/scaling?runs=1&format=csv").content.decode()
+
+    assert [(run["host"], run["series"], run["value"], run["over"]) for run in cell["runs"]] == [
+        ("db-02", series.pk, 100.0, None),
+        ("db-02", series.pk, 120.0, None),
+    ]
+    rows = list(csv.DictReader(io.StringIO(csv_text, newline="")))
+    assert [(row["x"], row["n"], row["run"], row["value"]) for row in rows] == [
+        ("2", "2", str(cell["runs"][0]["run"]), "100.0"),
+        ("2", "2", str(cell["runs"][1]["run"]), "120.0"),
+    ]
+
+
+def test_runs_of_a_group_of_runs_have_its_environment(reader):
+    host, layout = make_host("db-02"), make_target(volume_count=2)
+    series = make_series(host=host, target=layout)
+    for hour, (kernel, iops) in enumerate((("5.15", 100.0), ("6.1", 110.0), ("5.15", 120.0))):
+        run = make_run(
+            host, started_at=NOON + timedelta(hours=hour), environment=make_environment(kernel=kernel)
+        )
+        make_measurement(run, series, iops=iops)
+    calculate_levels()
+
+    cells = reader.get("/api/v1/scaling?runs=1&x=kernel").json()["cells"]
+
+    found = {cell["x"]: (cell["n"], [run["value"] for run in cell["runs"]]) for cell in cells}
+    assert found == {"5.15": (2, [100.0, 120.0]), "6.1": (1, [110.0])}

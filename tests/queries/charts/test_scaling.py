@@ -1,23 +1,28 @@
 """The chart of one metric over one dimension: what is chosen, fixed, mixed, counted, and how it was before."""
 
 from datetime import date, timedelta
+from statistics import median
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
-from benchapp.queries.charts import series_columns
+from benchapp.queries.charts import scaling_build, series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings, find_reach
 from benchapp.queries.series.levels import read_current_levels
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
+    add_series,
     calculate_levels,
     make_host,
     make_measurement,
+    make_planned_event,
     make_run,
     make_series,
     make_target,
@@ -42,6 +47,7 @@ def make_sweep(values, *, metric="iops", target=None, workload=None, direction="
 
 
 HOST = [None]
+DAY = timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
@@ -505,6 +511,110 @@ def test_past_is_of_the_level_that_had_begun_by_then():
     assert (now.spread.n, then.spread.n) == (10, 21)
     assert now.value == pytest.approx(780.0, rel=0.01)
     assert then.value == pytest.approx(1000.0, rel=0.01)
+
+
+def test_past_is_without_runs_during_maintenance():
+    series = make_series(
+        [100.0, 900.0, 100.0, 100.0], target=make_target(volume_count=1), host=HOST[0], step=timedelta(days=1)
+    )
+    make_planned_event(
+        filter="host:db-01", from_at=NOON + timedelta(hours=20), to_at=NOON + timedelta(hours=30)
+    )
+    calculate_levels([series.pk])
+
+    past = read(as_of=date(2026, 11, 23)).facets[0].lines[0].cells[0]
+
+    assert (past.value, past.spread.n) == (100.0, 2)
+
+
+def test_runs_of_a_value_are_those_of_its_level():
+    start_at = NOON - timedelta(days=40)
+    values = judging.make_level(1000.0, 24) + judging.make_level(780.0, 10)
+    (series,) = judging.make_cells(HOST[0], [values], start_at=start_at, step=timedelta(days=1))
+    during, failed, excluded = (start_at + timedelta(days=day, hours=2) for day in (26, 27, 28))
+    make_planned_event(filter="host:db-01", from_at=during, to_at=during + timedelta(hours=1))
+    for at, fields in ((during, {}), (failed, {"error": 5}), (excluded, {"is_excluded": True})):
+        make_measurement(make_run(HOST[0], started_at=at), series, iops=1.0, **fields)
+    repeated = make_run(HOST[0], started_at=start_at + timedelta(days=33, hours=2))
+    for ordinal, iops in enumerate((700.0, 780.0, 790.0)):
+        make_measurement(repeated, series, iops=iops, ordinal=ordinal)
+    judge_due()
+
+    (cell,) = read(has_runs=True).facets[0].lines[0].cells
+
+    assert len(cell.runs) == cell.spread.n == 11
+    assert median(run.value for run in cell.runs) == cell.value
+    assert [run.started_at for run in cell.runs] == sorted(run.started_at for run in cell.runs)
+    assert (cell.runs[-1].run_id, cell.runs[-1].value) == (repeated.pk, 780.0)
+    assert {(run.host, run.series_id) for run in cell.runs} == {("db-01", series.pk)}
+
+
+def test_runs_at_an_earlier_time_are_those_before_it():
+    make_series([100.0, 200.0, 300.0], target=make_target(volume_count=1), step=timedelta(days=1))
+    calculate_levels()
+
+    (cell,) = read(as_of=date(2026, 11, 22), has_runs=True).facets[0].lines[0].cells
+
+    assert [run.value for run in cell.runs] == [100.0, 200.0]
+
+
+def test_runs_beyond_the_maximum_are_shared_by_the_series_of_a_value(monkeypatch):
+    monkeypatch.setattr(scaling_build, "CELL_RUNS_MAXIMUM", 4)
+    for name in ("db-02", "db-03"):
+        add_series([1.0, 2.0, 3.0], host=make_host(name), target=make_target(volume_count=1))
+
+    chart = read(x="volume_count", free=("host",), has_runs=True)
+
+    (cell,) = chart.facets[0].lines[0].cells
+    assert (chart.cell_runs_maximum, cell.spread.n) == (4, 6)
+    assert sorted((run.host, run.value) for run in cell.runs) == [
+        ("db-02", 2.0),
+        ("db-02", 3.0),
+        ("db-03", 2.0),
+        ("db-03", 3.0),
+    ]
+
+
+def test_of_more_series_than_runs_the_most_recent_have_one(monkeypatch):
+    monkeypatch.setattr(scaling_build, "CHART_RUNS_MAXIMUM", 2)
+    for hour in range(3):
+        layout = make_target(volume_count=1)
+        add_series([1.0, 2.0], host=make_host(f"db-1{hour}"), target=layout, start_at=NOON + hour * DAY)
+
+    (cell,) = read(x="volume_count", free=("host",), has_runs=True).facets[0].lines[0].cells
+
+    assert [(run.host, run.value) for run in cell.runs] == [("db-11", 2.0), ("db-12", 2.0)]
+
+
+def test_runs_of_a_value_per_volume_are_per_volume():
+    add_series([400.0, 800.0], target=make_target(volume_count=4))
+
+    (cell,) = read(metric="iops_per_volume", x="volume_count", has_runs=True).facets[0].lines[0].cells
+
+    assert [run.value for run in cell.runs] == [100.0, 200.0]
+
+
+def test_runs_of_a_latency_have_their_own_throughput():
+    series = make_series(target=make_target(volume_count=4), host=HOST[0])
+    for hour, (latency, iops) in enumerate(((1e6, 1000.0), (2e6, 500.0))):
+        run = make_run(HOST[0], started_at=NOON + timedelta(hours=hour))
+        make_measurement(run, series, latency_mean_ns=latency, iops=iops)
+    calculate_levels([series.pk])
+
+    (cell,) = read(over="iops", has_runs=True).facets[0].lines[0].cells
+
+    assert [(run.value, run.over) for run in cell.runs] == [(1e6, 1000.0), (2e6, 500.0)]
+
+
+def test_queries_for_runs_do_not_grow_with_series(django_assert_num_queries):
+    add_series([1.0, 2.0], target=make_target(volume_count=1))
+    with CaptureQueriesContext(connection) as few:
+        read(has_runs=True)
+    for count in (2, 4, 8):
+        add_series([1.0, 2.0], target=make_target(volume_count=count))
+
+    with django_assert_num_queries(len(few)):
+        read(has_runs=True)
 
 
 def test_series_that_began_later_are_not_in_a_past_picture():

@@ -13,10 +13,11 @@ from django.urls import reverse
 
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
+from benchapp.queries.charts import scaling_build
 from benchapp.web.charts.scaling.figure import show_scaling
 from benchapp.web.charts.scaling.request import apply_fixed
 from tests.ebs import make_ebs_series, make_level
-from tests.factories import NOON, make_host, make_series, make_target
+from tests.factories import NOON, add_series, make_host, make_series, make_target
 from tests.pipeline.detection import judging
 from tests.web.pages import Page
 
@@ -499,3 +500,40 @@ def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
 
     assert "2 of 3 values have an open regression: −22.0 % to −20.0 %." in page.words
     assert len([link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]) == 2
+
+
+def test_runs_are_shown_on_request_with_their_number_if_not_all(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling_build, "CELL_RUNS_MAXIMUM", 2)
+    host = make_host("db-02")
+    add_series([100.0, 110.0, 120.0], host=host, target=make_target(volume_count=1))
+
+    response = viewer.get(reverse("scaling"), {"runs": "1"})
+
+    (cell,) = read_document(response)["facets"][0]["lines"][0]
+    assert cell["runs"]["values"] == [110.0, 120.0]
+    assert (cell["runs"]["names"], cell["runs"]["hosts"]) == (["db-02"], [0, 0])
+    page = Page(response)
+    assert "2 of 3 runs shown: the newest of each series, up to 2 runs per combination." in page.words
+    assert "Small dots: single runs." in page.words
+    assert 'name="runs" value="1" checked' in response.content.decode()
+    (csv_link,) = {link for link in page.links if "format=csv" in link}
+    assert "runs=1" in csv_link
+
+
+def test_runs_are_left_out_by_default(viewer: Client) -> None:
+    add_series([100.0, 110.0], target=make_target(volume_count=1))
+
+    response = viewer.get(reverse("scaling"))
+
+    assert "runs" not in read_document(response)["facets"][0]["lines"][0][0]
+    assert "runs shown" not in Page(response).words
+    assert "Small dots" not in Page(response).words
+
+
+def test_choice_of_runs_is_in_the_copied_link(db: Any) -> None:
+    add_series([100.0, 110.0], target=make_target(volume_count=1))
+
+    assert parse_qs(show_scaling(QueryDict("runs=1"), base_url="").query)["runs"] == ["1"]
+    assert "runs" not in parse_qs(show_scaling(QueryDict(""), base_url="").query)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
 from ipaddress import ip_network
 from itertools import count
 from types import SimpleNamespace
@@ -107,6 +108,18 @@ def test_shared_chart_has_no_links_to_other_pages(
     assert {link for link in page.links if not link.startswith("#")} <= {"", f"/shared/{token}/"}
     html = re.sub(r"/static/[^\"]*", "", response.content.decode())
     assert not re.search(r"/(runs|series|api|scaling|studies|matrix|history|compare)/", html)
+
+
+@override_settings(PUBLIC_READ=False)
+def test_runs_of_a_shared_chart_have_neither_hosts_nor_links(stranger: Client, measured: None) -> None:
+    token = share(("scaling", "q=volume_count:4&runs=1"))
+
+    html = unescape(stranger.get(chart_path(token)).content.decode())
+
+    assert re.search(r'"runs": {"values": \[[0-9.]+', html)
+    assert '"ids": [], "names": [], "hosts": []' in html
+    assert '"runUrl": ""' in html
+    assert "db-1" not in html
 
 
 @pytest.mark.parametrize("is_withdrawn", [False, True])

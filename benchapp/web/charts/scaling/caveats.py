@@ -9,7 +9,12 @@ from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
-from benchapp.web.site.value_texts import format_count, format_signed_percent, format_with_unit
+from benchapp.web.site.value_texts import (
+    format_count,
+    format_integer,
+    format_signed_percent,
+    format_with_unit,
+)
 
 # As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
 FAR: Final = 3
@@ -72,6 +77,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         if target.metric not in chart.metrics:
             yield f"Target {target.name} is not shown: it is of {lower_label(target.metric.label)}."
     yield from _list_limits_off_scale(chart)
+    yield from _list_omitted_runs(chart)
     if chart.is_cut:
         used = format_count(SERIES_MAXIMUM, "series")
         yield f"Only the most recent {used} are used. Narrow the filter to see the others."
@@ -105,6 +111,20 @@ def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
         ends = [format_signed_percent(size) for size in (sizes[:1] + sizes[-1:])]
         size = f": {' to '.join(dict.fromkeys(ends))}" if ends else ""
         yield f"{len(found)} of {chart.counts.filled} values have an open {noun}{size}."
+
+
+def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
+    """Yield how many runs are shown, if not all."""
+    if chart.cell_runs_maximum is None:
+        return
+    cells = [cell for _, _, _, cell in chart.walk() if cell.spread]
+    shown, known = sum(len(cell.runs) for cell in cells), sum(cell.spread.n for cell in cells if cell.spread)
+    if shown < known:
+        limit = format_count(chart.cell_runs_maximum, "run")
+        yield (
+            f"{format_integer(shown)} of {format_count(known, 'run')} shown: the newest of each series,"
+            f" up to {limit} per combination."
+        )
 
 
 def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:

@@ -6,6 +6,7 @@ from math import log2
 from typing import Any, Final
 
 from django.http import QueryDict
+from django.urls import reverse
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
@@ -68,6 +69,11 @@ class ScalingFigure:
     def query(self) -> str:
         """Return the query string of the link that reproduces the chart."""
         return self.url.partition("?")[2]
+
+    @property
+    def has_runs(self) -> bool:
+        """Return whether the chart shows single runs."""
+        return self.chart.cell_runs_maximum is not None
 
     @property
     def tables(self) -> tuple[ScalingTable, ...]:
@@ -161,6 +167,8 @@ def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
         yield "Dashed lines in color: linear scaling from the first value."
     limits = [limit for each in chart.stack for facet in each.facets for limit in facet.limits]
+    if chart.cell_runs_maximum is not None:
+        yield "Small dots: single runs."
     if any(limit.target is None for limit in limits):
         yield "Dashed lines with a name: limits."
     if any(limit.target is not None for limit in limits):
@@ -185,6 +193,7 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
         "draw": "lines" if is_lines else "bars",
         "scale": asked.scale or "linear",
         "ideal": asked.is_ideal,
+        "runUrl": reverse("run", args=[0]) if asked.has_runs else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
             for line in chart.facets[0].lines
@@ -258,6 +267,21 @@ def _make_cell(
         "badges": cell.badges,
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
         "url": link_cell(chart, facet, line, place=place),
+        **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell)}),
+    }
+
+
+def _make_runs(cell: ScalingPoint) -> dict[str, Any]:
+    """Return the runs of a cell by column; hosts: indexes into names."""
+    names = sorted({run.host for run in cell.runs})
+    places = {name: place for place, name in enumerate(names)}
+    return {
+        "values": [run.value for run in cell.runs],
+        "overs": [run.over for run in cell.runs] if cell.over is not None else [],
+        "times": [int(run.started_at.timestamp() * 1000) for run in cell.runs],
+        "ids": [run.run_id for run in cell.runs],
+        "names": names,
+        "hosts": [places[run.host] for run in cell.runs],
     }
 
 

@@ -54,14 +54,18 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
     groups = _read_groups(query, errors)
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
-        **{name: query.get(name) or None for name in ("facet", "over")},
-        **{name: _join_axis(query.getlist(name)) for name in ("x", "color", "metric")},
+        x=_join_axis(query.getlist("x")),
+        metric=_join_axis(query.getlist("metric")),
+        color=_join_axis(query.getlist("color")),
+        facet=query.get("facet") or None,
+        over=query.get("over") or None,
         free=tuple(name for names in query.getlist("any") for name in names.split(",") if name),
         as_of=_read_day(query, errors),
         compare_days=_read_compare_days(query, errors),
         draw=_read_choice(query, "draw", _DRAWS, errors=errors),
         scale=_read_choice(query, "scale", ("linear", "log"), errors=errors),
         is_ideal=query.get("ideal") == "1",
+        has_runs=query.get("runs") == "1",
         limits=tuple(text for text in query.getlist("limit") if text.strip()),
         targets=tuple(text for text in query.getlist("target") if text.strip()),
         groups=tuple(field.text for field in groups if not field.error),
@@ -141,6 +145,7 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
         "draw": asked.draw,
         "scale": asked.scale,
         "ideal": "1" if asked.is_ideal else None,
+        "runs": "1" if asked.has_runs else None,
     }
     limits: dict[str, Sequence[str]] = (
         {"limit": [limit.text for limit in chart.limits]} if chart.limits else {}

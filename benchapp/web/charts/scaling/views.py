@@ -107,7 +107,17 @@ def _link_common_charts(text: str) -> list[tuple[str, str]]:
 
 def _has_more(asked: ScalingForm) -> bool:
     """Return whether a chart option is set."""
-    return any((asked.as_of, asked.compare_days, asked.draw, asked.is_ideal, asked.limits, asked.targets))
+    return any(
+        (
+            asked.as_of,
+            asked.compare_days,
+            asked.draw,
+            asked.is_ideal,
+            asked.has_runs,
+            asked.limits,
+            asked.targets,
+        )
+    )
 
 
 def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:

@@ -1,9 +1,10 @@
 // Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
 import { findNearest } from "../shared/marks.js";
-import { buildScaling, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
+import { buildScaling, describeRun, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
+import { findRun, moveToRun } from "./runs.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
-import { startNavigation } from "../../site/navigation.js";
+import { moveBy, startNavigation } from "../../site/navigation.js";
 
 /** Start one figure: the charts of each panel, one for each metric, with one cursor. */
 export function startScaling(figure) {
@@ -33,23 +34,56 @@ function startPanel(figure, box, { stack, layer, place, others }) {
   if (panel.marks.length > 0) {
     startNavigation(box, figure.querySelector(".chart-readout"), {
       getChart: chart.getChart,
-      points: {
-        count: panel.marks.length,
-        elementAt: (index) => panel.marks[index].element,
-        describe: (index) => describeStacked(stack, { layer, place, element: panel.marks[index].element }),
-        onSelect: (index) => followCursor(others(), { layer, element: index === null ? null : panel.marks[index].element }),
-        findNearest: (pixel) => findNearest(panel.marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel),
-        move: (key, from) => moveWithin(panel, from, key),
-        open: (index) => {
-          // A shared study has no links.
-          if (panel.marks[index].cell.url) {
-            location.assign(panel.marks[index].cell.url);
-          }
-        },
-      },
+      points: listPoints({ chart, stack, layer, place, others }),
     });
   }
   return { box, drawCopy: chart.drawCopy, getChart: chart.getChart, panel, label: layer === 0 ? panel.label : "" };
+}
+
+// What can be selected: the marks, and behind them the runs.
+function listPoints({ chart, stack, layer, place, others }) {
+  const prepared = stack[layer];
+  const panel = prepared.panels[place];
+  const { marks, runs } = panel;
+  const runOf = (index) => (index === null || index < marks.length ? null : index - marks.length);
+  const markOf = (index) => (runOf(index) === null ? index : runs[runOf(index)].mark);
+  const elementAt = (index) => marks[markOf(index)].element;
+  return {
+    count: marks.length,
+    elementAt,
+    describe: (index) =>
+      runOf(index) === null ? describeStacked(stack, { layer, place, element: elementAt(index) }) : describeRun(prepared, panel, runOf(index)),
+    onSelect: (index) => {
+      if (panel.activeRun !== runOf(index)) {
+        panel.activeRun = runOf(index);
+        chart.getChart().tooltip.update(true);
+        chart.getChart().draw();
+      }
+      followCursor(others(), { layer, element: index === null ? null : elementAt(index) });
+    },
+    findNearest: (pixel) => {
+      const run = findRun(chart.getChart(), runs, prepared, pixel);
+      return run === null ? findNearest(marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel) : marks.length + run;
+    },
+    move: (key, from) => {
+      if (from === null) {
+        return null;
+      }
+      const run = moveToRun(runs, key, { mark: markOf(from), run: runOf(from) });
+      return run === null ? (moveWithin(panel, markOf(from), key) ?? moveBy(key, markOf(from), marks.length)) : marks.length + run;
+    },
+    open: (index) => {
+      // A shared study has no links.
+      const url = runOf(index) === null ? marks[index].cell.url : linkRun(prepared, runs[runOf(index)]);
+      if (url) {
+        location.assign(url);
+      }
+    },
+  };
+}
+
+function linkRun({ runUrl }, { cell, place }) {
+  return cell.runs.ids.length === 0 ? "" : runUrl.replace("/0/", `/${cell.runs.ids[place]}/`);
 }
 
 // The other charts of a panel show the same place.

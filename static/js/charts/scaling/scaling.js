@@ -14,6 +14,7 @@ import {
   drawRanges,
   drawWhiskers,
 } from "./marks.js";
+import { drawRuns, listRuns, POINT_WIDTH_PX } from "./runs.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 
 /** Up to this many lines have labels at their ends; more lines get a legend. */
@@ -51,13 +52,13 @@ export function prepareScaling(data) {
     canBeLog: isLogWorthwhile(values),
     farFrom: FAR * most,
     domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: data.draw === "bars" && data.over === null }),
-    panels: data.facets.map((facet) => ({ ...facet, marks: listMarks(facet) })),
+    panels: data.facets.map(preparePanel),
   };
 }
 
 function listValues(cells) {
   return cells
-    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.earlier?.value])
+    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.earlier?.value, ...(cell.runs?.values ?? [])])
     .filter((value) => value !== null && value !== undefined);
 }
 
@@ -66,6 +67,12 @@ function findDomain(values, { isLog, divisor, isBars }) {
     return { ...logDomain(values), startsAtZero: false };
   }
   return lineDomain(isBars ? [0, ...values] : values, divisor);
+}
+
+// activeRun: index of the run that is selected; null if a value or nothing is.
+function preparePanel(facet) {
+  const marks = listMarks(facet);
+  return { ...facet, marks, runs: listRuns(marks), activeRun: null };
 }
 
 function listMarks(facet) {
@@ -145,6 +152,24 @@ export function describeLines({ unit, over, metric }, { cell }) {
   return cell.lastAt === null ? lines : [...lines, `last ${formatMoment(cell.lastAt)}`];
 }
 
+/** Describe a run of a panel in one line. run: its index. */
+export function describeRun(prepared, panel, run) {
+  return [...nameCell(prepared, panel, panel.runs[run]), ...describeRunLines(prepared, panel.runs[run])].join(" · ");
+}
+
+/** List the lines of the tooltip of a run. */
+export function describeRunLines({ unit, over }, { cell, place, value }) {
+  const { names, hosts, overs, times } = cell.runs;
+  const throughput = overs[place] ?? null;
+  return [
+    `one run: ${withUnit(value, unit)}`,
+    ...(over !== null && throughput !== null ? [`at ${withUnit(throughput, over.unit)}`] : []),
+    // A shared study names no hosts.
+    ...(hosts.length === 0 ? [] : [names[hosts[place]]]),
+    formatMoment(times[place]),
+  ];
+}
+
 /** Return the mark that ArrowUp or ArrowDown leads to: the next line at the same x; null for other keys. */
 export function moveWithin(panel, from, key) {
   const step = { ArrowUp: 1, ArrowDown: -1 }[key];
@@ -202,6 +227,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawEarlier(marks, styles, prepared),
     drawWhiskers(marks, styles, { colors, isBars: prepared.isBars }),
     drawRanges(marks, styles, colors),
+    ...(panel.runs.length > 0 ? [drawRuns(panel, styles, { colors, prepared })] : []),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
     drawCrosses(marks, colors),
     drawChanges(marks, colors),
@@ -209,15 +235,27 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colors),
     ...(marks.length === 0 ? [drawWords("No values", colors)] : []),
-    drawActiveMark(colors),
+    markValue(panel, drawActiveMark(colors)),
   ];
+}
+
+// A selected run has its own ring.
+function markValue(panel, mark) {
+  return {
+    ...mark,
+    afterDatasetsDraw: (chart) => {
+      if (panel.activeRun === null) {
+        mark.afterDatasetsDraw(chart);
+      }
+    },
+  };
 }
 
 function listEnds(chart, prepared, panel) {
   return panel.lines.flatMap((line, index) => {
     const last = line.findLastIndex((cell) => cell !== null && cell.value !== null);
     const element = chart.getDatasetMeta(index).data[last];
-    return element === undefined ? [] : [{ text: prepared.colors[index].label, x: element.x, y: element.y }];
+    return element === undefined ? [] : [{ text: prepared.colors[index].label, x: element.x + (panel.runs.length > 0 ? POINT_WIDTH_PX / 2 : 0), y: element.y }];
   });
 }
 
@@ -308,8 +346,8 @@ function makeTooltip({ prepared, panel, colors }) {
     ...makeTooltipLook(colors),
     callbacks: {
       title: ([item]) => nameCell(prepared, panel, find(item)).join(" · "),
-      label: (item) => describeLines(prepared, find(item)),
-      footer: ([item]) => describeLink(find(item).cell),
+      label: (item) => (panel.activeRun === null ? describeLines(prepared, find(item)) : describeRunLines(prepared, panel.runs[panel.activeRun])),
+      footer: ([item]) => (panel.activeRun === null ? describeLink(find(item).cell) : describeRunLink(panel.runs[panel.activeRun].cell)),
     },
   };
 }
@@ -319,6 +357,10 @@ function describeLink({ url, series }) {
     return "";
   }
   return series > 1 ? "Click or Enter: list of series" : "Click or Enter: series";
+}
+
+function describeRunLink({ runs }) {
+  return runs.ids.length > 0 ? "Click or Enter: run" : "";
 }
 
 function withUnit(value, unit) {
