@@ -15,9 +15,15 @@ import numpy.typing as npt
 
 from benchapp.analysis.changepoints.contrast import compare_sides
 from benchapp.analysis.changepoints.elimination import SIDE_POINTS, eliminate
-from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, recall_level, recall_shift
+from benchapp.analysis.changepoints.level_shift import (
+    Shift,
+    ShiftLevel,
+    measure_separation,
+    recall_level,
+    recall_shift,
+)
 from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
-from benchapp.analysis.changepoints.rank_test import score_ranks
+from benchapp.analysis.changepoints.rank_test import score_ranks_exactly
 from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries
 
 __all__ = [
@@ -35,7 +41,7 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-VERSION: Final = "changepoints-v1"
+VERSION: Final = "changepoints-v2"
 # Points: two levels of three.
 LEAST_POINTS: Final = 6
 # fio's percentiles come from 64 buckets per octave, 1.1 to 1.6 % apart: changes below 1 % are not measurable.
@@ -53,8 +59,9 @@ LEAD: Final = 128
 class ChangePoint:
     """The first measurement of a new level, with the evidence: at most 60 points on each side, in the values' units.
 
-    `index` is 0-based; `confidence` is 1 minus the chance that noise alone reaches these scores at any of the tested
-    places; scores are standard normal.
+    `index` is 0-based; `chance` is that noise alone reaches these scores at any of the tested places; scores are
+    standard normal. `separation` is the gap between all values before and all after, as share of
+    the distance of their medians; 0 if they overlap.
     """
 
     index: int
@@ -64,7 +71,13 @@ class ChangePoint:
     t_score: float
     rank_score: float
     correlation: float
-    confidence: float
+    separation: float
+    chance: float
+
+    @property
+    def confidence(self) -> float:
+        """Return 1 minus the chance; 1 for chances below 1e-16."""
+        return 1 - self.chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +269,9 @@ def _describe_change(stretch: _Stretch, place: int) -> ChangePoint:
     end = min(edges[number + 1], place + SIDE_POINTS)
     contrast = compare_sides(stretch.levels, start, place, end=end, spread=stretch.spread)
     judged = stretch.levels.values
-    rank_score = score_ranks(judged[start:place], judged[place:end])
+    rank_score = score_ranks_exactly(judged[start:place], judged[place:end])
     before, after = stretch.values[start:place].tobytes(), stretch.values[place:end].tobytes()
+    ratios = _take_ratios(stretch.values[start:end])
     return ChangePoint(
         index=int(stretch.indices[place]),
         before=recall_level(before),
@@ -266,10 +280,11 @@ def _describe_change(stretch: _Stretch, place: int) -> ChangePoint:
         t_score=contrast.t_score,
         rank_score=rank_score,
         correlation=contrast.correlation,
-        confidence=_doubt_less(min(contrast.t_score, rank_score), end - start),
+        separation=measure_separation(ratios[: place - start], ratios[place - start :]),
+        chance=bound_chance(min(contrast.t_score, rank_score), end - start),
     )
 
 
-def _doubt_less(score: float, places: int) -> float:
-    """Return 1 − places · 2Φ(−score), at least 0: Bonferroni's bound over the places where the boundary could be."""
-    return max(1 - places * math.erfc(score / math.sqrt(2)), 0.0)
+def bound_chance(score: float, places: int) -> float:
+    """Return places · 2Φ(−score), at most 1: Bonferroni's bound over the places where the boundary could be."""
+    return min(places * math.erfc(max(score, 0.0) / math.sqrt(2)), 1.0)

@@ -75,6 +75,15 @@ def measure_shift(before: Array, after: Array, *, correlation: float = 0.0) -> S
     return Shift(relative, min(low, relative), max(high, relative))
 
 
+def measure_separation(before: Array, after: Array) -> float:
+    """Return the gap between two sides as share of the distance of their medians; 0 if their values overlap."""
+    gap = max(float(after.min() - before.max()), float(before.min() - after.max()))
+    if gap <= 0:
+        return 0.0
+    old, new = (_read_quantile(np.sort(side), 0.5) for side in (before, after))
+    return gap / abs(new - old)
+
+
 @lru_cache(maxsize=1024)
 def recall_shift(before: bytes, after: bytes, correlation: float) -> Shift:
     """Return the shift between these doubles, cached like their levels."""

@@ -15,10 +15,21 @@ FALSE_CHANCE: Final = 0.01
 # False discovery rate of the changes that join an incident.
 _FALSE_SHARE: Final = 0.1
 # Rate per run at which noise causes a change of one direction in one metric of one series whose chance, according to
-# the detector, is at most x: an upper bound of what was counted on realistic histories
-# (benchmarks/fleet_noise.py, 89 600 runs: 0.40 in 1 000 in all; .15, .078, .039, .017 with x = 1e-3, 1e-4, 1e-5, 1e-6).
+# the detector, is at most x, as counted on realistic histories: `python -m benchmarks significance`, at all places and
+# lengths, of which the detector reports a part. By correlation small chances are far more frequent than x; below 1e-8
+# the rate decreases faster, with the root instead of the cube root.
 _RATE_MAXIMUM: Final = 1e-3
 _RATE_FACTOR: Final = 2.5e-3
+_RATE_STEEP_FROM: Final = 1e-8
+# A separated change: all new values beyond all old ones by this share of the shift, with this score of the t test, at
+# least so many runs before and after. Its rate, counted in the same way with 60 runs before it, is per series: if one
+# metric of a run is far outside, so are the others. Fewer runs before exclude fewer temporary states.
+_SEPARATION_MINIMUM: Final = 0.4
+_SEPARATED_T_MINIMUM: Final = 8.0
+_SEPARATED_BEFORE_MINIMUM: Final = 30
+_SEPARATED_AFTER_MINIMUM: Final = 4
+_SEPARATED_RATE: Final = 1.4e-6
+_SEPARATED_RATE_BEFORE: Final = 60
 # Runs within which changes count as simultaneous: the same one, and one on either side.
 _TOGETHER_RUNS: Final = 3
 
@@ -27,22 +38,46 @@ _TOGETHER_RUNS: Final = 3
 class ChangeClaim:
     """A change of one metric of one series. chance: that noise alone causes it, according to the detector.
 
-    counts: whether it is evidence; otherwise it can only join an event of others.
+    counts: whether it is evidence; otherwise it can only join an event of others. separated_before: runs before a
+    separated change; 0 for others.
     """
 
     key: int
     cell: int
     chance: float
     counts: bool = True
+    separated_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeTests:
+    """The family of tests of a scope. tests: judged metrics of its series; scopes: those of the whole fleet."""
+
+    tests: int
+    series: int
+    scopes: int
+
+
+def count_separated(*, separation: float, t_score: float, before_n: int, after_n: int) -> int:
+    """Return the runs before a separated change, `separated_before` of its claim; 0 for others."""
+    is_separated = (
+        separation >= _SEPARATION_MINIMUM
+        and t_score >= _SEPARATED_T_MINIMUM
+        and before_n >= _SEPARATED_BEFORE_MINIMUM
+        and after_n >= _SEPARATED_AFTER_MINIMUM
+    )
+    return before_n if is_separated else 0
 
 
 def estimate_rate(chance: float) -> float:
     """Return the rate per run of changes by noise with at most this chance, in one metric of one series."""
-    return min(_RATE_FACTOR * math.cbrt(max(chance, 0.0)), _RATE_MAXIMUM)
+    chance = max(chance, 0.0)
+    steep = math.sqrt(min(chance / _RATE_STEEP_FROM, 1.0))
+    return min(_RATE_FACTOR * math.cbrt(max(chance, _RATE_STEEP_FROM)) * steep, _RATE_MAXIMUM)
 
 
-def measure_joint_chance(claims: Iterable[ChangeClaim], *, tests: int) -> float:
-    """Return the chance that noise causes this many simultaneous changes in `tests` metrics; 1 if none counts.
+def measure_joint_chance(claims: Iterable[ChangeClaim], family: ScopeTests) -> float:
+    """Return the chance that noise causes this many simultaneous changes in a family of tests; 1 if none counts.
 
     The minimum over all numbers of series (Berk and Jones 1979) of the chance that one change begins at this run and
     the others within reach of it, each at least as certain (Poisson), times 1 + log₂ of the numbers tried. A series
@@ -51,46 +86,50 @@ def measure_joint_chance(claims: Iterable[ChangeClaim], *, tests: int) -> float:
     strongest: dict[int, float] = {}
     for claim in claims:
         if claim.counts:
-            strongest[claim.cell] = min(claim.chance, strongest.get(claim.cell, 1.0))
+            strongest[claim.cell] = min(_expect(claim, family), strongest.get(claim.cell, math.inf))
     if not strongest:
         return 1.0
     least = min(
-        _expect(chance, tests) * _find_tail(others, _TOGETHER_RUNS * _expect(chance, tests))
-        for others, chance in enumerate(sorted(strongest.values()))
+        expected * _find_tail(others, _TOGETHER_RUNS * expected)
+        for others, expected in enumerate(sorted(strongest.values()))
     )
     return min(least * (1 + math.log2(len(strongest))), 1.0)
 
 
-def filter_significant(claims: Sequence[ChangeClaim], *, tests: int, scopes: int) -> frozenset[int]:
+def filter_significant(claims: Sequence[ChangeClaim], family: ScopeTests) -> frozenset[int]:
     """Return the keys of the significant claims among simultaneous changes of one scope.
 
-    tests: judged metrics of series in the scope; scopes: of the fleet. Empty if noise explains all of them.
+    Empty if noise explains all of them.
     """
-    if measure_joint_chance(claims, tests=tests) > FALSE_CHANCE / max(scopes, 1):
+    if measure_joint_chance(claims, family) > FALSE_CHANCE / max(family.scopes, 1):
         return frozenset()
-    return find_belonging(claims, tests=tests)
+    return find_belonging(claims, family)
 
 
-def find_belonging(claims: Sequence[ChangeClaim], *, tests: int) -> frozenset[int]:
+def find_belonging(claims: Sequence[ChangeClaim], family: ScopeTests) -> frozenset[int]:
     """Return the keys of the claims that belong to a significant event, at a false discovery rate of 10 %.
 
     Benjamini and Hochberg 1995.
     """
-    ordered = sorted(claims, key=lambda claim: (claim.chance, claim.key))
+    ordered = sorted(claims, key=lambda claim: (_expect(claim, family), claim.chance, claim.key))
     count = max(
         (
             rank
             for rank, claim in enumerate(ordered, start=1)
-            if _TOGETHER_RUNS * _expect(claim.chance, tests) <= _FALSE_SHARE * rank
+            if _TOGETHER_RUNS * _expect(claim, family) <= _FALSE_SHARE * rank
         ),
         default=0,
     )
     return frozenset(claim.key for claim in ordered[:count])
 
 
-def _expect(chance: float, tests: int) -> float:
-    """Return the expected number of changes by noise at one run with this chance or less."""
-    return max(tests, 1) * estimate_rate(chance)
+def _expect(claim: ChangeClaim, family: ScopeTests) -> float:
+    """Return the expected number of changes by noise at one run that are as certain as this one."""
+    expected = max(family.tests, 1) * estimate_rate(claim.chance)
+    if not claim.separated_before:
+        return expected
+    before = min(claim.separated_before, _SEPARATED_RATE_BEFORE)
+    return min(expected, max(family.series, 1) * _SEPARATED_RATE * _SEPARATED_RATE_BEFORE / before)
 
 
 def _find_tail(count: int, expected: float) -> float:

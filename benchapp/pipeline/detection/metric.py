@@ -1,6 +1,5 @@
 """Detection for one metric of one series: changes, a suspected change, and the detection status. Plain values."""
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +44,8 @@ _SUSPICION_CHANCE: Final = 1 / 26_000
 class DetectedChange:
     """A detected change. index: of the first run of the new level; relative, low, high: relative to the old median.
 
-    chance: that noise alone causes it anywhere in the segment. is_lasting: detected 5 runs ago too.
+    chance: that noise alone causes it anywhere in the segment. separation: gap between all values before and after, as
+    share of the shift; 0 if they overlap. is_lasting: detected 5 runs ago too.
     """
 
     index: int
@@ -58,6 +58,7 @@ class DetectedChange:
     t_score: float | None = None
     rank_score: float | None = None
     correlation: float | None = None
+    separation: float = 0.0
     is_lasting: bool = False
 
     @property
@@ -157,8 +158,6 @@ def _is_rise(point: ChangePoint) -> bool:
 
 
 def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> DetectedChange:
-    score = min(point.t_score, point.rank_score)
-    places = point.before.points + point.after.points
     return DetectedChange(
         index=point.index,
         before=point.before,
@@ -166,11 +165,11 @@ def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Detec
         relative=point.shift.relative or 0.0,
         low=point.shift.low,
         high=point.shift.high,
-        # 1 minus the detector's confidence; stored because 1 − 1e-20 is 1.
-        chance=min(places * math.erfc(max(score, 0.0) / math.sqrt(2)), 1.0),
+        chance=point.chance,
         t_score=point.t_score,
         rank_score=point.rank_score,
         correlation=point.correlation,
+        separation=point.separation,
         is_lasting=(point.index, _is_rise(point)) in lasting,
     )
 

@@ -223,6 +223,7 @@ def _describe_evidence(history: MetricHistory, detected: DetectedChange) -> dict
         "t_score": detected.t_score,
         "rank_score": detected.rank_score,
         "correlation": detected.correlation,
+        "separation": detected.separation,
         "interval_s": _measure_interval(history, detected.index),
         "points_from": to_time(history.times[first]).isoformat(),
         "points_to": to_time(history.times[last]).isoformat(),

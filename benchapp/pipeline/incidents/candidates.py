@@ -12,6 +12,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.incidents.grouping import Moment
+from benchapp.analysis.incidents.significance import ScopeTests, count_separated
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
 
 # Changes that began longer before the current batch are not assigned any more.
@@ -33,7 +34,11 @@ _FIELDS: Final = (
     "after_median",
     "incident_id",
     "incident__state",
+    "before_n",
+    "after_n",
     "evidence__chance",
+    "evidence__t_score",
+    "evidence__separation",
     "evidence__interval_s",
 )
 
@@ -42,7 +47,8 @@ _FIELDS: Final = (
 class Candidate:
     """A change as grouping sees it. chance: that noise alone causes it. newest_at: the last run of its series.
 
-    may_join: its series has enough runs. may_open: it also exceeds the noise of its series.
+    separated_before: runs before a separated change, else 0. may_join: its series has enough runs. may_open: it also
+    exceeds the noise of its series.
     """
 
     change_id: int
@@ -54,6 +60,7 @@ class Candidate:
     newest_at: datetime
     interval_s: float
     chance: float
+    separated_before: int
     relative: float
     is_confirmed: bool
     may_join: bool
@@ -65,14 +72,6 @@ class Candidate:
     def moment(self) -> Moment:
         """Return the start of the change."""
         return Moment(self.change_id, self.at, self.interval_s)
-
-
-@dataclass(frozen=True, slots=True)
-class TestFamily:
-    """The family of tests of a scope. tests: judged metrics of its series; scopes: those of the whole fleet."""
-
-    tests: int
-    scopes: int
 
 
 def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
@@ -97,17 +96,17 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
     ]
 
 
-def read_families(scopes: Sequence[str]) -> dict[str, TestFamily]:
+def read_families(scopes: Sequence[str]) -> dict[str, ScopeTests]:
     """Return the family of each scope; two queries."""
     counts = (
         DetectionResult.objects.filter(series__scope__in=scopes)
         .values("series__scope")
-        .annotate(tests=Count("id"))
-        .values_list("series__scope", "tests")
+        .annotate(tests=Count("id"), series_count=Count("series_id", distinct=True))
+        .values_list("series__scope", "tests", "series_count")
     )
     hosts = max(Host.objects.active().count(), 1)
-    return {scope: TestFamily(1, hosts) for scope in scopes} | {
-        scope: TestFamily(tests, hosts) for scope, tests in counts
+    return {scope: ScopeTests(tests=1, series=1, scopes=hosts) for scope in scopes} | {
+        scope: ScopeTests(tests=tests, series=series, scopes=hosts) for scope, tests, series in counts
     }
 
 
@@ -124,12 +123,23 @@ def _make_candidate(row: Mapping[str, Any], result: DetectionResult | None) -> C
         newest_at=row["series__last_at"] or row["started_at"],
         interval_s=row["evidence__interval_s"] or 0.0,
         chance=1.0 if row["evidence__chance"] is None else row["evidence__chance"],
+        separated_before=_count_before_separation(row),
         relative=row["relative"],
         is_confirmed=is_confirmed,
         may_join=may_join,
         may_open=result is not None and may_join and _exceeds_noise(row["relative"], result),
         incident_id=row["incident_id"],
         is_resolved=row["incident__state"] == IncidentState.RESOLVED,
+    )
+
+
+def _count_before_separation(row: Mapping[str, Any]) -> int:
+    """Return the runs before a separated change, 0 for others; changes of the first method have no separation."""
+    return count_separated(
+        separation=row["evidence__separation"] or 0.0,
+        t_score=row["evidence__t_score"] or 0.0,
+        before_n=row["before_n"],
+        after_n=row["after_n"],
     )
 
 

@@ -17,7 +17,12 @@ from django.utils import timezone
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, find_matching_incident
-from benchapp.analysis.incidents.significance import ChangeClaim, filter_significant, find_belonging
+from benchapp.analysis.incidents.significance import (
+    ChangeClaim,
+    ScopeTests,
+    filter_significant,
+    find_belonging,
+)
 from benchapp.models import (
     Change,
     ChangeState,
@@ -25,7 +30,7 @@ from benchapp.models import (
     IncidentState,
     Verdict,
 )
-from benchapp.pipeline.incidents.candidates import Candidate, TestFamily, read_candidates, read_families
+from benchapp.pipeline.incidents.candidates import Candidate, read_candidates, read_families
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
@@ -173,7 +178,7 @@ def group_changes(change_ids: Iterable[int]) -> Grouped:
     return Grouped(tuple(sorted(known | joined | wide)), events.list_to_notify())
 
 
-def _assign_all(candidates: Sequence[Candidate], families: dict[str, TestFamily], events: Events) -> set[int]:
+def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests], events: Events) -> set[int]:
     """Assign each significant candidate to an incident; return the updated incidents."""
     if all(candidate.incident_id is not None for candidate in candidates):
         return set()
@@ -206,7 +211,7 @@ def _describe(candidate: Candidate) -> ChangeStart:
 
 
 def _assign_members(
-    members: Sequence[Candidate], family: TestFamily, expected: Expected | None, *, events: Events
+    members: Sequence[Candidate], family: ScopeTests, expected: Expected | None, *, events: Events
 ) -> set[int]:
     """Assign simultaneous changes of one scope and direction; expected changes join expected ones only."""
     by_key = {candidate.change_id: candidate for candidate in members}
@@ -224,17 +229,23 @@ def _assign_members(
 
 
 def _filter_significant(
-    together: Sequence[Candidate], family: TestFamily, *, is_known: bool
+    together: Sequence[Candidate], family: ScopeTests, *, is_known: bool
 ) -> list[Candidate]:
     """Return the significant changes without incident, or those that belong to a known incident."""
     claims = [
-        ChangeClaim(candidate.change_id, candidate.series_id, candidate.chance, counts=candidate.may_open)
+        ChangeClaim(
+            candidate.change_id,
+            candidate.series_id,
+            candidate.chance,
+            counts=candidate.may_open,
+            separated_before=candidate.separated_before,
+        )
         for candidate in together
     ]
     if is_known:
-        keys = find_belonging(claims, tests=family.tests)
+        keys = find_belonging(claims, family)
     else:
-        keys = filter_significant(claims, tests=family.tests, scopes=family.scopes)
+        keys = filter_significant(claims, family)
     return [
         candidate
         for candidate in together

@@ -1,11 +1,12 @@
 """The exact rank test, against numbers that can be counted by hand or looked up."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.rank_test import count_arrangements, score_ranks
+from benchapp.analysis.changepoints.rank_test import count_arrangements, score_ranks, score_ranks_exactly
 
 
 def score(left: list[float], right: list[float]) -> float:
@@ -72,5 +73,27 @@ def test_approximation_is_on_the_safe_side_of_the_exact_score() -> None:
     assert approximate < score(left, [47.5 + value for value in range(12)])
 
 
+@pytest.mark.parametrize(("new", "arrangements"), [(12, 1.534e13), (13, 8.612e13), (60, 9.661e34)])
+def test_exact_score_of_points_beyond_all_others_is_that_of_one_arrangement(
+    new: int, arrangements: float
+) -> None:
+    left, right = np.arange(60.0), np.arange(60.0, 60 + new)
+
+    tail = math.erfc(score_ranks_exactly(left, right) / math.sqrt(2)) / 2
+
+    assert 1 / tail == pytest.approx(arrangements, rel=2e-3)
+
+
+def test_exact_score_of_large_samples_is_that_of_counted_integers() -> None:
+    """Of the C(60, 30) arrangements of 30 and 30, 272 have U of 0 to 12: the partitions of these numbers."""
+    left, right = np.arange(30.0), np.concatenate([np.arange(30.0, 59), [17.5]])
+
+    # 17.5 is below the last 12 of the left side.
+    partitions = [1, 1, 2, 3, 5, 7, 11, 15, 22, 30, 42, 56, 77]
+    expected = -NormalDist().inv_cdf(sum(partitions) / math.comb(60, 30))
+    assert score_ranks_exactly(left, right) == pytest.approx(expected, rel=1e-12)
+
+
 def test_empty_side_scores_nothing() -> None:
     assert score([], [1, 2, 3]) == 0
+    assert score_ranks_exactly(np.array([]), np.arange(3.0)) == 0

@@ -300,7 +300,7 @@ def test_report_has_inputs_policy_band_and_change(reader: Client) -> None:
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
-    assert (body["metric"], body["method"], body["is_dry_run"]) == ("iops", "changepoints-v1", False)
+    assert (body["metric"], body["method"], body["is_dry_run"]) == ("iops", "changepoints-v2", False)
     assert body["policy"]["smallest_change"] == 0.05
     assert len(body["inputs"]) == 60
     assert [change["run"] for change in body["changes"]] == [run.pk]

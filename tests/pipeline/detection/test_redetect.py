@@ -54,7 +54,7 @@ def test_second_redetection_reports_nothing() -> None:
     judge_all()
 
     assert redetect() == [
-        "changed: nothing; 2 changes before, 2 after, 0 incidents changed; 2 series checked with changepoints-v1"
+        "changed: nothing; 2 changes before, 2 after, 0 incidents changed; 2 series checked with changepoints-v2"
     ]
 
 

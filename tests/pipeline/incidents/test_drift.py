@@ -165,7 +165,7 @@ def test_change_of_level_is_not_a_drift_too() -> None:
     judge_all()
 
     (change,) = Change.objects.all()
-    assert (change.method, change.relative < -0.05) == ("changepoints-v1", True)
+    assert (change.method, change.relative < -0.05) == ("changepoints-v2", True)
 
 
 def test_recovered_level_recovers_the_incident() -> None:
