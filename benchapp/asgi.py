@@ -1,5 +1,6 @@
 """The web process: the body guard, the hot path of intake, and Django behind them."""
 
+import gc
 import os
 from functools import partial
 
@@ -37,6 +38,12 @@ from benchapp.web.site.static_files import answer_static_file  # noqa: E402
 
 # Here, as granian's asginl knows no lifespan.
 log_warnings()
+resolve("/")  # imports all views
+# A page makes thousands of objects that die with it; by default, collections take a fifth of the time of a long table.
+# What is loaded by now is not searched at all.
+gc.collect()
+gc.freeze()
+gc.set_threshold(50_000, 20, 50)
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 # Files that a person uploads, and studies, whose words alone may be 220 000 characters. Only editors send these.

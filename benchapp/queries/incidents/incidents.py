@@ -98,8 +98,16 @@ def list_incidents_by_id(incident_ids: Sequence[int]) -> list[IncidentRow]:
 
 
 def count_new() -> int:
-    """Count new regressions, at most 99; one query over the index of states."""
-    return _filter_incidents(IncidentFilter(tab=Tab.NEW))[:COUNT_MAXIMUM].count()
+    """Count new regressions, those of the tab, at most 99; one query over the index of states."""
+    # On every page: to compose the query takes twenty times as long as to run it.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM (SELECT FROM benchapp_incident WHERE state = %s AND is_regression"
+            " AND merged_into_id IS NULL AND (snoozed_until IS NULL OR snoozed_until <= %s) LIMIT %s) AS new",
+            [IncidentState.NEW.value, timezone.now(), COUNT_MAXIMUM],
+        )
+        count: int = cursor.fetchone()[0]
+    return count
 
 
 def count_tabs(match: Filter) -> dict[Tab, int]:

@@ -113,15 +113,18 @@ def test_list_is_filtered(filters, count: int) -> None:
     assert len(list_incidents(IncidentFilter(**filters)).items) == count
 
 
-def test_new_incidents_are_counted_without_snoozed_and_improvements() -> None:
+def test_new_incidents_are_counted_without_snoozed_merged_and_improvements() -> None:
     later, before = timezone.now() + HOUR, timezone.now() - HOUR
-    make_incident()
+    first = make_incident()
     make_incident(snoozed_until=before)
     make_incident(snoozed_until=later)
     make_incident(is_regression=False)
+    make_incident(merged_into=first)
+    make_incident(state=IncidentState.ACKNOWLEDGED)
+    make_incident(state=IncidentState.RESOLVED)
 
-    assert count_new() == 2
-    assert count_tabs(Filter()) == {Tab.OPEN: 2, Tab.NEW: 2, Tab.ACKNOWLEDGED: 0, Tab.SNOOZED: 1}
+    assert count_new() == len(list_incidents(IncidentFilter(tab=Tab.NEW)).items) == 2
+    assert count_tabs(Filter()) == {Tab.OPEN: 3, Tab.NEW: 2, Tab.ACKNOWLEDGED: 1, Tab.SNOOZED: 1}
 
 
 def test_incident_is_read_with_five_queries(django_assert_num_queries) -> None:
