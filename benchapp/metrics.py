@@ -182,9 +182,9 @@ def format_value(value: float | None, unit: str) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if unit == "operations/s":
-        return _group_thousands(value)
+        return group_thousands(value)
     divisor, suffix = find_step(value, unit)
-    return f"{_three_digits(value / divisor)} {suffix}"
+    return f"{format_three_digits(value / divisor)} {suffix}"
 
 
 def find_step(value: float, unit: str) -> tuple[float, str]:
@@ -196,13 +196,15 @@ def find_step(value: float, unit: str) -> tuple[float, str]:
     return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 
 
-def _group_thousands(value: float) -> str:
+def group_thousands(value: float) -> str:
+    """Format a finite number as a whole one with thin spaces between thousands; below 100 with three digits."""
     if abs(value) < 99.95:
-        return _three_digits(value)
+        return format_three_digits(value)
     return f"{value:,.0f}".replace(",", _THIN_SPACE)
 
 
-def _three_digits(value: float) -> str:
+def format_three_digits(value: float) -> str:
+    """Format a finite number with three significant digits, from 100 as a whole one."""
     magnitude = abs(value)
     if magnitude == 0:
         return "0"

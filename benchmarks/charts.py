@@ -78,8 +78,9 @@ run('''INSERT INTO benchapp_run (submission_id, document, host_id, target_id, en
 run('''INSERT INTO benchapp_measurement (series_id, run_id, ordinal, position, job_name, started_at, error, iops,
         bandwidth_bytes_per_s, latency_kind, latency_mean_ns, latency_p50_ns, latency_p95_ns, latency_p99_ns,
         latency_p99_9_ns, latency_max_ns, clones, percentiles, missing, badges, is_excluded)
-       SELECT s.id, r.id, 0, 0, '', r.started_at, 0, v.iops, v.iops * s.block_size_bytes, 'clat', 4e9 / v.iops,
-              3e9 / v.iops, 6e9 / v.iops, 9e9 / v.iops, 2e10 / v.iops, 9e10 / v.iops, 4, '{{}}', '{{}}', '[]', FALSE
+       SELECT s.id, r.id, 0, s.workload_id % 10, '', r.started_at, 0, v.iops, v.iops * s.block_size_bytes, 'clat',
+              4e9 / v.iops, 3e9 / v.iops, 6e9 / v.iops, 9e9 / v.iops, 2e10 / v.iops, 9e10 / v.iops, 4,
+              '{{}}', '{{}}', '[]', FALSE
        FROM benchapp_run r JOIN benchapp_series s ON s.host_id = r.host_id AND s.target_id = r.target_id
        CROSS JOIN LATERAL (SELECT 4000 * sqrt(s.volume_count) * (1 + 0.03 * sin(r.id * 7.1 + s.id)) AS iops) v
        ORDER BY r.started_at''')

@@ -43,7 +43,7 @@ class RunPage(HTMLParser):
             if "data-measurement" in named:
                 self._row = self.rows.setdefault((str(named["data-job"]), str(named["data-direction"])), {})
         elif tag == "td" and self._row is not None and (metric := named.get("data-metric")):
-            value = named.get("data-value")
+            value = named.get("title")
             self._row[metric] = float(value) if value else None
 
 

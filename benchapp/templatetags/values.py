@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from html import escape
 from shlex import join
 from typing import Any, Final
 
 from django import template
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.metrics import UNKNOWN, format_value, lower_label
@@ -99,10 +100,37 @@ def number_cells(cells: Iterable[Any]) -> SafeString:
 
 
 def _number_cell(cell: Any) -> str:
-    head = f'<td class="number" data-metric="{cell.metric}" data-value="{raw(cell.raw)}"'
     if cell.raw is None:
-        return f"{head}>{or_unknown(None, cell.reason)}</td>"
-    return f'{head} title="{raw(cell.raw)}">{escape(cell.text)}</td>'
+        return f'<td class="number" data-metric="{cell.metric}">{or_unknown(None, cell.reason)}</td>'
+    return f'<td class="number" data-metric="{cell.metric}" title="{cell.raw!r}">{escape(cell.text)}</td>'
+
+
+@register.filter
+def badge_links(codes: Iterable[str], skip: str = "") -> SafeString:
+    """Format badges as links to their explanation. skip: a code that the page already shows as text."""
+    page = reverse("docs_badges")
+    links = [
+        f'<a class="badge badge-{code}" href="{page}#{code}">{code}</a> '
+        for code in map(escape, codes)
+        if code != skip
+    ]
+    return mark_safe("".join(links))  # nosec B308 B703
+
+
+@register.filter
+def mark_text(mark: Any, has_link: object = True) -> SafeString | str:
+    """Format the mark of a series with an open or accepted change (ShownMark of web/site/series_marks.py); "" for None.
+
+    has_link: false on shared pages.
+    """
+    if not mark:
+        return ""
+    css = f'class="series-mark {escape(mark.kind)}"'
+    if not has_link:
+        return mark_safe(f"<span {css}>{escape(mark.text)}</span>")  # nosec B308 B703
+    return mark_safe(  # nosec B308 B703
+        f'<a {css} href="{escape(mark.url)}" title="{escape(mark.title)}">{escape(mark.text)}</a>'
+    )
 
 
 @register.filter
@@ -147,13 +175,13 @@ def yes_no(value: bool | None) -> str | None:
 @register.filter
 def moment(value: datetime | None) -> SafeString:
     """Format a time with its zone; the title has its age."""
-    return _show_moment(value, "{0:%-d} {0:%b} {0:%Y} {0:%H}:{0:%M} UTC")
+    return _show_moment(value, "%-d %b %Y %H:%M UTC")
 
 
 @register.filter
 def moment_in_utc_column(value: datetime | None) -> SafeString:
     """Format a time without its zone, which is in the header."""
-    return _show_moment(value, "{0:%Y}-{0:%m}-{0:%d} {0:%H}:{0:%M}")
+    return _show_moment(value, "%Y-%m-%d %H:%M")
 
 
 @register.filter
@@ -210,8 +238,11 @@ def _show_moment(value: datetime | None, pattern: str) -> SafeString:
     if value is None:
         return format_html('<span class="none" title="{}">{}</span>', "never", UNKNOWN)
     utc = value.astimezone(UTC)
-    title = f"{describe_age(value)} · {_to_iso(value)}"
-    return format_html('<time datetime="{}" title="{}">{}</time>', _to_iso(value), title, pattern.format(utc))
+    iso = _to_iso(utc)
+    # Digits and words of this module; format_html would take most of the time.
+    return mark_safe(  # nosec B308 B703
+        f'<time datetime="{iso}" title="{describe_age(value)} · {iso}">{utc.strftime(pattern)}</time>'
+    )
 
 
 def _to_iso(value: datetime) -> str:

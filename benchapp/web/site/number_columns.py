@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any, Final
 
-from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_value
+from msgspec import Struct
+
+from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_three_digits, group_thousands
 from benchapp.web.site.reason_texts import describe_missing
 
 SHORT_LABELS: Final = {
@@ -40,8 +42,8 @@ class Column:
     is_latency: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NumberCell:
+# Not a dataclass, which takes five times as long to make: a list has thousands.
+class NumberCell(Struct, frozen=True):
     """One formatted number. raw: in the base unit, None if unknown; reason: why it is unknown."""
 
     text: str
@@ -82,16 +84,13 @@ def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str
 
 def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
     """Format a row's values in the columns' units; unknown ones with their reason from the row's `missing`."""
-    missing: Mapping[str, str] = getattr(row, "missing", {})
-    return tuple(
-        make_cell(
-            getattr(row, column.metric),
-            column.scale,
-            column.metric,
-            reason=find_reason(missing, column.metric),
-        )
-        for column in columns
-    )
+    cells = []
+    for column in columns:
+        metric = column.metric
+        value = getattr(row, metric)
+        reason = find_reason(getattr(row, "missing", {}), metric) if value is None else ""
+        cells.append(make_cell(value, column.scale, metric, reason=reason))
+    return tuple(cells)
 
 
 def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> NumberCell:
@@ -108,16 +107,16 @@ def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
 
 def format_scaled(value: float | None, scale: Scale) -> str:
     """Format a value without its unit; whole numbers from 1000 are grouped."""
-    if value is None:
+    if value is None or not isfinite(value):
         return UNKNOWN
     shown = value / scale.divisor
-    if not scale.name or abs(shown) >= 999.5:
-        return format_value(shown, "operations/s")
-    if 0 < abs(shown) < 0.9995:
+    magnitude = abs(shown)
+    if not scale.name or magnitude >= 999.5:
+        return group_thousands(shown)
+    if 0 < magnitude < 0.9995:
         # Under one column 0.240 and 0.241 have the same digits.
         return f"{shown:#.3g}"
-    # Seconds have a single unit, so the digits are not rescaled.
-    return format_value(shown, "s").removesuffix(" s")
+    return format_three_digits(shown)
 
 
 def find_reason(missing: Mapping[str, str], metric: str) -> str:

@@ -129,7 +129,7 @@ def test_timed_work_has_a_column_of_seconds_and_no_empty_ones(viewer: Client) ->
     page = Page(viewer.get(reverse("run", args=[run.pk])))
     listed = Page(viewer.get(reverse("runs")))
 
-    assert [(cell["data-metric"], cell["data-value"]) for cell in page.cells] == [
+    assert [(cell["data-metric"], cell["title"]) for cell in page.cells] == [
         ("elapsed_s", "0.116"),
         ("elapsed_s", "3.118"),
     ]

@@ -51,7 +51,7 @@ def test_list_shows_the_newest_first_with_their_results(viewer: Client) -> None:
     assert page.words.index("2026-11-21 13:00") < page.words.index("2026-11-21 12:00")
     assert "2 runs" in page.words
     assert "33\u202f415" in page.words
-    assert {cell["data-value"] for cell in page.cells if cell["data-metric"] == "iops"} == {"33415.26"}
+    assert {cell["title"] for cell in page.cells if cell["data-metric"] == "iops"} == {"33415.26"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_every_number_of_a_run_stands_on_its_page_exactly(viewer: Client) -> Non
 
     page = Page(viewer.get(reverse("run", args=[run.pk])))
 
-    shown = {cell["data-metric"]: float(cell["data-value"] or "nan") for cell in page.cells}
+    shown = {cell["data-metric"]: float(cell["title"] or "nan") for cell in page.cells}
     assert shown == MEASURED
     assert {cell["data-job"] for cell in page.cells} == {"randread-4k"}
 
