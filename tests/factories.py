@@ -41,6 +41,7 @@ from benchapp.models import (
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.detection.histories import lock_series, read_histories
 from benchapp.pipeline.detection.levels import store_levels
+from benchapp.pipeline.incidents.refresh import list_metric_sizes, measure_sizes
 from benchapp.pipeline.intake.submissions import pack
 from benchapp.pipeline.normalize.series_environments import recalculate_environments
 
@@ -240,6 +241,7 @@ def calculate_levels(series_ids: Sequence[int] | None = None) -> None:
 
 def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
     """Make an incident, new and of medium severity unless given otherwise, with its event "opened"."""
+    sizes = measure_sizes(changes)
     values = {
         "scope": changes[0].series.scope if changes else "host:db-7",
         "title": "db-7: IOPS −15 % in 1 of 4 series",
@@ -247,7 +249,9 @@ def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
         "severity": Severity.MEDIUM,
         "is_regression": True,
         "started_at": min((change.started_at for change in changes), default=NOON),
-        "relative": max((change.relative for change in changes), key=abs, default=-0.15),
+        "metric": sizes[0].metric if sizes else "",
+        "relative": sizes[0].relative if sizes else -0.15,
+        "metric_sizes": list_metric_sizes(sizes),
         "change_count": len(changes),
         "opened_at": NOON,
         "updated_at": NOON,

@@ -27,7 +27,11 @@ def make_incident(
         "scope": f"host:{host}",
         "severity": "medium",
         "started_at": NOON,
+        "metric": metrics[0] if metrics else "",
         "relative": 0.38,
+        "metric_sizes": [
+            {"metric": metric, "series": 1, "relative": 0.38, "low": 0.38, "high": 0.38} for metric in metrics
+        ],
         "change_count": len(metrics),
         "opened_at": NOON,
         "updated_at": NOON,

@@ -42,7 +42,10 @@ class Incident(models.Model):
 
     scope: pool:NAME or host:NAME of its changes; "" for several. started_at: of its first change.
     has_manual_severity: an editor set the severity; later changes do not alter it.
-    is_regression: false for improvements, which send no notices. relative: of its largest change.
+    is_regression: false for improvements, which send no notices.
+    metric: the typical one, in which the most series changed; relative: the median of its changes.
+    metric_sizes: [{metric, series, relative, low, high}], the typical metric first: number of series, median, lowest
+    and highest change. Both are empty until the first evaluation.
     common_factors: common factors, [{dimension, value, share, words}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
     unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
@@ -60,7 +63,9 @@ class Incident(models.Model):
     has_manual_severity = models.BooleanField(default=False)
     is_regression = models.BooleanField(default=True)
     started_at = models.DateTimeField()
+    metric = models.CharField(max_length=30, blank=True, default="")
     relative = models.FloatField()
+    metric_sizes = models.JSONField(default=list)
     change_count = models.PositiveIntegerField(default=0)
     common_factors = models.JSONField(default=list)
     suspects = models.JSONField(default=list)

@@ -67,6 +67,14 @@ class IncidentEventAnswer(ApiAnswer, kw_only=True, frozen=True):
     undone_at: Time | None
 
 
+class MetricSizeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    series: Annotated[int, Meta(description="number of series in which it changed")]
+    relative: Annotated[float, Meta(description="median of their changes: after / before − 1")]
+    low: Annotated[float, Meta(description="the lowest of them")]
+    high: float
+
+
 class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: int
     title: str
@@ -77,9 +85,13 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     has_manual_severity: Annotated[bool, Meta(description="an editor set the severity")]
     is_regression: Annotated[bool, Meta(description="false: an improvement")]
     started_at: Time
-    relative: Annotated[float, Meta(description="of its largest change: after / before − 1")]
-    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
-    relative_high: float | None
+    metric: Annotated[str, Meta(description="the typical metric: the one that changed in the most series")]
+    relative: Annotated[float, Meta(description="median of the changes of this metric: after / before − 1")]
+    relative_low: Annotated[float | None, Meta(description="the lowest of these changes")]
+    relative_high: Annotated[float | None, Meta(description="the highest of these changes")]
+    metric_sizes: Annotated[
+        Sequence[MetricSizeAnswer], Meta(description="changes by metric, the typical metric first")
+    ]
     change_count: int
     series_count: int
     common_factors: Annotated[Sequence[CommonFactorAnswer], Meta(description="strongest first")]
@@ -126,6 +138,7 @@ def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
     return build(
         IncidentRowAnswer,
         incident,
+        metric_sizes=[build(MetricSizeAnswer, size) for size in incident.metric_sizes],
         suspects=[_SUSPECT | suspect for suspect in incident.suspects],
         verdict=incident.verdict or None,
         assignee=incident.assignee_name or None,

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.analysis.incidents.severity import Weight, judge_severity
+from benchapp.analysis.incidents.severity import judge_severity
+from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
@@ -22,7 +23,9 @@ _DESCRIPTION: Final = (
     "title",
     "severity",
     "started_at",
+    "metric",
     "relative",
+    "metric_sizes",
     "change_count",
     "common_factors",
     "suspects",
@@ -61,12 +64,16 @@ def _refresh(incident: Incident, events: Events) -> None:
 def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
     earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
     breadth = measure_breadth(incident)
-    largest = max(live, key=_measure_size)
+    sizes = measure_sizes(live)
     if not incident.has_manual_severity:
-        incident.severity = Severity(_judge(live, breadth))
-    incident.title = write_title(largest, breadth)
+        is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
+        incident.severity = Severity(
+            judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
+        )
+    incident.title = write_title(sizes[0], breadth, is_drift=live[0].method == DRIFT_METHOD)
     incident.started_at = live[0].started_at
-    incident.relative = largest.relative
+    incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
+    incident.metric_sizes = list_metric_sizes(sizes)
     incident.change_count = len(live)
     incident.common_factors = breadth.common_factors
     incident.suspects = find_suspects(live)
@@ -126,34 +133,47 @@ def _sends_notices(incident: Incident) -> bool:
     return incident.is_regression and incident.state != IncidentState.RESOLVED
 
 
-def _judge(live: Sequence[Change], breadth: Breadth) -> str:
-    weights = [
-        Weight(
-            change.series_id,
-            change.relative,
-            SMALLEST_CHANGES[change.metric],
-            change.state == ChangeState.CONFIRMED,
-        )
-        for change in live
+def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:
+    """Return the sizes of changes by metric, the typical metric first."""
+    return summarize_metrics(
+        [
+            ChangeSize(change.series_id, change.metric, change.relative, SMALLEST_CHANGES[change.metric])
+            for change in changes
+        ],
+        preference=list(CATALOGUE),
+    )
+
+
+def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
+    """Return sizes as `Incident.metric_sizes` has them."""
+    return [
+        {
+            "metric": one.metric,
+            "series": one.series,
+            "relative": one.relative,
+            "low": one.low,
+            "high": one.high,
+        }
+        for one in sizes
     ]
-    return judge_severity(weights, reach=breadth.reach)
 
 
-def _measure_size(change: Change) -> tuple[float, int]:
-    weight = Weight(change.series_id, change.relative, SMALLEST_CHANGES[change.metric], is_confirmed=False)
-    return weight.size, -change.pk
-
-
-def write_title(largest: Change, breadth: Breadth) -> str:
-    """Return the title: place, metric and size of the largest change, number of series, common factor."""
+def write_title(typical: MetricSize, breadth: Breadth, *, is_drift: bool) -> str:
+    """Return the title: place, typical metric, median and range of its changes, number of its series, common factor."""
     scopes = breadth.scopes
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else f"{len(scopes)} hosts or pools"
-    percent = f"{abs(largest.relative) * 100:.0f} %"
-    sign = "−" if largest.relative < 0 else "+"
-    cells = f"{breadth.cells} of {breadth.all_cells} series" if breadth.all_cells > 1 else "1 series"
-    size = (
-        f"drifted {sign}{percent} from the baseline" if largest.method == DRIFT_METHOD else f"{sign}{percent}"
-    )
-    title = f"{place}: {CATALOGUE[largest.metric].label} {size} in {cells}"
+    cells = f"{typical.series} of {breadth.all_cells} series" if breadth.all_cells > 1 else "1 series"
+    size = _write_percent(typical.relative)
+    if typical.series > 1:
+        low, high = sorted((typical.low, typical.high), key=abs)
+        ends = [_write_percent(end).removesuffix(" %") for end in (low, high)]
+        size += f" ({ends[0]} to {ends[1]} %)" if ends[0] != ends[1] else ""
+    if is_drift:
+        size = f"drifted {size} from the baseline"
+    title = f"{place}: {CATALOGUE[typical.metric].label} {size} in {cells}"
     factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
     return (f"{title}, {factors[0]['words']}" if factors else title)[:_TITLE_MAXIMUM]
+
+
+def _write_percent(relative: float) -> str:
+    return f"{'−' if relative < 0 else '+'}{abs(relative) * 100:.0f} %"

@@ -20,7 +20,7 @@ from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.incidents.events import WORDS_MAXIMUM, Events, describe_state, write_event
 from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.merging import merge_incidents
-from benchapp.pipeline.incidents.refresh import refresh_incidents
+from benchapp.pipeline.incidents.refresh import measure_sizes, refresh_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue
 
 log = structlog.get_logger(__name__)
@@ -243,7 +243,7 @@ def _make_split(incident: Incident, selected: Sequence[Change], now: datetime) -
         severity=incident.severity,
         is_regression=incident.is_regression,
         started_at=min(change.started_at for change in selected),
-        relative=max((change.relative for change in selected), key=abs),
+        relative=measure_sizes(selected)[0].relative,
         assignee_id=incident.assignee_id,
         opened_at=now,
         updated_at=now,

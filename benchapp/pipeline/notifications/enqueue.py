@@ -9,10 +9,11 @@ from typing import Final
 import structlog
 from django.conf import settings
 from django.db.models import QuerySet
-from django.db.models.functions import Abs
 from django.utils import timezone
 
+from benchapp.analysis.incidents.typical_change import measure_multiple
 from benchapp.grammar import BadFilter, parse_filter
+from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import (
     Change,
     ChangeState,
@@ -203,12 +204,15 @@ def _is_unconfirmed(event: IncidentEvent) -> bool:
 
 def _queue(event: IncidentEvent, recipients: Sequence[Subscription], *, now: datetime) -> None:
     changes = Change.objects.filter(incident_id=event.incident_id).exclude(state=ChangeState.WITHDRAWN)
-    worst = changes.select_related("series").order_by("-is_regression", Abs("relative").desc(), "pk")
+    sizes = changes.values_list("pk", "metric", "relative")
+    ordered = sorted(sizes, key=lambda row: (-measure_multiple(row[2], SMALLEST_CHANGES[row[1]]), row[0]))
+    largest = [change_id for change_id, *_ in ordered[:LEVELS_SHOWN]]
+    rows = changes.select_related("series").in_bulk(largest)
     message = make_incident_message(
         event.incident,
         event,
-        changes=list(worst[:LEVELS_SHOWN]),
-        change_count=changes.count(),
+        changes=[rows[change_id] for change_id in largest],
+        change_count=len(ordered),
         base_url=settings.PUBLIC_URL,
     )
     key = _make_key(event)

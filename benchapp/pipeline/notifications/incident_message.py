@@ -37,7 +37,7 @@ def make_incident_message(
 ) -> Message:
     """Return the message about an event of an incident.
 
-    changes: the most severe first, each with its series; change_count: of all. base_url: of this server, "" if unknown.
+    changes: the largest first, each with its series; change_count: of all. base_url: of this server, "" if unknown.
     """
     shown = changes[:LEVELS_SHOWN]
     url = f"{base_url}/incidents/{incident.pk}/" if base_url else ""
@@ -65,10 +65,17 @@ def _format_heading(incident: Incident, event: IncidentEvent) -> str:
 
 
 def _format_sentence(
-    incident: Incident, event: IncidentEvent, worst: Sequence[Change], change_count: int
+    incident: Incident, event: IncidentEvent, largest: Sequence[Change], change_count: int
 ) -> str:
-    """Return the most severe change with its values, the number of other changes, and the comment of the event."""
-    sentences = [_format_worst(worst[0], change_count - 1)] if worst else [to_one_line(incident.title)]
+    """Return the typical change by metric, the largest change with its values, and the comment of the event."""
+    sentences = [to_one_line(incident.title)]
+    if largest and change_count == 1:
+        sentences = [f"{_format_with_place(largest[0])}."]
+    elif largest:
+        since = format_moment(incident.started_at)
+        sizes = "; ".join(format_metric_size(size) for size in incident.metric_sizes)
+        sentences = [f"{sizes}, since {since}." if sizes else f"{to_one_line(incident.title)}."]
+        sentences.append(f"Largest of {change_count} changes: {_format_with_place(largest[0])}.")
     if event.kind == "recovered":
         sentences.insert(0, "The level returned to its earlier value.")
     if event.kind == "resolved":
@@ -80,15 +87,20 @@ def _format_sentence(
     return " ".join(sentences)
 
 
-def _format_worst(change: Change, others: int) -> str:
+def format_metric_size(size: Mapping[str, Any]) -> str:
+    """Format the changes of one metric: "IOPS −15 % (−9.0 % to −31 %) in 12 series"."""
+    series, low, high = size["series"], *sorted((size["low"], size["high"]), key=abs)
+    ends = [_signed(end) for end in (low, high)]
+    span = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
+    return f"{CATALOGUE[size['metric']].label} {_signed(size['relative'])}{span} in {series} series"
+
+
+def _format_with_place(change: Change) -> str:
     since = f" since {format_moment(change.started_at)}"
     if change.method == DRIFT_METHOD:
         accepted = datetime.fromisoformat(change.evidence["accepted_from"])
         since = f", the level accepted on {format_moment(accepted)}; gradual drift{since}"
-    words = f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
-    if others <= 0:
-        return f"{words}."
-    return f"{words}; {others} more {'change' if others == 1 else 'changes'}."
+    return f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
 
 
 def _format_change(change: Change) -> str:
@@ -168,7 +180,9 @@ def _make_facts(
             "state": incident.state,
             "verdict": incident.verdict or None,
             "severity": incident.severity,
+            "metric": incident.metric,
             "relative": incident.relative,
+            "metric_sizes": incident.metric_sizes,
             "change_count": incident.change_count,
             "started_at": to_iso(incident.started_at),
             "common_factors": incident.common_factors,

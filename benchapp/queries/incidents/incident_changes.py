@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from benchapp.analysis.incidents.typical_change import measure_multiple
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState
 from benchapp.queries.incidents.changes import ChangeRow, read_rows
@@ -43,8 +44,8 @@ class _Key(NamedTuple):
 
     @property
     def size(self) -> float:
-        # Relative to the metric's threshold, as in the title: 15 % of IOPS outweigh 20 % of p99 latency.
-        return abs(self.relative) / SMALLEST_CHANGES[self.metric]
+        # Relative to the metric's threshold: 15 % of IOPS outweigh 20 % of p99 latency.
+        return measure_multiple(self.relative, SMALLEST_CHANGES[self.metric])
 
 
 _METRICS: Final = {name: place for place, name in enumerate(CATALOGUE)}

@@ -1,7 +1,6 @@
 """Incidents: the inbox, and one incident with its changes and activity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from django.db.models import Case, Count, Exists, IntegerField, OuterRef, Q, Que
 from django.utils import timezone
 
 from benchapp.grammar import Filter
-from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, User
 from benchapp.models.filtering import match_changes
 from benchapp.queries.incidents.incident_changes import read_incident_changes
 from benchapp.queries.incidents.shapes import (
@@ -20,6 +19,7 @@ from benchapp.queries.incidents.shapes import (
     IncidentFilter,
     IncidentRow,
     LastAction,
+    MetricSizeRow,
     Tab,
 )
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
@@ -193,37 +193,22 @@ def _match_tab(tab: Tab) -> Q:
 
 def _read_rows(incidents: QuerySet[Incident]) -> list[IncidentRow]:
     found = list(incidents.select_related("assignee"))
-    largest = _read_largest([incident.pk for incident in found]) if found else {}
-    return [_make_row(incident, largest.get(incident.pk)) for incident in found]
+    counts = _count_series([incident.pk for incident in found]) if found else {}
+    return [_make_row(incident, counts.get(incident.pk, 0)) for incident in found]
 
 
-@dataclass(frozen=True, slots=True)
-class _LargestChange:
-    series_count: int
-    low: float | None
-    high: float | None
+def _count_series(ids: Sequence[int]) -> dict[int, int]:
+    """Return the number of series with live changes of each incident."""
+    live = Change.objects.filter(incident_id__in=ids).exclude(state=ChangeState.WITHDRAWN)
+    counted = live.values("incident_id").annotate(count=Count("series_id", distinct=True))
+    return dict(counted.values_list("incident_id", "count"))
 
 
-def _read_largest(ids: Sequence[int]) -> dict[int, _LargestChange]:
-    """Return for each incident its number of series and the interval of its largest change."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT change.incident_id, count(DISTINCT change.series_id),"
-            " min(change.relative_low) FILTER (WHERE change.relative = incident.relative),"
-            " max(change.relative_high) FILTER (WHERE change.relative = incident.relative)"
-            " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-            " WHERE change.incident_id = ANY(%s) AND change.state <> 'withdrawn' GROUP BY change.incident_id",
-            [list(ids)],
-        )
-        return {incident_id: _LargestChange(*rest) for incident_id, *rest in cursor.fetchall()}
-
-
-def _make_row(incident: Incident, largest: _LargestChange | None) -> IncidentRow:
+def _make_row(incident: Incident, series_count: int) -> IncidentRow:
     return IncidentRow(
         common_factors=incident.common_factors,
-        relative_low=largest.low if largest else None,
-        relative_high=largest.high if largest else None,
-        series_count=largest.series_count if largest else 0,
+        metric_sizes=tuple(MetricSizeRow(**size) for size in incident.metric_sizes),
+        series_count=series_count,
         assignee_name=incident.assignee.username if incident.assignee else "",
         **{name: getattr(incident, name) for name in _COPIED},
     )
@@ -244,6 +229,7 @@ _COPIED: Final = (
     "has_manual_severity",
     "is_regression",
     "started_at",
+    "metric",
     "relative",
     "change_count",
     "suspects",

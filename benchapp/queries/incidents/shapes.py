@@ -40,10 +40,22 @@ class IncidentFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricSizeRow:
+    """The changes of one metric of an incident: number of series, median, lowest and highest change."""
+
+    metric: str
+    series: int
+    relative: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentRow:
     """One incident in a list.
 
-    relative, relative_low, relative_high: of its largest change. link_title: the label of the link, or the last part of
+    metric: the typical one; relative, relative_low, relative_high: median, lowest and highest of its changes.
+    metric_sizes: of all metrics, the typical one first. link_title: the label of the link, or the last part of
     its URL. planned_event_id: the expected change that muted it. change_count: changes of all metrics of its series.
     """
 
@@ -56,9 +68,9 @@ class IncidentRow:
     has_manual_severity: bool
     is_regression: bool
     started_at: datetime
+    metric: str
     relative: float
-    relative_low: float | None
-    relative_high: float | None
+    metric_sizes: Sequence[MetricSizeRow]
     change_count: int
     series_count: int
     common_factors: Sequence[dict[str, Any]]
@@ -75,6 +87,16 @@ class IncidentRow:
     opened_at: datetime
     updated_at: datetime
     resolved_at: datetime | None
+
+    @property
+    def relative_low(self) -> float | None:
+        """Return the lowest change of the typical metric; None before the first evaluation."""
+        return self.metric_sizes[0].low if self.metric_sizes else None
+
+    @property
+    def relative_high(self) -> float | None:
+        """Return the highest change of the typical metric; None before the first evaluation."""
+        return self.metric_sizes[0].high if self.metric_sizes else None
 
     @property
     def is_muted(self) -> bool:

@@ -81,13 +81,21 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
     return IncidentLine(
         row=row,
         severity=SEVERITIES[Severity(row.severity)],
-        size=make_size(row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression),
+        size=make_size(row.relative, *_find_range(row), is_regression=row.is_regression),
         place=name or "several hosts or pools",
         is_pool=kind == "pool",
         suspect=describe_first_suspect(row),
         age=format_age(row.opened_at),
         link=row.link if row.link.startswith(("https://", "http://")) else "",
     )
+
+
+def _find_range(row: IncidentRow) -> tuple[float | None, float | None]:
+    """Return the smallest and the largest change of the typical metric; None if they are the same."""
+    low, high = row.relative_low, row.relative_high
+    if low is None or high is None or low == high:
+        return None, None
+    return (low, high) if abs(low) < abs(high) else (high, low)
 
 
 def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import ChangeState, Severity
 from benchapp.queries.incidents.changes import ChangeRow
-from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, Tab
+from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -48,14 +48,14 @@ _ACTIONS: Final = {
 
 
 def describe_incident(detail: IncidentDetail) -> str:
-    """Describe an incident in one sentence: metric, place, size, start, and the coinciding change."""
+    """Describe an incident in one sentence: typical metric, place, median, start, and the coinciding change."""
     row, largest = detail.row, detail.largest
-    if largest is None:
+    if largest is None or not row.metric:
         return row.title
-    way = "up" if largest.relative > 0 else "down"
+    way = "up" if row.relative > 0 else "down"
     workload = f"{detail.workloads[0]} " if len(detail.workloads) == 1 else ""
-    what = f"{workload}{_name_metric(largest)} of {describe_scopes(detail.scopes)}"
-    size = format_percent(largest.relative)
+    what = f"{workload}{_name_metric(row.metric)} of {describe_scopes(detail.scopes)}"
+    size = format_percent(row.relative)
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_since(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
@@ -104,8 +104,28 @@ def describe_action(kind: str) -> str:
     return _ACTIONS.get(kind, kind)
 
 
-def _name_metric(change: ChangeRow) -> str:
-    label = CATALOGUE[change.metric].label
+def describe_sizes(detail: IncidentDetail) -> str:
+    """Return the sizes by metric and the largest change; "" for a single change.
+
+    "IOPS −15 % (−9 to −31 %) in 12 series; mean latency +17 % in 9 series. Largest: p99 latency +81 % on db-09."
+    """
+    sizes, largest = detail.row.metric_sizes, detail.largest
+    if largest is None or not sizes or detail.row.change_count < 2:
+        return ""
+    texts = [_describe_metric_size(size) for size in sizes]
+    change = f"{_name_metric(largest.metric)} {format_signed_percent(largest.relative)}"
+    return f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.scope_name}."
+
+
+def _describe_metric_size(size: MetricSizeRow) -> str:
+    low, high = sorted((size.low, size.high), key=abs)
+    span = format_confidence_interval(low, high) if size.low != size.high else ""
+    text = f"{_name_metric(size.metric)} {format_signed_percent(size.relative)}"
+    return f"{text}{f' ({span})' if span else ''} in {size.series} series"
+
+
+def _name_metric(metric: str) -> str:
+    label = CATALOGUE[metric].label
     return label if label[1].isupper() else label[0].lower() + label[1:]
 
 

@@ -45,6 +45,7 @@ from benchapp.web.incidents.texts import (
     describe_incident,
     describe_incident_counts,
     describe_sides,
+    describe_sizes,
 )
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import format_curl_command
@@ -125,6 +126,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "row": row,
         "line": make_incident_line(row),
         "counts": describe_incident_counts(detail),
+        "sizes": describe_sizes(detail),
         "evidence": evidence,
         "evidence_text": describe_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),

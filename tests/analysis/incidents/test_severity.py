@@ -5,20 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.analysis.incidents.severity import Weight, judge_severity
+from benchapp.analysis.incidents.severity import judge_severity
+from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
 
 DOCS = Path(__file__).parents[3] / "docs" / "incidents.md"
 # Metric → its threshold.
 THRESHOLDS = {"IOPS": 0.05, "mean latency": 0.10, "p99 latency": 0.20}
 
 
-def weigh(*changes: tuple[str, float], series: int = 1, is_confirmed: bool = True) -> list[Weight]:
-    """Return the same changes, (metric, relative), in a number of series."""
-    return [
-        Weight(series_id, relative, THRESHOLDS[metric], is_confirmed)
-        for series_id in range(series)
-        for metric, relative in changes
-    ]
+def summarize(*changes: tuple[str, float], series: int = 1) -> tuple[MetricSize, ...]:
+    """Return the sizes of the same changes, (metric, relative), in a number of series."""
+    return summarize_metrics(
+        [
+            ChangeSize(series_id, metric, relative, THRESHOLDS[metric])
+            for series_id in range(series)
+            for metric, relative in changes
+        ],
+        preference=list(THRESHOLDS),
+    )
 
 
 def read_cases() -> list[tuple[str, ...]]:
@@ -39,22 +43,50 @@ def test_case_of_the_docs(changes: str, series: str, confirmed: str, severity: s
         for metric, sign, percent in re.findall(r"(IOPS|mean latency|p99 latency) ([−+])(\d+) %", changes)
     ]
     affected, measured = map(int, re.findall(r"\d+", series))
-    weights = weigh(*parsed, series=affected, is_confirmed=confirmed == "yes")
 
     assert parsed
-    assert judge_severity(weights, reach=affected / measured) == severity
+    assert (
+        judge_severity(
+            summarize(*parsed, series=affected),
+            series=affected,
+            reach=affected / measured,
+            is_confirmed=confirmed == "yes",
+        )
+        == severity
+    )
+
+
+def judge(sizes: tuple[MetricSize, ...], *, series: int, reach: float) -> str:
+    return judge_severity(sizes, series=series, reach=reach, is_confirmed=True)
 
 
 def test_single_outlier_does_not_decide() -> None:
-    weights = [Weight(number, relative, 0.05, True) for number, relative in enumerate((-0.06, -0.06, -0.9))]
+    changes = [
+        ChangeSize(number, "IOPS", relative, 0.05) for number, relative in enumerate((-0.06, -0.06, -0.9))
+    ]
 
-    assert judge_severity(weights, reach=0.03) == "low"
+    assert judge(summarize_metrics(changes, preference=["IOPS"]), series=3, reach=0.03) == "low"
+
+
+def test_metric_that_changed_in_few_series_does_not_decide() -> None:
+    changes = [ChangeSize(number, "IOPS", -0.06, 0.05) for number in range(9)]
+    rare = [ChangeSize(number, "p99 latency", 9.0, 0.2) for number in range(4)]
+
+    sizes = summarize_metrics([*changes, *rare], preference=list(THRESHOLDS))
+
+    assert judge(sizes, series=9, reach=0.03) == "low"
+
+
+def test_large_change_of_another_metric_in_as_many_series_decides() -> None:
+    sizes = summarize(("IOPS", -0.06), ("p99 latency", 1.6), series=4)
+
+    assert (sizes[0].metric, judge(sizes, series=4, reach=0.1)) == ("IOPS", "high")
 
 
 def test_all_series_of_a_volume_type_are_a_wide_reach() -> None:
-    assert judge_severity(weigh(("IOPS", -0.06), series=4), reach=1.0) == "medium"
-    assert judge_severity(weigh(("IOPS", -0.06), series=4), reach=0.1) == "low"
+    assert judge(summarize(("IOPS", -0.06), series=4), series=4, reach=1.0) == "medium"
+    assert judge(summarize(("IOPS", -0.06), series=4), series=4, reach=0.1) == "low"
 
 
 def test_nothing_left_is_high() -> None:
-    assert judge_severity(weigh(("IOPS", -1.0)), reach=1.0) == "high"
+    assert judge(summarize(("IOPS", -1.0)), series=1, reach=1.0) == "high"

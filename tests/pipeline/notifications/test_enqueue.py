@@ -193,9 +193,11 @@ def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     body = Notice.objects.get().body
     assert body["subject"] == "Regression, medium: p99 latency up 38 % on db-07"
     assert body["sentence"] == (
-        "p99 latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "
-        "(4k randread · depth 8 · db-07); 1 more change."
+        "p99 latency +38 % in 1 series; Mean latency +38 % in 1 series, since 21 Nov 2026 12:00 UTC. "
+        "Largest of 2 changes: Mean latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "
+        "(4k randread · depth 8 · db-07)."
     )
+    assert body["facts"]["incident"]["metric"] == "latency_p99_ns"
     assert body["suspects"] == ["kernel 5.15 → 6.1"]
     assert body["url"] == f"https://bench.example.org/incidents/{incident.pk}/"
     assert body["facts"]["changes"][0]["before"] == 2100000.0
@@ -220,8 +222,31 @@ def test_enqueue_asks_as_much_for_many_subscriptions_as_for_few(django_assert_nu
         make_subscription(filter="host:db-07")
     event = make_event(make_incident())
 
-    # events, subscriptions, told before, filter, worst changes, their count, lock, insert
+    # events, subscriptions, earlier notices, filter, sizes of changes, the largest, lock, insert
     with django_assert_num_queries(8):
         enqueue([event.pk])
 
     assert Subscription.objects.count() == Notice.objects.count() == 9
+
+
+def test_notice_has_the_typical_change_and_the_largest_as_such() -> None:
+    make_subscription()
+    incident = make_incident(
+        metrics=("latency_p99_ns",),
+        metric_sizes=[
+            {"metric": "iops", "series": 12, "relative": -0.15, "low": -0.31, "high": -0.09},
+            {"metric": "latency_p99_ns", "series": 1, "relative": 0.38, "low": 0.38, "high": 0.38},
+        ],
+    )
+    one = incident.changes.get()
+    make_change(incident, one.series, metric="iops", relative=-0.1)
+
+    enqueue([make_event(incident).pk])
+
+    body = Notice.objects.get().body
+    assert body["sentence"].startswith(
+        "IOPS −15 % (−9.0 % to −31 %) in 12 series; p99 latency +38 % in 1 series"
+    )
+    assert "Largest of 2 changes: IOPS" in body["sentence"]
+    # Multiples of the thresholds: 10 % of IOPS outweigh 38 % of p99 latency.
+    assert [change["metric"] for change in body["facts"]["changes"]] == ["iops", "latency_p99_ns"]

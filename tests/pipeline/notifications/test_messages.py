@@ -59,7 +59,9 @@ def make_message(kind: str = "opened", *, event: dict[str, Any] | None = None, *
         "scope": "host:db-07",
         "severity": "high",
         "started_at": NOON,
+        "metric": "iops",
         "relative": -0.15,
+        "metric_sizes": [{"metric": "iops", "series": 9, "relative": -0.15, "low": -0.31, "high": -0.12}],
         "suspects": [{"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0}],
         "common_factors": [{"words": "all with volume type gp3"}],
         **fields,
@@ -77,8 +79,9 @@ def test_opening_has_change_time_affected_series_and_possible_causes() -> None:
         == f"""\
 Regression, high: IOPS down 15 % on db-07
 
-IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026 12:00 UTC (4k randread
-· depth 8 · 4 × gp3 · db-07); 8 more changes.
+IOPS −15 % (−12 % to −31 %) in 9 series, since 21 Nov 2026 12:00 UTC.
+Largest of 9 changes: IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026
+12:00 UTC (4k randread · depth 8 · 4 × gp3 · db-07).
 
 Severity: high
 Scope: db-07
@@ -104,7 +107,7 @@ Incident 12: {BASE}/incidents/12/
 @pytest.mark.parametrize(
     ("kind", "fields", "event", "subject", "beginning"),
     [
-        ("grew", {}, {}, "Worse, high: ", "IOPS 28"),
+        ("grew", {}, {}, "Worse, high: ", "IOPS −15 %"),
         ("reopened", {}, {}, "Reopened, high: ", "It was resolved and has recurred. IOPS"),
         ("recovered", {}, {}, "Recovered: ", "The level returned to its earlier value. IOPS"),
         (

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp.grammar import Filter, parse_filter
-from benchapp.models import DetectionStatus, IncidentState, Measurement, Role, Severity
+from benchapp.models import Change, DetectionStatus, IncidentState, Measurement, Role, Severity
 from benchapp.pipeline.incidents import triage
 from benchapp.queries.incidents.changes import (
     ChangeFilter,
@@ -78,12 +78,15 @@ def test_row_has_the_series_count_and_the_interval_of_the_largest_change() -> No
         make_change(other, after=700.0),
         make_change(make_series([1.0]), after=100.0, state="withdrawn"),
     ]
-    incident = make_incident(changes=changes, relative=changes[2].relative)
+    incident = make_incident(changes=changes[:3])
+    Change.objects.filter(pk=changes[3].pk).update(incident=incident)
 
     row = list_incidents(IncidentFilter()).items[0]
 
     assert (row.id, row.series_count) == (incident.pk, 2)
-    assert (row.relative_low, row.relative_high) == (pytest.approx(-0.32), pytest.approx(-0.28))
+    assert (row.metric, row.relative) == ("iops", pytest.approx(-0.2))
+    assert (row.relative_low, row.relative_high) == (pytest.approx(-0.3), pytest.approx(-0.1))
+    assert [(size.metric, size.series) for size in row.metric_sizes] == [("iops", 2), ("latency_mean_ns", 1)]
 
 
 def test_merged_incident_is_not_listed() -> None:
