@@ -16,6 +16,11 @@ PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 3
 UP_ARGS ?=
 
+# Tests start hundreds of Python processes: without bytecode each compiles the code again.
+unexport PYTHONDONTWRITEBYTECODE
+# As root the servers run as another user, who cannot write the bytecode.
+COMPILE := $(PYTHON) -m compileall -q agent benchapp
+
 # The machine's own certificates, which a company's proxy is part of, instead of those that uv and pip bring along.
 CERTIFICATES := $(wildcard /etc/ssl/certs/ca-certificates.crt)
 ifneq ($(CERTIFICATES),)
@@ -29,10 +34,12 @@ help: ## list targets
 
 up: $(BASE) $(VENDOR) ## start all services, run one benchmark, print its URL; Ctrl-C stops; SAMPLE=1 loads sample studies
 	@tools/apt-install fio:fio
+	@$(COMPILE)
 	@$(PYTHON) manage.py up $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
 dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker restart when their code changes
+	@$(COMPILE)
 	@$(PYTHON) manage.py up --no-run --reload $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
@@ -86,7 +93,7 @@ clean: ## remove installed and downloaded files; var/ is kept
 	rm -rf .venv .uv .python static/vendor tests/vendor .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Compiled at once: as root the servers run as another user, who could not write the bytecode and would start slowly.
+# Compiled at once, as COMPILE does with the code of benchapp.
 $(BASE): pyproject.toml uv.lock tools/uv.txt tools/bootstrap
 	@uv=$$(tools/bootstrap) && python=$$(tools/bootstrap --python) && \
 	  "$$uv" sync --python "$$python" --frozen --quiet --inexact --no-group dev --compile-bytecode

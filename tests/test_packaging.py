@@ -285,6 +285,31 @@ def test_make_help_lists_every_target():
     assert set(re.findall(r"^  make ([\w-]+)", listed, re.M)) == set(phony)
 
 
+@pytest.mark.parametrize("target", ["up", "dev"])
+def test_code_is_compiled_before_the_servers_start(target):
+    commands = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    compiles = [place for place, line in enumerate(commands) if "compileall -q agent benchapp" in line]
+    starts = [place for place, line in enumerate(commands) if "manage.py up" in line]
+
+    assert len(compiles) == len(starts) == 1
+    assert compiles < starts
+
+
+def test_targets_of_make_write_bytecode_in_a_shell_that_turns_it_off():
+    printed = subprocess.run(
+        ["make", "--eval", "show:; @printenv PYTHONDONTWRITEBYTECODE || echo none", "show"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert printed == "none\n"
+
+
 @pytest.mark.parametrize(
     "script",
     [
