@@ -106,7 +106,7 @@ def _measure_memory(started: Started) -> None:
     for pid in _list_tree(started.process.pid):
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         shares[_name(command)] = shares.get(_name(command), 0) + _read_pss_mib(pid)
-    _print("memory of the idle stack (PSS)", f"{sum(shares.values()):.0f} MiB", "350 MiB")
+    _print("memory of the idle stack (PSS)", f"{sum(shares.values()):.0f} MiB", "300 MiB")
     for name, share in sorted(shares.items(), key=lambda item: -item[1]):
         _print(f"  {name}", f"{share:.0f} MiB", "")
 

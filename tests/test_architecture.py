@@ -444,13 +444,32 @@ def test_process_that_accepts_a_result_and_publishes_it_loads_no_code_of_workers
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings", "BENCHAPP_ROLE": "web"}
     environment["BROKER_URL"] = "redis://127.0.0.1:1"
 
+    loaded = run_and_list_modules(program, environment)
+
+    assert {INGEST, "benchapp.queue"} <= loaded
+    assert select_below(loaded, NOT_IN_INGEST) == []
+
+
+def test_worker_loads_no_page_and_no_endpoint() -> None:
+    program = (
+        "import sys\n"
+        "from benchapp.celery import app\n"
+        "app.loader.import_default_modules()\n"
+        "print(*sys.modules)"
+    )
+
+    loaded = run_and_list_modules(program, os.environ | {"BENCHAPP_ROLE": "worker"})
+
+    assert "benchapp.tasks" in loaded
+    assert select_below(loaded, ("benchapp.api", "benchapp.web", "benchapp.urls")) == []
+
+
+def run_and_list_modules(program: str, environment: Mapping[str, str]) -> set[str]:
+    """Return the modules that a program in a process of its own has loaded; it prints them."""
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
-
-    loaded = done.stdout.split()
-    assert {INGEST, "benchapp.queue"} <= set(loaded)
-    assert select_below(loaded, NOT_IN_INGEST) == []
+    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize("layer", sorted(PURE))

@@ -37,7 +37,7 @@ SOCKET_PATH_LIMIT: Final = 103
 READY_TIMEOUT_S: Final = 120.0
 _SHARED_MEMORY: Final = "/dev/shm"  # nosec B108
 _SHARED_MEMORY_NEEDED_BYTES: Final = 16 * 2**20
-# Sized for a laptop: the idle stack needs less than 350 MiB.
+# Sized for a laptop: the idle stack needs less than 300 MiB.
 _SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
