@@ -22,6 +22,7 @@ from benchapp.embedded.postgres import Postgres
 from benchapp.embedded.preflight import Address
 from benchapp.embedded.processes import ALLOCATOR, web_command
 from benchapp.embedded.valkey import Valkey, find_bundled
+from tests.clusters import copy_cluster
 from tests.ports import find_free_port
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,8 @@ class Servers:
 
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bs-", dir="/tmp")))
     environment: dict[str, str] = field(default_factory=dict)
+    # The directory of a stopped cluster, which PostgreSQL starts from a copy of; without one it begins empty.
+    cluster: Path | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     killed: list[int] = field(default_factory=list)
     port: int = 0
@@ -89,6 +92,8 @@ class Servers:
 
     def start_postgres(self) -> None:
         """Start PostgreSQL, anew or after a crash."""
+        if self.cluster is not None and not self.postgres.is_initialized:
+            copy_cluster(self.cluster, self.postgres.directory, account=self.account)
         self.postgres.initialize()
         self.processes["postgres"] = self.postgres.start()
 

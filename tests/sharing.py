@@ -36,7 +36,7 @@ FOLDERS = ("tests/browser",)
 # What `--fast` leaves out besides the units above: tests that start processes, use a server, a browser or a real fio.
 SLOW_FOLDERS = ("tests/agent/", "tests/chaos/", "tests/embedded/")
 SLOW_MARKERS = ("browser", "chaos", "corpus", "django_db", "fio")
-SERVERS = ("db", "transactional_db", "postgres_server", "valkey_server")
+SERVERS = ("db", "transactional_db", "postgres_server", "migrated_cluster", "valkey_server")
 # A unit for each test.
 DIVIDED = ("tests/agent/sweeping/test_sweep_loops.py",)
 

@@ -3,11 +3,13 @@
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from benchapp.log_masking import MaskingFormatter, mask_secrets
+from tests.clusters import make_place
 from tests.servers import Servers, wait_for
 
 SECRET = "Zm9vYmFyYmF6-_quxquuxcorgegraultgarplywaldo"
@@ -56,12 +58,15 @@ def test_traceback_is_masked_too() -> None:
 
 
 @pytest.fixture
-def servers() -> Iterator[Servers]:
+def servers(migrated_cluster: Path) -> Iterator[Servers]:
     access = {"GRANIAN_LOG_ACCESS_ENABLED": "1", "GRANIAN_LOG_ACCESS_FMT": "asked %(path)s?%(query_string)s"}
-    servers = Servers(environment={**access, "BENCHAPP_LOG_LEVEL": "INFO"})
+    servers = Servers(
+        directory=make_place("bs-"),
+        cluster=migrated_cluster,
+        environment={**access, "BENCHAPP_LOG_LEVEL": "INFO"},
+    )
     try:
         servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         yield servers
     finally:

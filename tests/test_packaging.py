@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
 from benchapp.embedded.processes import ALLOCATOR, drain_command, reload_command, web_command, worker_command
 from benchapp.embedded.valkey import find_bundled
+from tests.clusters import make_place
 from tests.ports import find_free_port
 from tests.stack import RUNTIME
 
@@ -533,7 +533,7 @@ def run_sql(url: str, script: str) -> str:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Return a directory with a path that is short enough for a socket."""
-    directory = Path(tempfile.mkdtemp(prefix="bp-", dir="/tmp"))
+    directory = make_place("bp-")
     yield directory
     shutil.rmtree(directory)
 

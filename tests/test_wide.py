@@ -14,6 +14,7 @@ import pytest
 
 from tests.agent.sweeping.loops import run_tool
 from tests.agent.sweeping.test_sweep_loops import OBSTACLE
+from tests.clusters import make_place
 from tests.servers import ROOT, Servers, wait_for
 
 pytestmark = [
@@ -71,12 +72,13 @@ def read_independently(report: dict[str, Any]) -> dict[tuple[str, str], dict[str
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Servers]:
-    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
+def stack(migrated_cluster: Path) -> Iterator[Servers]:
+    servers = Servers(
+        directory=make_place("bs-"), cluster=migrated_cluster, environment={"BENCHAPP_PUBLIC_READ": "1"}
+    )
     try:
         servers.start_postgres()
         servers.start_valkey()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         servers.start_worker()
         yield servers

@@ -5,11 +5,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from tests.chaos.poisoned import POISON
+from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import Servers, wait_for
 
@@ -17,12 +19,11 @@ pytestmark = pytest.mark.chaos
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Servers]:
+def stack(migrated_cluster: Path) -> Iterator[Servers]:
     """Start PostgreSQL and the web process; each test brings its broker and workers."""
-    servers = Servers()
+    servers = Servers(directory=make_place("bs-"), cluster=migrated_cluster)
     try:
         servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         yield servers
     finally:

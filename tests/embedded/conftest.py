@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,13 @@ import pytest
 
 from benchapp.embedded.account import SystemAccount, choose_account
 from benchapp.embedded.postgres import Postgres
+from tests.clusters import make_place
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Return a directory with a short path that the servers' account may walk through, unlike tmp_path."""
-    directory = Path(tempfile.mkdtemp(prefix="bt-", dir="/tmp"))
+    directory = make_place("bt-")
     directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
@@ -31,7 +31,7 @@ def account() -> SystemAccount | None:
 @pytest.fixture(scope="session")
 def template() -> Iterator[Path]:
     """Return a cluster that was just made; copying it is ten times as fast as making another."""
-    directory = Path(tempfile.mkdtemp(prefix="bt-", dir="/tmp"))
+    directory = make_place("bt-")
     directory.chmod(0o711)
     make_cluster(directory, choose_account()).initialize()
     yield directory

@@ -18,8 +18,10 @@ import pytest
 from benchapp.embedded.account import PROJECT, can_run_code, choose_account
 from benchapp.embedded.agent_run import read_pages
 from benchapp.embedded.home import Home
+from benchapp.embedded.postgres import choose_directory
 from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
 from benchapp.embedded.up import host_name
+from tests.clusters import copy_cluster, make_place
 from tests.ports import find_free_port
 
 
@@ -97,6 +99,14 @@ def start_up(directory: Path, *options: str, port: int | None = None, **environ:
     return Up(process, Home(directory), port, output)
 
 
+def seed(directory: Path, migrated_cluster: Path) -> Path:
+    """Make a data directory with all tables, which `up` then need not create, and return it."""
+    account = choose_account()
+    directory.mkdir(mode=0o711)
+    copy_cluster(migrated_cluster, choose_directory(directory, account), account=account)
+    return directory
+
+
 def wait_until_gone(pids, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while alive := [pid for pid in pids if read_start_time(pid) is not None]:
@@ -106,9 +116,7 @@ def wait_until_gone(pids, timeout_s: float = 120) -> None:
 
 @pytest.fixture(scope="module")
 def open_place(tmp_path_factory) -> Iterator[Path]:
-    import tempfile
-
-    directory = Path(tempfile.mkdtemp(prefix="bu-", dir="/tmp"))
+    directory = make_place("bu-")
     directory.chmod(0o711)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
@@ -349,9 +357,9 @@ def test_backup_where_nothing_is_says_so(open_place):
 
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio")
-def test_first_run_is_measured_stored_and_its_page_printed(open_place):
+def test_first_run_is_measured_stored_and_its_page_printed(open_place, migrated_cluster):
     options = ("--exit-after-run", "--set", "runtime=1", "--set", "size=8m")
-    up = start_up(open_place / "measured", *options)
+    up = start_up(seed(open_place / "measured", migrated_cluster), *options)
 
     assert up.process.wait(240) == 0, up.said
 
@@ -360,10 +368,10 @@ def test_first_run_is_measured_stored_and_its_page_printed(open_place):
     assert list((up.home.path / "agent" / "spool").rglob("*.json*")) == []
 
 
-def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_place):
+def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_place, migrated_cluster):
     directory = open_place / "path"
     directory.mkdir()
-    up = start_up(open_place / "without-fio", "--exit-after-run", PATH=str(directory))
+    up = start_up(seed(open_place / "without-fio", migrated_cluster), "--exit-after-run", PATH=str(directory))
 
     assert up.process.wait(240) == 0, up.said
     assert "sudo apt-get install --yes fio" in up.said
@@ -371,8 +379,10 @@ def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_pl
 
 
 @pytest.mark.chaos
-def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(open_place):
-    first = start_up(open_place / "chaos", "--no-run")
+def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(
+    open_place, migrated_cluster
+):
+    first = start_up(seed(open_place / "chaos", migrated_cluster), "--no-run")
     first.wait_for("Press Ctrl-C to stop")
     pids = list(first.children().values())
     first.query("UPDATE benchapp_host SET pool = 'kept' RETURNING 1")

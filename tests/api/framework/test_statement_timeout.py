@@ -5,21 +5,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.clusters import make_place
 from tests.servers import ROOT, Servers
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Servers]:
+def stack(migrated_cluster: Path) -> Iterator[Servers]:
     servers = Servers(
-        environment={"BROKER_URL": "", "BENCHAPP_PUBLIC_READ": "1", "BENCHAPP_STATEMENT_TIMEOUT_S": "1"}
+        directory=make_place("bs-"),
+        cluster=migrated_cluster,
+        environment={"BROKER_URL": "", "BENCHAPP_PUBLIC_READ": "1", "BENCHAPP_STATEMENT_TIMEOUT_S": "1"},
     )
     try:
         servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         yield servers
     finally:

@@ -6,11 +6,13 @@ import socket
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.clusters import make_place
 from tests.envelopes import pack_envelope, read_fio
 from tests.servers import Servers, wait_for
 
@@ -19,11 +21,10 @@ FIO = "/api/v1/fio"
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Servers]:
-    servers = Servers(environment={"BROKER_URL": ""})
+def stack(migrated_cluster: Path) -> Iterator[Servers]:
+    servers = Servers(directory=make_place("bs-"), cluster=migrated_cluster, environment={"BROKER_URL": ""})
     try:
         servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         yield servers
     finally:

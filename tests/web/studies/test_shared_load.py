@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.clusters import make_place
 from tests.servers import Servers, wait_for
 
 # The web process has sixteen connections, and gives up on one after two seconds.
@@ -18,11 +20,10 @@ print(share_study(create_study("Disks", panels=panels).pk))
 
 
 @pytest.fixture
-def servers() -> Iterator[Servers]:
-    servers = Servers()
+def servers(migrated_cluster: Path) -> Iterator[Servers]:
+    servers = Servers(directory=make_place("bs-"), cluster=migrated_cluster)
     try:
         servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
         servers.start_web()
         yield servers
     finally:
