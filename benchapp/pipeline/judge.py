@@ -108,7 +108,7 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     store_levels(histories, {series.series_id: series.metrics for series in claimed})
     written = [*updates, *inserted]
     change_ids = (*(record.id for record in written if record.id is not None), *drifted.change_ids)
-    grouped = group_changes(change_ids)
+    grouped = group_changes(change_ids, ids)
     return Judged(
         tuple(ids),
         change_ids,

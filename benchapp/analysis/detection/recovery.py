@@ -1,7 +1,8 @@
-"""Recovery: whether a level is back at the level before its change. Pure."""
+"""Recovery: whether a level, or most of the levels of an incident, are back at those before their changes. Pure."""
 
 from collections.abc import Sequence
-from math import ceil
+from dataclasses import dataclass
+from math import ceil, sqrt
 from statistics import median
 from typing import Final
 
@@ -10,6 +11,17 @@ RUNS_MINIMUM: Final = 3
 # Required runs are (this · spread / shift)²: their median is on the wrong side of the midpoint of both levels once in
 # 1 000 times (its standard error is 1.25 σ/√k).
 _SPREADS: Final = 8.0
+# Standard error of a share over k runs, as that of their median: this · σ/√k.
+_SHARE_ERROR: Final = 1.25
+# Standard errors that separate the common share from the midpoint of both levels: once in 1 000 times by noise.
+_SURE_ERRORS: Final = 3.0
+# Spreads of a shift from which a series weighs no more: a series without noise does not decide for all.
+_SPREADS_MAXIMUM: Final = 5.0
+# Common share of the steps up to which they are back, and from which they are there again.
+_BACK_SHARE: Final = 0.25
+_AGAIN_SHARE: Final = 0.75
+# Share of the step by which a series may be beyond either level: one that improved does not outweigh one that is bad.
+_BEYOND: Final = 0.5
 
 
 def has_returned(after: Sequence[float], *, before_median: float, after_median: float, spread: float) -> bool:
@@ -51,3 +63,83 @@ def find_end(after: Sequence[float], *, before_median: float, after_median: floa
         if all(is_old[place : place + RUNS_MINIMUM]):
             return place
     return len(after)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedLevel:
+    """The levels around one change, with the newest values of its series, oldest first, in their unit.
+
+    Spreads are robust standard deviations of the levels. Changes of several metrics of a series are one observation.
+    """
+
+    series_id: int
+    before_median: float
+    after_median: float
+    before_spread: float
+    after_spread: float
+    newest: Sequence[float]
+
+    @property
+    def shift(self) -> float:
+        """Return the difference of the levels."""
+        return self.after_median - self.before_median
+
+
+def have_returned(levels: Sequence[ChangedLevel]) -> bool:
+    """Return whether the newest runs of changed levels are, by the weight of all, back at the levels before.
+
+    Each change weighs by the square of its shift in spreads, at most 25, so that noisy series do not delay the others.
+    The newest 3 runs must be back; more are compared if few or noisy series do not suffice. False without levels.
+    """
+    runs_maximum = max((len(level.newest) for level in levels), default=0)
+    for runs in range(RUNS_MINIMUM, runs_maximum + 1):
+        spreads = [max(level.before_spread, level.after_spread) for level in levels]
+        share = _measure_share(levels, spreads, runs)
+        if share is None or share.mean >= _BACK_SHARE:
+            return False
+        if share.mean + _SURE_ERRORS * share.error < 1 / 2:
+            return True
+    return False
+
+
+def have_changed_again(levels: Sequence[ChangedLevel]) -> bool:
+    """Return whether the newest 3 runs of changed levels are, by the weight of all, at the levels after the change."""
+    # The noise of the level to which they had returned: that after the change may include both levels.
+    share = _measure_share(levels, [level.before_spread for level in levels], RUNS_MINIMUM)
+    return (
+        share is not None
+        and share.mean > _AGAIN_SHARE
+        and share.mean - _SURE_ERRORS * share.error > _BACK_SHARE
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Share of the steps to the new levels that is left, 0 to 1, with its standard error."""
+
+    mean: float
+    error: float
+
+
+def _measure_share(levels: Sequence[ChangedLevel], spreads: Sequence[float], runs: int) -> _Share | None:
+    """Return the weighted share of the newest runs; None if no series has so many. spreads: of single runs."""
+    weights: dict[int, list[float]] = {}
+    shares: dict[int, list[float]] = {}
+    for level, spread in zip(levels, spreads, strict=True):
+        if level.shift == 0 or len(level.newest) < runs:
+            continue
+        shift_spreads = abs(level.shift) / spread if spread > 0 else _SPREADS_MAXIMUM
+        weights.setdefault(level.series_id, []).append(min(shift_spreads, _SPREADS_MAXIMUM) ** 2)
+        steps = [(value - level.before_median) / level.shift for value in level.newest[-runs:]]
+        # Outliers, and levels beyond both, count as one step more at most.
+        mean = sum(min(max(step, -1.0), 2.0) for step in steps) / runs
+        shares.setdefault(level.series_id, []).append(min(max(mean, -_BEYOND), 1 + _BEYOND))
+    if not weights:
+        return None
+    # Metrics of one series have the same noise: a series weighs as much as its most certain metric.
+    total = sum(max(of) for of in weights.values())
+    mean = sum(
+        max(of) * sum(w * s for w, s in zip(of, shares[key], strict=True)) / sum(of)
+        for key, of in weights.items()
+    )
+    return _Share(mean / total, _SHARE_ERROR / sqrt(runs * total))

@@ -6,13 +6,13 @@ simultaneous changes, reopens a recently resolved one with the same series, or o
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection, transaction
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Q
 from django.utils import timezone
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -27,6 +27,7 @@ from benchapp.models import (
     Change,
     ChangeState,
     Incident,
+    IncidentEvent,
     IncidentState,
     Verdict,
 )
@@ -34,12 +35,15 @@ from benchapp.pipeline.incidents.candidates import Candidate, read_candidates, r
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
+from benchapp.pipeline.incidents.recovery import has_open_incidents, update_recoveries
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 
 # Time after the resolution in which the same series reopen the incident.
 _RECURRENCE: Final = timedelta(days=14)
-# Share of the changed series that were in the incident; fewer indicate another event.
+# Shares of the changed metrics that were in the incident, and of its series that changed again; less of either
+# indicates another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
 _RECURRED_SHARE: Final = 0.5
+_COVERED_SHARE: Final = 2 / 3
 _RECURRING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
 
 
@@ -59,15 +63,22 @@ def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
 
 
 def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Incident | None:
-    """Return the incident, resolved within 14 days, whose series changed again in the same direction; locked."""
+    """Return the incident of which most series changed again in the same direction; locked.
+
+    It was resolved within 14 days, or is open and has recovered.
+    """
+    resolved = Q(
+        incident__state=IncidentState.RESOLVED,
+        incident__verdict__in=_RECURRING,
+        incident__resolved_at__gte=now - _RECURRENCE,
+    )
+    recovered = ~Q(incident__state=IncidentState.RESOLVED) & Q(incident__recovered_at__isnull=False)
     cells = {(candidate.series_id, candidate.metric) for candidate in significant}
     rows = (
         Change.objects.filter(
+            resolved | recovered,
             series_id__in={series_id for series_id, _ in cells},
             is_regression=significant[0].is_regression,
-            incident__state=IncidentState.RESOLVED,
-            incident__verdict__in=_RECURRING,
-            incident__resolved_at__gte=now - _RECURRENCE,
             incident__merged_into=None,
         )
         .exclude(method=DRIFT_METHOD)
@@ -79,6 +90,9 @@ def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Inciden
         return None
     incident_id, count = max(counts.items(), key=lambda item: (item[1], item[0]))
     if count < _RECURRED_SHARE * len(cells):
+        return None
+    affected = set(Change.objects.filter(incident_id=incident_id).values_list("series_id", flat=True))
+    if len(affected & {series_id for series_id, _ in cells}) < _COVERED_SHARE * len(affected):
         return None
     return Incident.objects.select_for_update().get(pk=incident_id)
 
@@ -118,7 +132,8 @@ def _reopen(significant: Sequence[Candidate], events: Events) -> int | None:
     recurred = find_recurred(significant, now=events.now)
     if recurred is None:
         return None
-    reopen_incident(recurred, events, words="the same series changed again")
+    is_first = not IncidentEvent.objects.filter(incident=recurred, kind="reopened", undone_at=None).exists()
+    reopen_incident(recurred, events, words="the same series changed again", is_notified=is_first)
     return recurred.pk
 
 
@@ -160,22 +175,28 @@ def lock_incidents() -> None:
 
 
 @transaction.atomic
-def group_changes(change_ids: Iterable[int]) -> Grouped:
-    """Group simultaneous changes of these scopes, and update their incidents; safe to run again."""
+def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Grouped:
+    """Group changes with the simultaneous ones of their scopes, and update their incidents; safe to run again.
+
+    series_ids: the evaluated series; open incidents with changes in them may have recovered, also without written ones.
+    """
     rows = Change.objects.filter(pk__in=list(change_ids))
     touched = list(rows.values_list("series__scope", "incident_id", "started_at"))
-    if not touched:
+    if not touched and not has_open_incidents(series_ids):
         return Grouped()
     lock_incidents()
     events = Events(timezone.now())
+    if not touched:
+        return Grouped(tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify())
     scopes = sorted({scope for scope, _, _ in touched})
     known = {incident_id for _, incident_id, _ in touched if incident_id is not None}
     candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
     joined = _assign_all(candidates, read_families(scopes), events)
+    recovered = update_recoveries(series_ids, events)
     refresh_incidents(known | joined, events)
     wide = merge_wide(known | joined, events)
     refresh_incidents(wide, events)
-    return Grouped(tuple(sorted(known | joined | wide)), events.list_to_notify())
+    return Grouped(tuple(sorted(known | joined | recovered | wide)), events.list_to_notify())
 
 
 def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests], events: Events) -> set[int]:

@@ -1,6 +1,5 @@
 """Update incidents from their changes: title, severity, common factors, suspects, state."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -14,11 +13,7 @@ from benchapp.pipeline.incidents.events import Events, describe_state, reopen_in
 from benchapp.pipeline.incidents.suspects import find_suspects
 
 _RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
-# Share of an incident's changes that must be back: a series that is no longer measured does not block recovery.
-_RECOVERED_SHARE: Final = 0.9
 _TITLE_MAXIMUM: Final = 300
-# The last notice of a flapping incident; later events are in the activity only.
-_FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
 _DESCRIPTION: Final = (
     "title",
     "severity",
@@ -34,7 +29,7 @@ _DESCRIPTION: Final = (
 
 
 def refresh_incidents(ids: Iterable[int], events: Events) -> None:
-    """Update these incidents and write events: confirmed, grew, recovered, withdrawn, reopened."""
+    """Update these incidents and write events: confirmed, grew, withdrawn, reopened; recoveries are in recovery.py."""
     for incident in Incident.objects.select_for_update().filter(pk__in=set(ids)).order_by("pk"):
         if incident.merged_into_id is None:
             _refresh(incident, events)
@@ -58,14 +53,17 @@ def _refresh(incident: Incident, events: Events) -> None:
     if gone:
         words = f"{len(gone)} of {len(changes)} changes not confirmed by later runs"
         events.add(incident, "withdrawn", words=words)
-    _write_progress(incident, live, events)
+    # What recovered does not persist.
+    if incident.recovered_at is None:
+        _write_confirmed(incident, live, events)
 
 
 def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
     earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
     breadth = measure_breadth(incident)
     sizes = measure_sizes(live)
-    if not incident.has_manual_severity:
+    # The severity of a recovered incident is that before its recovery.
+    if not incident.has_manual_severity and incident.recovered_at is None:
         is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
         incident.severity = Severity(
             judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
@@ -89,22 +87,13 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
         events.add(incident, "grew", words=words, before=earlier, is_notified=is_notified)
 
 
-def _write_progress(incident: Incident, live: Sequence[Change], events: Events) -> None:
-    events_before = IncidentEvent.objects.filter(incident=incident, undone_at=None)
-    kinds = Counter(events_before.values_list("kind", flat=True))
-    is_notified = _sends_notices(incident) and not kinds["reopened"]
+def _write_confirmed(incident: Incident, live: Sequence[Change], events: Events) -> None:
     confirmed = sum(change.state == ChangeState.CONFIRMED for change in live)
-    if "confirmed" not in kinds and 2 * confirmed > len(live):
+    if 2 * confirmed <= len(live):
+        return
+    earlier = IncidentEvent.objects.filter(incident=incident, kind="confirmed", undone_at=None)
+    if not earlier.exists():
         events.add(incident, "confirmed", words=f"{confirmed} of {len(live)} changes persist after five runs")
-    is_back = sum(bool(change.evidence.get("is_back")) for change in live) >= _RECOVERED_SHARE * len(live)
-    if is_back and incident.recovered_at is None:
-        incident.recovered_at = events.now
-        incident.save(update_fields=["recovered_at"])
-        before = {"recovered_at": None}
-        words = "the newest runs are back at the earlier level"
-        events.add(incident, "recovered", words=words, before=before, is_notified=is_notified)
-    elif not is_back and incident.recovered_at is not None:
-        reopen_incident(incident, events, words=_FLAPPING, is_notified=not kinds["reopened"])
 
 
 def _withdraw(incident: Incident, events: Events) -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from benchapp.analysis.detection.recovery import find_end, has_regressed_again, has_returned
+from benchapp.analysis.detection.recovery import (
+    ChangedLevel,
+    find_end,
+    has_regressed_again,
+    has_returned,
+    have_changed_again,
+    have_returned,
+)
 
 BAD = [800.0, 801.0, 799.0]
 
@@ -61,3 +68,49 @@ def test_three_bad_runs_end_a_recovery_and_one_does_not() -> None:
     assert not has_regressed_again([*BAD, 1000.0, 1001.0, 800.0], **levels)
     assert not has_regressed_again([*BAD, 1000.0, 801.0, 800.0], **levels)
     assert has_regressed_again([*BAD, 1000.0, 801.0, 800.0, 799.0], **levels)
+
+
+def make_levels(*newest: list[float], spread: float = 10.0) -> list[ChangedLevel]:
+    """Return levels that fell from 1 000 to 800, one series each, with their newest values."""
+    return [
+        ChangedLevel(number, 1000.0, 800.0, spread, spread, values) for number, values in enumerate(newest)
+    ]
+
+
+def test_levels_have_returned_after_three_runs_although_a_noisy_tenth_has_not() -> None:
+    good = make_levels(*[[1000.0, 1001.0, 999.0]] * 9)
+    noisy = ChangedLevel(9, 1000.0, 800.0, 150.0, 150.0, [800.0, 790.0, 810.0])
+
+    assert have_returned([*good, noisy])
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [
+        [[1000.0, 1001.0]] * 9,  # two runs are luck
+        [[1000.0] * 3] * 6 + [[800.0] * 3] * 4,  # four of ten are still there
+        [[920.0] * 3] * 9,  # half way
+        [[*BAD]] * 9,
+        [],
+    ],
+)
+def test_levels_have_not_returned(newest: list[list[float]]) -> None:
+    assert not have_returned(make_levels(*newest))
+
+
+def test_one_noisy_series_needs_more_runs_to_return_than_many() -> None:
+    assert have_returned(make_levels(*[[1000.0] * 3] * 9, spread=100.0))
+    assert not have_returned(make_levels([1000.0] * 13, spread=100.0))
+    assert have_returned(make_levels([1000.0] * 20, spread=100.0))
+
+
+def test_metrics_of_one_series_are_one_observation() -> None:
+    levels = [ChangedLevel(1, 1000.0, 800.0, 100.0, 100.0, [1000.0] * 3) for _ in range(9)]
+
+    assert not have_returned(levels)
+
+
+def test_levels_have_changed_again_if_most_are_there_for_three_runs() -> None:
+    assert have_changed_again(make_levels(*[BAD] * 4))
+    assert not have_changed_again(make_levels(*[BAD] * 4, *[[1000.0] * 3] * 4))
+    assert not have_changed_again(make_levels(*[[1000.0, *BAD[:2]]] * 4, [1000.0] * 3))

@@ -360,7 +360,7 @@ def test_number_of_queries_does_not_grow_with_the_changes() -> None:
         counts.append(len(queries))
 
     # Of the first host there is no other to compare with.
-    assert counts[0] < counts[1] == counts[2] == 46
+    assert counts[0] < counts[1] == counts[2] == 49
 
 
 def test_severity_grows_with_what_is_confirmed() -> None:
@@ -375,3 +375,60 @@ def test_severity_grows_with_what_is_confirmed() -> None:
     assert incident.severity == Severity.HIGH
     assert list_kinds(incident) == ["opened", "grew", "confirmed"]
     assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["grew"]
+
+
+def test_incident_of_many_series_recovers_although_some_do_not() -> None:
+    cells = make_cells(make_host(), [fallen(shift, after=12) for shift in range(8)])
+    judge_all()
+    assert get_incident().change_count == 8
+
+    for number, series in enumerate(cells):
+        add_runs(series, make_level(BAD if number == 7 else GOOD, 3))
+    judged = judge_all()
+
+    assert get_incident().recovered_at
+    assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["recovered"]
+
+
+def test_recovered_incident_is_neither_confirmed_nor_raised_afterwards() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=6)])
+    judge_all()
+    add_runs(series, make_level(GOOD, 3))
+    judge_all()
+    assert get_incident().recovered_at
+    Incident.objects.update(severity=Severity.LOW)
+    Change.objects.update(state="confirmed", relative=-0.6)
+
+    add_runs(series, make_level(GOOD, 8))
+    judge_all()
+
+    assert (get_incident().severity, list_kinds(get_incident())) == ("low", ["opened", "recovered"])
+
+
+def test_same_series_that_regress_after_a_recovery_reopen_the_incident() -> None:
+    cells = make_cells(make_host(), [fallen(shift, after=12) for shift in range(4)])
+    judge_all()
+    for level, runs in ((GOOD, 40), (BAD, 6)):
+        for series in cells:
+            add_runs(series, make_level(level, runs))
+        judge_all()
+
+    incident = get_incident()
+    assert (incident.state, incident.recovered_at) == ("new", None)
+    assert list_kinds(incident).count("reopened") == 1
+
+
+def test_regression_of_some_of_the_series_after_a_recovery_is_another_incident() -> None:
+    cells = make_cells(make_host(), [fallen(shift, after=12) for shift in range(8)])
+    judge_all()
+    for series in cells:
+        add_runs(series, make_level(GOOD, 40))
+    judge_all()
+
+    for number, series in enumerate(cells):
+        add_runs(series, make_level(BAD if number < 4 else GOOD, 6))
+    judge_all()
+
+    first, second = Incident.objects.filter(is_regression=True).order_by("pk")
+    assert (first.recovered_at is not None, "reopened" in list_kinds(first)) == (True, False)
+    assert (second.change_count, second.recovered_at) == (4, None)

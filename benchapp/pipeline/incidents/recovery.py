@@ -1,0 +1,130 @@
+"""Recovery of incidents: by the weight of the evidence of all their series, after each evaluation of one of them."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import QuerySet
+
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.recovery import ChangedLevel, have_changed_again, have_returned
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Level
+from benchapp.pipeline.incidents.events import Events, reopen_incident
+
+# Share of an incident's drifts that must be back, each by its own comparison with its baseline.
+_DRIFTS_SHARE: Final = 0.9
+# A series whose newest run is this many intervals older than those of the others is no longer measured, and has no part
+# in the recovery.
+_SILENT_RUNS: Final = 5
+# The last notice of a flapping incident; later events are in the activity only.
+_FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
+_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+
+
+def has_open_incidents(series_ids: Collection[int]) -> bool:
+    """Return whether one of these series has a change in an open incident; one query."""
+    return _list_open(series_ids).exists()
+
+
+def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
+    """Record the recoveries of open incidents with changes in these series, and regressions after a recovery.
+
+    Their levels must be stored. Call it under `lock_incidents`. Return the incidents that recovered or regressed again.
+    """
+    live = Change.objects.exclude(state=ChangeState.WITHDRAWN)
+    touched = _list_open(series_ids).values_list("incident_id", flat=True)
+    changes: dict[int, list[Change]] = defaultdict(list)
+    for change in live.filter(incident_id__in=set(touched)).order_by("started_at", "id"):
+        changes[change.incident_id or 0].append(change)
+    levels = _read_levels(change for of in changes.values() for change in of)
+    incidents = Incident.objects.select_for_update().filter(pk__in=changes).order_by("pk")
+    return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], levels, events)}
+
+
+def _list_open(series_ids: Collection[int]) -> QuerySet[Change]:
+    """Return the live changes of these series in open incidents."""
+    rows = Change.objects.exclude(state=ChangeState.WITHDRAWN)
+    return rows.filter(series_id__in=series_ids, incident__state__in=_OPEN, incident__merged_into=None)
+
+
+def _update(
+    incident: Incident,
+    changes: Sequence[Change],
+    levels: Mapping[tuple[int, str], Level],
+    events: Events,
+) -> bool:
+    if incident.recovered_at is None:
+        if not _is_back(changes, levels):
+            return False
+        incident.recovered_at = events.now
+        incident.save(update_fields=["recovered_at"])
+        words = "the newest runs are back at the earlier level"
+        is_notified = incident.is_regression and not _was_reopened(incident)
+        events.add(incident, "recovered", words=words, before={"recovered_at": None}, is_notified=is_notified)
+        return True
+    if not _is_bad_again(changes, levels):
+        return False
+    reopen_incident(incident, events, words=_FLAPPING, is_notified=not _was_reopened(incident))
+    return True
+
+
+def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
+    """Return whether the levels are back by the weight of all, or each for itself."""
+    back = sum(bool(change.evidence.get("is_back")) for change in changes)
+    steps = _list_steps(changes)
+    if back >= _DRIFTS_SHARE * len(changes):
+        return True
+    return bool(steps) and len(steps) == len(changes) and have_returned(_list_levels(steps, levels))
+
+
+def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
+    steps = _list_steps(changes)
+    if len(steps) == len(changes):
+        return have_changed_again(_list_levels(steps, levels))
+    return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
+
+
+def _list_steps(changes: Sequence[Change]) -> list[Change]:
+    return [change for change in changes if change.method != DRIFT_METHOD]
+
+
+def _read_levels(changes: Iterable[Change]) -> dict[tuple[int, str], Level]:
+    """Return the current levels of the metrics that changed, by series and metric; one query."""
+    keys = {(change.series_id, change.metric) for change in changes}
+    rows = Level.objects.filter(
+        series_id__in={series_id for series_id, _ in keys},
+        metric__in={metric for _, metric in keys},
+        is_current=True,
+    )
+    return {(row.series_id, row.metric): row for row in rows.only("series_id", "metric", "to_at", "recent")}
+
+
+def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[ChangedLevel]:
+    """Return the levels of the changes with the newest values; without series that are no longer measured."""
+    # Of several changes of a metric the newest one is compared.
+    newest = {(change.series_id, change.metric): change for change in changes}
+    last_at = max((levels[key].to_at for key in newest if key in levels), default=None)
+    if last_at is None:
+        return []
+    return [
+        ChangedLevel(
+            series_id=change.series_id,
+            before_median=change.before_median,
+            after_median=change.after_median,
+            before_spread=change.before_spread,
+            after_spread=change.after_spread,
+            newest=levels[key].recent,
+        )
+        for key, change in newest.items()
+        if key in levels and _is_measured(change, levels[key].to_at, last_at)
+    ]
+
+
+def _is_measured(change: Change, to_at: datetime, last_at: datetime) -> bool:
+    interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
+    return last_at - to_at <= max(_SILENT_RUNS * interval, timedelta(days=1))
+
+
+def _was_reopened(incident: Incident) -> bool:
+    return IncidentEvent.objects.filter(incident=incident, kind="reopened", undone_at=None).exists()
