@@ -55,3 +55,16 @@ test("the axis names the baseline, and shortens it", () => {
   assert.equal(titleOf("host:fast"), "← worse · B vs. baseline A (host:fast), log axis · better →");
   assert.ok(titleOf("x".repeat(200)).includes(`(${"x".repeat(47)}…)`));
 });
+
+test("a narrow chart has the beginning of each name beside its line", () => {
+  const texts = [];
+  const ctx = new Proxy({ measureText: (text) => ({ width: text.length * 6 }), fillText: (text) => texts.push(text) }, { get: (target, name) => target[name] ?? (() => {}), set: () => true });
+  const comparison = prepareComparison([{ ...CLEAR, name: "4k random read · 4 volumes · db-01" }]);
+  const config = buildComparison(comparison, { colors: { series: {} }, width: 340, isNarrow: true });
+  const chart = { ctx, options: {}, chartArea: { left: 150, right: 330, top: 0, bottom: 100 }, scales: { x: { getPixelForValue: () => 200 }, y: { getPixelForValue: () => 20 } } };
+
+  config.plugins[0].afterDatasetsDraw(chart);
+
+  assert.ok(texts.some((text) => text.startsWith("1  4k random read") && text.endsWith("…")));
+  assert.ok(config.options.layout.padding.left > 100 && config.options.layout.padding.left < 170);
+});

@@ -24,7 +24,7 @@ class MatrixCell:
     state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all measurements are
     excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: the most
     recent first; level and mark are those of the most recent one with a value. badges: codes of that series' newest
-    measurement.
+    measurement; of a group of runs of their newest one.
     """
 
     state: CellState

@@ -103,7 +103,7 @@ class SeriesTable:
         facts: Mapping[str, Sequence[Any]],
         group_levels: Mapping[str, Mapping[int, GroupLevel]],
     ) -> "SeriesTable":
-        """Return a table of groups of runs. places: the row of each group's series; facts: values of each group."""
+        """Return a table of groups of runs. places: the row of each group's series; facts: values, and badges."""
         table = self.select(np.array(places, dtype=np.int64))
         numbers = np.arange(len(places), dtype=np.int64)
         arrays = {**table._arrays, "series_id": table.array("id"), "id": numbers}

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
+from django.db import connection
 from numpy.typing import NDArray
 from psycopg import sql
 
@@ -33,6 +34,15 @@ _READ: Final = sql.SQL(
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
     "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS m"
     " JOIN benchapp_run run ON run.id = m.run_id ORDER BY wanted.id, m.started_at, m.run_id"
+)
+
+_READ_BADGES: Final = (
+    "SELECT coalesce(newest.codes, '{}') FROM unnest(%s::bigint[], %s::timestamptz[])"
+    " WITH ORDINALITY AS wanted(id, at, place) LEFT JOIN LATERAL ("
+    "  SELECT ARRAY(SELECT badge->>'code' FROM jsonb_array_elements(badges) AS badge) AS codes"
+    "  FROM benchapp_measurement"
+    "  WHERE series_id = wanted.id AND started_at = wanted.at ORDER BY id DESC LIMIT 1) AS newest ON true"
+    " ORDER BY wanted.place"
 )
 
 
@@ -97,6 +107,14 @@ def read_run_groups(
     matched = Environment.objects.filter(match_environment(terms), pk__in=ids).values_list("pk", *names)
     values = {pk: tuple(None if each == "" else each for each in own) for pk, *own in matched}
     return [group for series_id in series_ids for group in _divide(series_id, spans[series_id], values)]
+
+
+def read_group_badges(groups: Sequence[RunGroup]) -> list[tuple[str, ...]]:
+    """Return the codes of the badges of each group's newest measurement; one query."""
+    ats = [max(span.last_at for span in group.spans) for group in groups]
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_BADGES, [[group.series_id for group in groups], ats])
+        return [tuple(codes) for (codes,) in cursor.fetchall()]
 
 
 def _divide(

@@ -5,9 +5,10 @@ import json
 import pytest
 from django.test import Client
 
-from benchapp.models import Series
+from benchapp.models import Measurement, Series
 from benchapp.queries.series import environment_levels
 from tests.web.charts.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
+from tests.web.charts.test_scaling import read_document
 
 pytestmark = pytest.mark.django_db
 EXPECTED = {
@@ -73,6 +74,22 @@ def test_pages_show_facts_on_their_axes(viewer: Client, planted: dict, path: str
 
     assert response.status_code == 200
     assert "kernel" in response.content.decode()
+
+
+def test_badges_are_those_of_the_newest_run_of_a_group(viewer: Client, planted: dict) -> None:
+    runs = planted["db-9"].measurements.order_by("started_at")
+    for place, code in ((5, "cache-suspected"), (11, "too-short"), (23, "unsteady")):
+        Measurement.objects.filter(pk=runs[place].pk).update(
+            badges=[{"code": code, "sentence": "", "numbers": {}}]
+        )
+    Series.objects.filter(pk=planted["db-9"].pk).update(badges=["unsteady"])
+
+    matrix = read_rows(viewer, "/api/v1/matrix", x="kernel", rows="host", facet="none", q="host:db-9")
+    scaling = read_document(viewer.get("/scaling/?x=kernel&q=host:db-9&facet=none"))
+
+    assert {row["kernel"]: row["badges"] for row in matrix} == {OLD: ["too-short"], NEW: ["unsteady"]}
+    (line,) = scaling["facets"][0]["lines"]
+    assert [cell["badges"] for cell in line] == [["too-short"], ["unsteady"]]
 
 
 def test_earlier_time_with_a_fact_is_refused(viewer: Client, planted: dict) -> None:

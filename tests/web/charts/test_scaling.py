@@ -215,6 +215,7 @@ def test_several_metrics_have_charts_tables_and_sentences(viewer: Client) -> Non
     document = read_document(response)
     assert [layer["metric"]["label"] for layer in document["more"]] == ["p99 latency"]
     words = page.words
+    assert page.words.count("IOPS and p99 latency over 1–4 volumes: IOPS: scales linearly") >= 1
     assert "p99 latency: 2 of 3 layouts meet Database (2.00 ms); not 4 volumes." in words
     assert "IOPS: random read scales linearly" in words or "IOPS: IOPS scales" not in words
     assert "p99 latency, ms, by volumes" in words

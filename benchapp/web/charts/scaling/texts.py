@@ -148,12 +148,17 @@ def _name_values(chart: ScalingChart) -> tuple[str, str]:
 
 
 def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:
-    """Return the title with its main findings: "4k IOPS over 1–16 volumes: random read levels off at 4 volumes"."""
+    """Return the title with its main findings: "4k IOPS over 1–16 volumes: random read levels off at 4 volumes".
+
+    With the labels of all metrics; the findings are those of the first one.
+    """
     if chart.is_empty:
-        return f"{chart.metric.label}: no data"
+        return f"{_name_metrics(chart)}: no data"
     subject = f"{_describe_subject(chart)} {_describe_range(chart)}".strip()
     answers = list(_list_answers(chart, findings))[:_TITLE_PARTS]
-    return f"{subject}: {'; '.join(answers)}" if answers else subject
+    if not answers:
+        return subject
+    return f"{subject}: {f'{chart.metric.label}: ' if chart.more else ''}{'; '.join(answers)}"
 
 
 def _order_findings(findings: Sequence[Finding]) -> list[Finding]:
@@ -185,7 +190,15 @@ def _describe_subject(chart: ScalingChart) -> str:
     lines = chart.facets[0].lines
     if chart.color is not None and len(lines) == 1:
         parts.append(chart.color.settings[0])
-    return " ".join([*parts, lower_label(chart.metric.label) if parts else chart.metric.label])
+    metrics = _name_metrics(chart)
+    return " ".join([*parts, lower_label(metrics) if parts else metrics])
+
+
+def _name_metrics(chart: ScalingChart) -> str:
+    """Return the label of all metrics: "IOPS, bandwidth and p99 latency"."""
+    first, *others = [each.metric.label for each in chart.stack]
+    labels = [first, *map(lower_label, others)]
+    return labels[0] if not others else f"{', '.join(labels[:-1])} and {labels[-1]}"
 
 
 def _describe_range(chart: ScalingChart) -> str:

@@ -5,6 +5,10 @@ import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
 const LABELS = [0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 16, 20, 50, 100, 200, 500, 1000];
 // Of the baseline in the title of the axis.
 const NAME_MAXIMUM = 48;
+// Of a narrow chart, for names.
+const NARROW_NAMES_SHARE = 0.42;
+// Of 11 px type, on average.
+const CHARACTER_WIDTH = 6.2;
 const FINE = [0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05];
 
 /**
@@ -50,7 +54,7 @@ export function ratioTicks({ min, max }) {
 /** Build the configuration of Chart.js. colors: resolved CSS colors; width: of the chart, px; baseline: name of A. */
 export function buildComparison(comparison, { colors, baseline = "A", width = 0, isNarrow = false }) {
   const { entries, headings, domain } = comparison;
-  const nameWidth = isNarrow ? 26 : Math.max(240, Math.round(0.42 * width));
+  const nameWidth = isNarrow ? measureNames(entries, NARROW_NAMES_SHARE * width) : Math.max(240, Math.round(0.42 * width));
   return {
     type: "scatter",
     data: { datasets: [{ data: entries.map(({ at, row }) => ({ x: at, y: row })), pointRadius: 0 }] },
@@ -62,6 +66,11 @@ export function buildComparison(comparison, { colors, baseline = "A", width = 0,
     },
     plugins: [drawRatios(comparison, { colors, nameWidth, isNarrow }), drawActiveMark(colors)],
   };
+}
+
+function measureNames(entries, maximum) {
+  const longest = entries.reduce((most, { number, name }) => Math.max(most, `${number}  ${name}`.length), 0);
+  return Math.round(Math.min(maximum, longest * CHARACTER_WIDTH + 14));
 }
 
 function formatRatio({ ratio, low, high }) {
@@ -119,8 +128,7 @@ function drawRatios({ entries, headings }, { colors, nameWidth, isNarrow }) {
         const color = colorOf(entry, colors);
         drawBar(ctx, { entry, y, color, scale: scales.x, paper: colors.paper });
         ctx.fillStyle = colors.ink;
-        const name = isNarrow ? `${entry.number}` : `${entry.number}  ${entry.name}`;
-        ctx.fillText(shorten(ctx, name, nameWidth - 10), 4, y);
+        ctx.fillText(shorten(ctx, `${entry.number}  ${entry.name}`, nameWidth - 10), 4, y);
         if (!isNarrow && entry.kind !== "none") {
           const sign = entry.kind === "worse" ? "▼" : "▲";
           ctx.fillStyle = color;
