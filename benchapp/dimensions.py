@@ -96,12 +96,14 @@ DIMENSIONS: Final[dict[str, Dimension]] = {
         Dimension("scheduler", "I/O scheduler", "text", "environment"),
         Dimension("device_model", "Device", "text", "environment"),
         Dimension("device_firmware", "Firmware", "text", "environment"),
+        Dimension("device_driver", "Driver", "text", "environment"),
         Dimension("os", "Operating system", "text", "environment"),
         Dimension("cpu_model", "CPU", "text", "environment"),
         Dimension("cpu_count", "CPUs", "count", "environment"),
         Dimension("memory_bytes", "Memory", "size", "environment"),
         Dimension("governor", "CPU governor", "text", "environment"),
         Dimension("virtualization", "Virtualization", "text", "environment"),
+        Dimension("agent_version", "Agent version", "text", "environment"),
     )
 }
 SERIES_DIMENSIONS: Final[dict[str, Dimension]] = {
@@ -134,6 +136,8 @@ ALIASES: Final = {
     "fio": "fio_version",
     "device": "device_model",
     "firmware": "device_firmware",
+    "driver": "device_driver",
+    "agent": "agent_version",
     "cpu": "cpu_model",
     "cpus": "cpu_count",
     "memory": "memory_bytes",
@@ -171,6 +175,8 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "scheduler": ("none", "mq-deadline"),
     "device_model": ('"Amazon Elastic Block Store"', "*SSD*"),
     "device_firmware": ("1.0", "GXA*"),
+    "device_driver": ("nvme*", "virtio_blk"),
+    "agent_version": ("0.1*", "unknown"),
     "os": ("*Debian*", '"Ubuntu 24.04"*'),
     "cpu_model": ("*Xeon*", "*EPYC*"),
     "governor": ("performance", "powersave"),

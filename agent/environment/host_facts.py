@@ -12,6 +12,7 @@ from agent.storage.layout import Storage
 from agent.storage.sysfs import list_directory, read_choice, read_line, read_text
 
 _OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
+_STORAGE_FIELDS = ("scheduler", "device_model", "device_firmware", "device_driver")
 _FACTS = {
     "vendor": "sys/class/dmi/id/sys_vendor",
     "product": "sys/class/dmi/id/product_name",
@@ -66,7 +67,7 @@ def describe_environment(
         "memory_bytes": _read_memory(root),
         "governor": _read_of_cpus(root, "scaling_governor"),
         "virtualization": _find_virtualization(root, cpuinfo),
-        **{name: storage.environment.get(name) for name in ("scheduler", "device_model", "device_firmware")},
+        **{name: storage.environment.get(name) for name in _STORAGE_FIELDS},
         "facts": {
             **_collect_facts(root, sends_serials=sends_serials),
             **({"time_zone": time_zone} if time_zone else {}),

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 from agent.storage.devices import Layer
 from agent.storage.hashed_ids import hash_identifier
-from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_number
+from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_link, read_number
 
 _SECTOR_BYTES = 512
 _QUEUE_FACTS = (
@@ -36,6 +36,8 @@ _QUEUE_FACTS = (
     "stable_writes",
     "chunk_sectors",
 )
+# Drivers of disks of any controller, which say nothing about it.
+_DISK_DRIVERS = ("sd", "ses")
 # The server accepts at most 500 entries; of more disks than this, only common settings are sent.
 _DISKS_MAXIMUM = 64
 # Transport by the sysfs path of a device; the first match counts.
@@ -54,12 +56,16 @@ _BUSES = (
 
 @dataclass(frozen=True)
 class Disk:
-    """Properties of a disk; None if unknown. model: with vendor; multipath: values that all paths share."""
+    """Properties of a disk; None if unknown. model: with vendor; multipath: values that all paths share.
+
+    driver: of the controller, with the version of its module if that has one.
+    """
 
     layer: Layer
     size_bytes: int | None
     model: str | None
     firmware: str | None
+    driver: str | None
     scheduler: str | None
 
 
@@ -71,6 +77,7 @@ def read_disk(layer: Layer) -> Disk:
         size_bytes=sectors * _SECTOR_BYTES if sectors else None,
         model=_ask_paths(layer, _read_model),
         firmware=_ask_paths(layer, _read_firmware),
+        driver=_ask_paths(layer, _read_driver),
         scheduler=read_choice(layer.path, "queue/scheduler"),
     )
 
@@ -153,6 +160,20 @@ def _read_model(path: str) -> str | None:
 def _read_firmware(path: str) -> str | None:
     names = ("device/firmware_rev", "device/rev", "device/fwrev")
     return next((text for name in names if (text := read_line(path, name)) is not None), None)
+
+
+def _read_driver(path: str) -> str | None:
+    """Return the driver of a disk's controller, as "nvme 1.0" or "virtio_blk"; None for virtual devices."""
+    path = os.path.realpath(path)
+    if "/devices/virtual/" in path:
+        return None
+    while os.path.basename(path) not in ("devices", "sys", ""):
+        name = os.path.basename(read_link(path, "driver"))
+        if name and name not in _DISK_DRIVERS:
+            version = read_line(path, "driver/module/version")
+            return f"{name} {version}" if version else name
+        path = os.path.dirname(path)
+    return None
 
 
 def _read_serial(path: str) -> str | None:

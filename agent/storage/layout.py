@@ -85,6 +85,7 @@ def describe_storage(
         "scheduler": agree(disk.scheduler for disk in stack.disks),
         "device_model": agree(disk.model for disk in stack.disks),
         "device_firmware": agree(disk.firmware for disk in stack.disks),
+        "device_driver": agree(disk.driver for disk in stack.disks),
     }
     facts = {
         **_describe_stack(stack, sends_serials=sends_serials),

@@ -49,6 +49,14 @@ def read_bytes(*parts: str) -> bytes:
         os.close(descriptor)
 
 
+def read_link(*parts: str) -> str:
+    """Return where a symbolic link leads; "" if missing or no link."""
+    try:
+        return os.readlink(os.path.join(*parts))
+    except OSError:
+        return ""
+
+
 def list_directory(*parts: str) -> list[str]:
     """Return the names in a directory, sorted; [] if missing or unreadable."""
     try:

@@ -2,7 +2,7 @@
 
 from benchapp.models.account import Invitation, Role, Throttle, User
 from benchapp.models.change import Change, ChangeState, DetectionResult, DetectionStatus
-from benchapp.models.environment import ENVIRONMENT_FIELDS, Environment
+from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.models.level import Level
@@ -35,6 +35,7 @@ from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 __all__ = [
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
+    "RECENTLY_REPORTED",
     "TARGET_FIELDS",
     "WITHHELD",
     "WORKLOAD_FIELDS",

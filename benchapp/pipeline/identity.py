@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from benchapp.models import RECENTLY_REPORTED
+
 SERIES_KEY_VERSION: Final = 1
 
 
@@ -22,6 +24,13 @@ def key_of(fields: Mapping[str, Any]) -> bytes:
 def _key_of_json(text: bytes) -> bytes:
     # A fleet has few workloads and targets, each used thousands of times.
     return hashlib.sha256(canonical_json(orjson.loads(text))).digest()
+
+
+def environment_key(fields: Mapping[str, Any]) -> bytes:
+    """Return the 32-byte key of an environment; unknown fields that were added later are not part of it."""
+    return key_of(
+        {name: value for name, value in fields.items() if value is not None or name not in RECENTLY_REPORTED}
+    )
 
 
 def series_key(*, scope: str, target_key: bytes, workload_key: bytes, direction: str) -> bytes:

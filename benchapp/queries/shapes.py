@@ -59,8 +59,10 @@ class EnvironmentRow:
     scheduler: str | None
     device_model: str | None
     device_firmware: str | None
+    device_driver: str | None
     governor: str | None
     virtualization: str | None
+    agent_version: str | None
     facts: Mapping[str, Any]
 
 

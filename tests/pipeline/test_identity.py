@@ -1,6 +1,6 @@
 """Typed identity: what is the same gives one key, what differs gives another."""
 
-from benchapp.pipeline.identity import canonical_json, key_of, series_key
+from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
 
 
 def test_order_of_names_does_not_matter() -> None:
@@ -48,3 +48,10 @@ def test_series_key_does_not_drift_between_releases() -> None:
     key = series_key(scope="host:a", target_key=b"\x00" * 32, workload_key=b"\x01" * 32, direction="read")
 
     assert key.hex() == "3741e6312c8b9235162d1733be4d1b54e587b48a6c4bca13ff4e192758e5e785"
+
+
+def test_unknown_facts_of_later_versions_leave_the_key_of_an_environment() -> None:
+    stored = {"kernel": "6.1.0", "governor": None, "facts": {}}
+
+    assert environment_key({**stored, "agent_version": None, "device_driver": None}) == key_of(stored)
+    assert environment_key({**stored, "agent_version": "0.2.0", "device_driver": None}) != key_of(stored)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.db.models import F, QuerySet
 
 from benchapp.analysis.incidents.suspects import FactDifference
-from benchapp.models import ENVIRONMENT_FIELDS, Environment, Run
+from benchapp.models import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment, Run
 
 _TEXT_MAXIMUM: Final = 80
 _DEPTH_MAXIMUM: Final = 4
@@ -59,6 +59,7 @@ def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ..
         FactDifference(name, before.lasting.get(name), after.lasting.get(name))
         for name in names
         if before.lasting.get(name) != after.lasting.get(name)
+        and not (name in RECENTLY_REPORTED and None in (before.lasting.get(name), after.lasting.get(name)))
     ]
     for name in sorted(before.conditions.keys() & after.conditions.keys()):
         old, new = before.conditions[name], after.conditions[name]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
+from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, Environment
 
 _INTEGER_MAXIMUM: Final = 2**31 - 1
 _SIZE_MAXIMUM: Final = 2**62
@@ -15,6 +15,9 @@ _TEXT_MAXIMUM: Final = {"target_name": 200, "volume_type": 100, "raid_level": 20
 _LABEL_COUNT_MAXIMUM: Final = 50
 _LABEL_LENGTH_MAXIMUM: Final = 500
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)", re.ASCII)
+_ENVIRONMENT_WIDTHS: Final = {
+    field.name: field.max_length for field in Environment._meta.local_fields if field.max_length
+}
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
@@ -67,7 +70,7 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
             values[name] = read_size(value, f"{pointer}/{name}")
         elif name in ENVIRONMENT_FIELDS:
             values[name] = _cut(
-                read_text(value, f"{pointer}/{name}", maximum=10_000), _environment_width(name)
+                read_text(value, f"{pointer}/{name}", maximum=10_000), _ENVIRONMENT_WIDTHS[name]
             )
         else:
             facts.update(read_facts({name: value}, pointer))
@@ -168,16 +171,6 @@ def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
         else:
             facts[name] = read_text(value, where, maximum=10_000)
     return facts
-
-
-def _environment_width(name: str) -> int:
-    return (
-        50
-        if name in ("scheduler", "governor", "virtualization")
-        else 100
-        if name == "device_firmware"
-        else 200
-    )
 
 
 def _cut(text: str | None, width: int) -> str | None:

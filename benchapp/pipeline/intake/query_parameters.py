@@ -8,7 +8,14 @@ from benchapp.pipeline.intake.envelope import read_profile, read_time
 from benchapp.pipeline.intake.metadata import read_environment, read_labels, read_target
 
 _TARGET_NAMES: Final = tuple("name" if field == "target_name" else field for field in TARGET_FIELDS)
-_ENVIRONMENT_NAMES: Final = ("kernel", "scheduler", "device_model", "device_firmware", "governor")
+_ENVIRONMENT_NAMES: Final = (
+    "kernel",
+    "scheduler",
+    "device_model",
+    "device_firmware",
+    "device_driver",
+    "governor",
+)
 _LABEL: Final = "label."
 
 

@@ -11,7 +11,7 @@ from benchapp.analysis.validity.badges import sort_codes
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, read_workload
-from benchapp.pipeline.identity import key_of, series_key
+from benchapp.pipeline.identity import environment_key, key_of, series_key
 from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.sender_context import (
     SenderContext,
@@ -116,7 +116,7 @@ def _plan_run(
         document=number,
         target_key=target_key,
         target=sender.target,
-        environment_key=key_of(environment),
+        environment_key=environment_key(environment),
         environment=environment,
         values=values,
         measurements=measurements,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.metrics import CATALOGUE
-from benchapp.pipeline.identity import key_of, series_key
+from benchapp.pipeline.identity import environment_key, key_of, series_key
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document
 from benchapp.pipeline.intake.published_document import (
     Publication,
@@ -61,7 +61,7 @@ def _plan_run(
         document=number,
         target_key=target_key,
         target=run.target,
-        environment_key=key_of(run.environment),
+        environment_key=environment_key(run.environment),
         environment=run.environment,
         values=values,
         measurements=tuple(_plan_measurements(source.scope, target_key, run, publication=publication)),

@@ -65,7 +65,7 @@ def parse_context(source: SubmissionSource) -> SenderContext:
             finished_at=envelope.finished_at,
             target=envelope.target,
             labels=envelope.labels,
-            environment=envelope.environment,
+            environment={**envelope.environment, "agent_version": envelope.agent_version or None},
             conditions=envelope.conditions,
             command=envelope.command,
             sweep_id=envelope.sweep_id,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.models import ENVIRONMENT_FIELDS, Environment
+from benchapp.models import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.queries.charts.comparison_sides import SideRow
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_setting, describe_target, describe_workload, name_scope
@@ -89,8 +89,7 @@ def list_environment_differences(
     differences = []
     for name in _list_environment_names(rows.values()):
         first, second = (_count_values(rows, runs, name) for runs in (a, b))
-        # Older agents do not report the time zone.
-        is_new = name == "time_zone" and ("unknown",) in (first, second)
+        is_new = name in RECENTLY_REPORTED and ("unknown",) in (first, second)
         if set(first) != set(second) and not is_new:
             differences.append(EnvironmentDifference(name, first, second))
     return tuple(differences)

@@ -12,7 +12,7 @@ from django.db import connection
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter
-from benchapp.models import Environment
+from benchapp.models import RECENTLY_REPORTED, Environment
 from benchapp.queries.series_versions import VersionedCache
 from benchapp.queries.shapes import EnvironmentRow, names_of
 
@@ -21,8 +21,6 @@ CHANGES_MAXIMUM: Final = 200
 _FIELDS_MAXIMUM: Final = 12
 _TEXT_MAXIMUM: Final = 80
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
-# The host was in its zone before an agent that tells it came.
-_NEVER_NEW: Final = frozenset({"time_zone"})
 LABELS: Final = {
     "host": "host",
     "kernel": "kernel",
@@ -34,8 +32,10 @@ LABELS: Final = {
     "scheduler": "I/O scheduler",
     "device_model": "device",
     "device_firmware": "firmware",
+    "device_driver": "driver",
     "governor": "CPU governor",
-    "virtualization": "virtualisation",
+    "virtualization": "virtualization",
+    "agent_version": "agent",
 }
 
 
@@ -102,7 +102,7 @@ def _compare(
     before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[FieldChange]:
     for name in names:
-        if name in _NEVER_NEW and None in (before.get(name), after.get(name)):
+        if name in RECENTLY_REPORTED and None in (before.get(name), after.get(name)):
             continue
         if before.get(name) != after.get(name):
             label = LABELS.get(name, name.replace("_", " "))

@@ -39,7 +39,9 @@ def test_machine_is_described(tmp_path: Path) -> None:
         },
     )
     storage = Storage(
-        {}, {"scheduler": "none", "device_model": "X", "device_firmware": "1"}, {"mount_point": "/"}
+        {},
+        {"scheduler": "none", "device_model": "X", "device_firmware": "1", "device_driver": "nvme"},
+        {"mount_point": "/"},
     )
 
     environment = describe_environment(storage, directory="/data", root=root)
@@ -55,6 +57,7 @@ def test_machine_is_described(tmp_path: Path) -> None:
         "scheduler": "none",
         "device_model": "X",
         "device_firmware": "1",
+        "device_driver": "nvme",
         "facts": {"directory": "/data", "mount_point": "/"},
     }
 

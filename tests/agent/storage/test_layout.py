@@ -29,7 +29,12 @@ def test_virtio_disk_is_one_volume_without_model(tmp_path: Path) -> None:
         "stripe_count": None,
         "chunk_size_bytes": None,
     }
-    assert storage.environment == {"scheduler": "mq-deadline", "device_model": None, "device_firmware": None}
+    assert storage.environment == {
+        "scheduler": "mq-deadline",
+        "device_model": None,
+        "device_firmware": None,
+        "device_driver": None,
+    }
 
 
 def test_partition_is_measured_as_its_disk(tmp_path: Path) -> None:

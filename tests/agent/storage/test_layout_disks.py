@@ -33,12 +33,17 @@ def pci_nvme(**files: str) -> Tree:
         f"{PCI}/nvme/nvme0/serial": "S64HNE0T600001      \n",
         f"{PCI}/nvme/nvme0/transport": "pcie\n",
         f"{PCI}/numa_node": "1\n",
+        "sys/bus/pci/drivers/nvme/module/version": "1.0\n",
         f"{PCI}/current_link_speed": "16.0 GT/s PCIe\n",
         f"{PCI}/current_link_width": "4\n",
         **{f"{base}/mq/{number}/nr_tags": "1023\n" for number in range(3)},
         **{f"{PCI}/{name}": text for name, text in files.items()},
     }
-    links = {"sys/dev/block/259:0": base, f"{base}/device": f"{PCI}/nvme/nvme0"}
+    links = {
+        "sys/dev/block/259:0": base,
+        f"{base}/device": f"{PCI}/nvme/nvme0",
+        f"{PCI}/driver": "sys/bus/pci/drivers/nvme",
+    }
     return mounted((contents, links), "259:0", source="/dev/nvme0n1")
 
 
@@ -49,6 +54,7 @@ def test_drive_has_model_and_bus_position(tmp_path: Path) -> None:
         "scheduler": "none",
         "device_model": "SAMSUNG MZQL23T8HCLS-00A07",
         "device_firmware": "GDC5602Q",
+        "device_driver": "nvme 1.0",
     }
     assert storage.facts["disk"] == {
         "nvme0n1": {
@@ -172,3 +178,28 @@ def test_hash_depends_on_field_and_value_only() -> None:
     assert hash_identifier("serial", "A") == hashlib.sha256(b"serial:A").hexdigest()[:12]
     assert hash_identifier("wwn", "A") != hash_identifier("serial", "A")
     assert hash_identifier("serial", "A", is_plain=True) == "A"
+
+
+@pytest.mark.parametrize(
+    ("path", "drivers", "expected"),
+    [
+        ("pci0000:00/0000:00:05.0/virtio2/block/vda", {"virtio2": "virtio_blk"}, "virtio_blk"),
+        (
+            "pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda",
+            {"0:0:0:0": "sd", "0000:00:1f.2": "ahci"},
+            "ahci",
+        ),
+        ("platform/host3/session1/target3:0:0/3:0:0:0/block/sdb", {"3:0:0:0": "sd"}, None),
+        ("virtual/block/loop0", {}, None),
+    ],
+)
+def test_driver_is_that_of_the_controller(
+    path: str, drivers: dict[str, str], expected: str | None, tmp_path: Path
+) -> None:
+    base = f"sys/devices/{path}"
+    links = {"sys/dev/block/8:0": base}
+    for name, driver in drivers.items():
+        links[f"{base[: base.index(name) + len(name)]}/driver"] = f"sys/bus/any/drivers/{driver}"
+    tree = mounted(({f"{base}/size": "100\n"}, links), "8:0")
+
+    assert describe(tmp_path, tree).environment["device_driver"] == expected

@@ -97,6 +97,15 @@ def test_layout_environment_and_workload_are_typed_columns() -> None:
     assert environment.fio_version == "fio-3.33"
 
 
+def test_version_of_the_agent_and_driver_are_facts_of_the_environment() -> None:
+    submit(environment={"kernel": "6.1.0", "device_driver": "nvme 1.0"}, agent={"version": "0.2.0"})
+
+    normalize_batch()
+
+    environment = Environment.objects.get()
+    assert (environment.agent_version, environment.device_driver) == ("0.2.0", "nvme 1.0")
+
+
 def test_same_layout_and_workload_is_one_series_whatever_the_environment() -> None:
     for kernel in ("6.1.0", "6.6.0"):
         submit(environment={"kernel": kernel})

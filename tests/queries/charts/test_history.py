@@ -214,6 +214,21 @@ def test_facts_are_compared_one_by_one():
     ]
 
 
+def test_first_run_with_a_known_agent_version_is_no_change():
+    host = make_host()
+    series = make_series(host=host)
+    for hour, version in enumerate((None, "0.1.0", "0.2.0")):
+        environment = make_environment(kernel="6.1", agent_version=version)
+        make_measurement(
+            make_run(host, started_at=NOON + hour * HOUR, environment=environment), series, iops=1.0
+        )
+
+    (line,) = read_history(choose(ids=[series.id]), metrics=["iops"]).lines
+
+    (change,) = line.environments.changes
+    assert [(each.label, each.before, each.after) for each in change.fields] == [("agent", "0.1.0", "0.2.0")]
+
+
 def test_first_run_that_tells_its_zone_is_no_change():
     host = make_host()
     series = make_series(host=host)

@@ -1,12 +1,23 @@
 """Facts of the environment on the axes of Scaling and Matrix: the same numbers on pages and in answers."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from benchapp.models import Measurement, Series
 from benchapp.queries.series import environment_levels
+from tests.factories import (
+    NOON,
+    calculate_levels,
+    make_environment,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+)
 from tests.web.charts.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
 from tests.web.charts.test_scaling import read_document
 
@@ -97,3 +108,20 @@ def test_earlier_time_with_a_fact_is_refused(viewer: Client, planted: dict) -> N
 
     assert answer.status_code == 400
     assert "as_of cannot be combined with kernel" in answer.json()["detail"]
+
+
+def test_agent_and_driver_are_filter_axis_color_and_panel(viewer: Client) -> None:
+    host, layout = make_host("db-1"), make_target(volume_count=1)
+    series = make_series(host=host, target=layout)
+    for hour, (agent, driver) in enumerate((("0.1.0", "nvme 1.0"), ("0.2.0", None), (None, "virtio_blk"))):
+        environment = make_environment(agent_version=agent, device_driver=driver)
+        run = make_run(host, started_at=NOON + timedelta(hours=hour), environment=environment)
+        make_measurement(run, series, iops=100.0 + hour)
+    calculate_levels()
+
+    by_agent = read_rows(viewer, "/api/v1/scaling", x="agent", color="none")
+    by_driver = read_rows(viewer, "/api/v1/matrix", x="host", rows="pattern", facet="driver", q="agent:0.1*")
+
+    assert {row["x"]: row["median"] for row in by_agent} == {"0.1.0": 100.0, "0.2.0": 101.0}
+    assert [(row["median"], row["n"]) for row in by_driver if row.get("median")] == [(100.0, 1)]
+    assert viewer.get("/scaling/?x=host&color=driver&facet=agent").status_code == 200
