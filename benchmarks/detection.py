@@ -23,6 +23,8 @@ import numpy as np  # noqa: E402
 
 from benchapp.analysis.changepoints.detector import change_indices, judge_next, judge_values  # noqa: E402
 from benchapp.analysis.detection.suspicion_test import suspect_newest  # noqa: E402
+from benchapp.pipeline.detection.metric import judge_metric  # noqa: E402
+from benchmarks.fleet_noise import make_values  # noqa: E402
 from benchmarks.histories import KINDS, STATIONARY, make_generator, make_history, make_troubled  # noqa: E402
 
 SEED: Final = 7001
@@ -73,6 +75,7 @@ def _measure(seed: int) -> Tally:
     _measure_grown(seed, tally)
     _measure_delay(seed, tally)
     _measure_young(seed, tally)
+    _measure_first_days(seed, tally)
     return tally
 
 
@@ -187,6 +190,32 @@ def _measure_young(seed: int, tally: Tally) -> None:
         tally.count("young besides", any(abs(index - 20) > NEAR for each in found.values() for index in each))
 
 
+def _measure_first_days(seed: int, tally: Tally) -> None:
+    """Series of 7 to 10 runs that lose 20 or 15 % of 3 %, and fleets of young series in which nothing happens."""
+    for kind in STATIONARY:
+        for known in (7, 8, 9, 10):
+            for number in range(6):
+                for loss in (0.15, 0.2):
+                    generator = make_generator("first days", seed, kind, known, number, loss)
+                    # Of one workload: spreads of series differ by a quarter.
+                    variation = 0.03 * float(np.exp(0.25 * generator.standard_normal()))
+                    values = make_history(
+                        kind, known + 3, variation=variation, generator=generator, change=(known, -loss)
+                    )
+                    judged = judge_metric(np.array(values), smallest_change=0.05, usual_spread=0.03)
+                    tally.count(
+                        f"first days {loss}", any(abs(each.index - known) <= 1 for each in judged.changes)
+                    )
+    for values in make_values(hosts=5, cells=100, runs=14, seed=seed):
+        found = [
+            change
+            for runs in range(6, 15)
+            for change in judge_metric(values[:runs], smallest_change=0.05, usual_spread=0.037).changes
+        ]
+        tally.count("first days false", any(change.usual_spread is not None for change in found))
+        tally.count("first days false, detector", any(change.usual_spread is None for change in found))
+
+
 def _find_delays(values: list[float], known: int) -> Iterator[int]:
     for count in range(known + 1, len(values) + 1):
         if any(abs(index - known) <= NEAR for index in change_indices(values[:count])):
@@ -209,6 +238,10 @@ ROWS: Final = (
     ("young history with bad runs, 15 % less: within 5", "young within 5", "", 2),
     ("the same within 10", "young within 10", "", 2),
     ("the same, other changes ever said", "young besides", "", 2),
+    ("7–10 runs of a young series, 20 % less: within 3", "first days 0.2", "≥ 0.90", 2),
+    ("the same, 15 % less", "first days 0.15", "", 2),
+    ("young series with a false change by the prior in 14 runs", "first days false", "≤ 0.01", 3),
+    ("the same, by the detector", "first days false, detector", "", 3),
     ("suspected within 3 new points, 4–8 spreads", "suspected within 3 4–8", "", 3),
     ("suspected within 3 new points, 8–20 spreads", "suspected within 3 ≥ 8", "", 3),
     ("false suspicions in 1 000 clean points", "suspected", "", 2),

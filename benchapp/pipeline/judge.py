@@ -32,6 +32,7 @@ from benchapp.pipeline.detection.rows import (
     insert_changes,
     read_baselines,
     read_changes,
+    read_usual_spreads,
     update_changes,
     upsert_statuses,
 )
@@ -124,6 +125,9 @@ def _detect_all(
     stored: dict[MetricKey, list[ChangeRecord]],
 ) -> list[SeriesOutcome]:
     baselines, now = read_baselines([series.series_id for series in claimed]), timezone.now()
+    usual_spreads = read_usual_spreads(
+        [series.series_id for series in claimed if histories[series.series_id].is_young]
+    )
     outcomes = []
     for series in claimed:
         for metric in METRIC_FIELDS:
@@ -132,7 +136,11 @@ def _detect_all(
                 history = select_metric(
                     histories[series.series_id], *key, baseline_from_at=baselines.get(key)
                 )
-                outcomes.append(judge_series_metric(history, stored.get(key, ()), now=now))
+                outcomes.append(
+                    judge_series_metric(
+                        history, stored.get(key, ()), usual_spread=usual_spreads.get(key), now=now
+                    )
+                )
     return outcomes
 
 

@@ -49,6 +49,9 @@ class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     relative_high: float | None
     confidence: Annotated[float, Meta(description="0 to 1")]
     method: str
+    is_young: Annotated[
+        bool, Meta(description="found with the usual spread of comparable series: fewer than 15 runs")
+    ]
     incident: int | None
     found_at: Time
     updated_at: Time

@@ -76,6 +76,10 @@ class DetectedChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     t_score: Annotated[float | None, Meta(description="as a standard normal score")]
     rank_score: float | None
     correlation: Annotated[float | None, Meta(description="of consecutive runs")]
+    usual_spread: Annotated[
+        float | None,
+        Meta(description="relative, of comparable series, if this one was too young to know its own"),
+    ]
 
 
 class BandAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -30,7 +30,7 @@ from benchapp.pipeline.detection.metric import (
     MetricResult,
     judge_metric,
 )
-from benchapp.pipeline.detection.rows import read_baselines
+from benchapp.pipeline.detection.rows import read_baselines, read_usual_spreads
 from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
 
 # Threshold of the search for changes below the policy's threshold.
@@ -111,7 +111,7 @@ def report_detection(
 ) -> DetectionReport:
     """Return the detection report; given values replace those of the policy. Raises UnknownSeries.
 
-    Four queries, one more with a baseline, and one for each maintenance window in its time.
+    Four queries, one more with a baseline, one of a young series, and one for each maintenance window in its time.
     """
     block_size = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
     if block_size is None:
@@ -123,7 +123,8 @@ def report_detection(
     )
     history = _read_history(series_id, policy)
     inputs = select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
-    judged = judge_metric(inputs.values, smallest_change=policy.smallest_change)
+    usual_spread = _read_usual_spread(history, series_id, metric)
+    judged = judge_metric(inputs.values, smallest_change=policy.smallest_change, usual_spread=usual_spread)
     has_baseline_runs = _has_baseline_runs(history, policy)
     comparison = (
         compare_metric_to_baseline(inputs, tolerated_change=policy.smallest_change)
@@ -150,7 +151,9 @@ def report_detection(
             for change in judged.changes
             if abs(change.relative) >= policy.smallest_change
         ),
-        too_small=tuple(_add_runs(inputs, change) for change in _find_too_small(inputs, policy)),
+        too_small=tuple(
+            _add_runs(inputs, change) for change in _find_too_small(inputs, policy, usual_spread)
+        ),
         suspicion=_add_runs(inputs, judged.suspicion) if judged.suspicion else None,
         comparison=comparison,
         why_not=(
@@ -167,6 +170,10 @@ def _read_history(series_id: int, policy: Policy) -> StoredHistory:
     return history.select(history.times < to_microseconds(policy.until_at))
 
 
+def _read_usual_spread(history: StoredHistory, series_id: int, metric: str) -> float | None:
+    return read_usual_spreads([series_id])[series_id, metric] if history.is_young else None
+
+
 def _has_baseline_runs(history: StoredHistory, policy: Policy) -> bool:
     """Return whether a baseline exists and its first runs are among those that are read."""
     if policy.baseline_from_at is None:
@@ -174,9 +181,15 @@ def _has_baseline_runs(history: StoredHistory, policy: Policy) -> bool:
     return not history.is_cut or to_microseconds(policy.baseline_from_at) >= int(history.times[0])
 
 
-def _find_too_small(inputs: MetricHistory, policy: Policy) -> list[DetectedChange]:
+def _find_too_small(
+    inputs: MetricHistory, policy: Policy, usual_spread: float | None
+) -> list[DetectedChange]:
     """Return changes that only a lower threshold detects."""
-    finer = judge_metric(inputs.values, smallest_change=min(_FINEST, policy.smallest_change))
+    finer = judge_metric(
+        inputs.values,
+        smallest_change=min(_FINEST, policy.smallest_change),
+        usual_spread=usual_spread,
+    )
     return [change for change in finer.changes if abs(change.relative) < policy.smallest_change]
 
 

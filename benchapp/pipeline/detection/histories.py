@@ -12,6 +12,7 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
+from benchapp.analysis.detection.young_series import YOUNG_RUNS
 from benchapp.metrics import list_judged_metrics
 from benchapp.models import METRIC_FIELDS
 from benchapp.models.planned_event_filtering import match_maintenance
@@ -73,6 +74,11 @@ class StoredHistory:
     run_ids: Integers
     values: Mapping[str, Floats]
     is_cut: bool = False
+
+    @property
+    def is_young(self) -> bool:
+        """Return whether there are too few runs to know the noise."""
+        return 0 < len(self.times) < YOUNG_RUNS
 
     def select(self, selected: NDArray[np.bool_ | np.int64]) -> "StoredHistory":
         """Return the history of these runs only, by flags or indices."""

@@ -1,13 +1,13 @@
 """Detection for one metric of one series: changes, a suspected change, and the detection status. Plain values."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, judge_values
+from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, bound_chance, judge_values
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
@@ -27,6 +27,7 @@ from benchapp.analysis.detection.suspicion_test import (
     Suspicion,
     suspect_newest,
 )
+from benchapp.analysis.detection.young_series import YOUNG_RUNS, find_young_change
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +46,8 @@ class DetectedChange:
     """A detected change. index: of the first run of the new level; relative, low, high: relative to the old median.
 
     chance: that noise alone causes it anywhere in the segment. separation: gap between all values before and after, as
-    share of the shift; 0 if they overlap. is_lasting: detected 5 runs ago too.
+    share of the shift; 0 if they overlap. is_lasting: detected 5 runs ago too. usual_spread: of comparable series, if
+    this one was too young to know its own.
     """
 
     index: int
@@ -60,6 +62,7 @@ class DetectedChange:
     correlation: float | None = None
     separation: float = 0.0
     is_lasting: bool = False
+    usual_spread: float | None = None
 
     @property
     def is_rise(self) -> bool:
@@ -80,21 +83,30 @@ class MetricResult:
 
 
 def judge_metric(
-    values: Floats, *, smallest_change: float, confirmed: Collection[tuple[int, bool]] = ()
+    values: Floats,
+    *,
+    smallest_change: float,
+    confirmed: Collection[tuple[int, bool]] = (),
+    usual_spread: float | None = None,
 ) -> MetricResult:
     """Evaluate finite values, oldest first; smallest_change is the relative threshold.
 
-    confirmed: index and direction (whether it rose) of confirmed changes, which are not checked again.
+    confirmed: index and direction (whether it rose) of confirmed changes, which are not checked again. usual_spread:
+    relative, of comparable series, the prior of a young one; None to evaluate it without.
     """
-    points = _find_points(values, smallest_change) if len(values) >= RUNS_MINIMUM else []
-    starts = [point.index for point in points]
-    fresh = [point for point in points if not _is_near(point, confirmed)]
-    lasting = _find_lasting(values, fresh, smallest_change) if fresh else set()
+    found = _find_changes(values, smallest_change, usual_spread) if len(values) >= RUNS_MINIMUM else []
+    starts = [change.index for change in found]
+    fresh = [change for change in found if not _is_near(change, confirmed)]
+    lasting = _find_lasting(values, fresh, smallest_change, usual_spread) if fresh else set()
     profile = profile_noise(values, starts)
     state = judge_state(profile, runs=len(values), wanted_change=_NOISY_FROM * smallest_change)
     return MetricResult(
         values=values,
-        changes=tuple(_describe_point(point, lasting) for point in points if point.shift.relative),
+        changes=tuple(
+            replace(change, is_lasting=(change.index, change.is_rise) in lasting)
+            for change in found
+            if change.relative
+        ),
         suspicion=_suspect(values, starts, smallest_change),
         profile=profile,
         state=_add_runs_needed(state, profile, smallest_change),
@@ -125,39 +137,64 @@ def find_ended(
     lasted = find_end(values[index:].tolist(), before_median=before.median, after_median=after.median)
     if index + lasted == len(values) or lasted < NEWEST_RUNS:
         return None
-    points = _find_points(values[: index + lasted], smallest_change)
-    near = [point for point in points if _is_near(point, [(index, after.median > before.median)])]
-    found = [_describe_point(point, set()) for point in near if point.shift.relative]
-    return min(found, key=lambda each: abs(each.index - index), default=None)
+    found = _find_changes(values[: index + lasted], smallest_change)
+    near = [change for change in found if _is_near(change, [(index, after.median > before.median)])]
+    return min(
+        (change for change in near if change.relative),
+        key=lambda each: abs(each.index - index),
+        default=None,
+    )
 
 
-def _find_points(values: Floats, smallest_change: float) -> Sequence[ChangePoint]:
-    return judge_values(values, least_relative_change=smallest_change).changes
+def _find_changes(
+    values: Floats, smallest_change: float, usual_spread: float | None = None
+) -> list[DetectedChange]:
+    """Return the changes that the detector finds; otherwise that of a young series."""
+    points = judge_values(values, least_relative_change=smallest_change).changes
+    if points or usual_spread is None or len(values) >= YOUNG_RUNS:
+        return list(map(_describe_point, points))
+    young = find_young_change(values, usual_spread=usual_spread, least_relative_change=smallest_change)
+    if young is None:
+        return []
+    before, after = values[: young.index], values[young.index :]
+    shift = measure_shift(before, after)
+    return [
+        DetectedChange(
+            index=young.index,
+            before=describe_level(before),
+            after=describe_level(after),
+            relative=shift.relative or 0.0,
+            low=shift.low,
+            high=shift.high,
+            chance=bound_chance(young.t_score, len(values)),
+            t_score=young.t_score,
+            separation=young.gap,
+            usual_spread=usual_spread,
+        )
+    ]
 
 
 def _find_lasting(
-    values: Floats, points: Sequence[ChangePoint], smallest_change: float
+    values: Floats, changes: Sequence[DetectedChange], smallest_change: float, usual_spread: float | None
 ) -> set[tuple[int, bool]]:
     """Return index and direction of changes that were detected 5 runs ago too, whenever it is evaluated."""
     earlier = values[:-CONFIRMED_AFTER_RUNS]
-    if len(earlier) < RUNS_MINIMUM or points[0].index >= len(earlier):
+    if len(earlier) < RUNS_MINIMUM or changes[0].index >= len(earlier):
         return set()
-    known = [(point.index, _is_rise(point)) for point in _find_points(earlier, smallest_change)]
-    return {(point.index, _is_rise(point)) for point in points if _is_near(point, known)}
+    known = [
+        (change.index, change.is_rise) for change in _find_changes(earlier, smallest_change, usual_spread)
+    ]
+    return {(change.index, change.is_rise) for change in changes if _is_near(change, known)}
 
 
-def _is_near(point: ChangePoint, known: Collection[tuple[int, bool]]) -> bool:
+def _is_near(change: DetectedChange, known: Collection[tuple[int, bool]]) -> bool:
     return any(
-        is_rise == _is_rise(point) and abs(index - point.index) <= SAME_CHANGE_RUNS
+        is_rise == change.is_rise and abs(index - change.index) <= SAME_CHANGE_RUNS
         for index, is_rise in known
     )
 
 
-def _is_rise(point: ChangePoint) -> bool:
-    return (point.shift.relative or 0) > 0
-
-
-def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> DetectedChange:
+def _describe_point(point: ChangePoint) -> DetectedChange:
     return DetectedChange(
         index=point.index,
         before=point.before,
@@ -170,7 +207,6 @@ def _describe_point(point: ChangePoint, lasting: set[tuple[int, bool]]) -> Detec
         rank_score=point.rank_score,
         correlation=point.correlation,
         separation=point.separation,
-        is_lasting=(point.index, _is_rise(point)) in lasting,
     )
 
 

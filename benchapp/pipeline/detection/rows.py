@@ -10,6 +10,7 @@ from django.db import connection
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.metrics import USUAL_SPREADS
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 
 # Series id and metric.
@@ -103,6 +104,16 @@ _UPDATE_CHANGES: Final = (
     f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _UPDATED.items())})"
     " WHERE stored.id = updated.id"
 )
+# Bounded by series of the workload, not by its results: a workload may have a million series.
+_READ_USUAL_SPREADS: Final = (
+    "SELECT young.id, usual.metric, usual.spread FROM benchapp_series AS young CROSS JOIN LATERAL ("
+    " SELECT result.metric, percentile_cont(0.5) WITHIN GROUP (ORDER BY result.spread) AS spread FROM ("
+    "  SELECT id FROM benchapp_series WHERE workload_id = young.workload_id ORDER BY id LIMIT 200"
+    " ) AS comparable JOIN benchapp_detectionresult AS result ON result.series_id = comparable.id"
+    " WHERE comparable.id <> young.id AND result.status <> 'learning' AND result.spread IS NOT NULL"
+    " GROUP BY result.metric HAVING count(*) >= 5"
+    ") AS usual WHERE young.id = ANY(%s)"
+)
 _STATUS: Final = {
     "series_id": "bigint",
     "metric": "varchar",
@@ -145,6 +156,22 @@ def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:
         for series_id, metric, from_at in rows.values_list("series_id", "metric", "baseline_from_at")
         if from_at is not None
     }
+
+
+def read_usual_spreads(series_ids: Sequence[int]) -> dict[MetricKey, float]:
+    """Return the usual relative spread of each metric of these series: the median of series with the same workload.
+
+    Of the first 200 series of the workload, those that are no longer learning; for fewer than 5 that of the catalog.
+    One query.
+    """
+    if not series_ids:
+        return {}
+    usual = {
+        (series_id, metric): spread for series_id in series_ids for metric, spread in USUAL_SPREADS.items()
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_USUAL_SPREADS, [list(series_ids)])
+        return usual | {(series_id, metric): spread for series_id, metric, spread in cursor.fetchall()}
 
 
 def update_changes(records: Sequence[ChangeRecord]) -> None:

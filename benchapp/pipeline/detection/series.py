@@ -18,7 +18,13 @@ from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
-from benchapp.pipeline.detection.metric import METHOD, DetectedChange, MetricResult, is_back, judge_metric
+from benchapp.pipeline.detection.metric import (
+    METHOD,
+    DetectedChange,
+    MetricResult,
+    is_back,
+    judge_metric,
+)
 from benchapp.pipeline.detection.reconcile import (
     Decision,
     StoredChange,
@@ -86,9 +92,16 @@ def select_metric(
 
 
 def judge_series_metric(
-    history: MetricHistory, records: Sequence[ChangeRecord], *, now: datetime
+    history: MetricHistory,
+    records: Sequence[ChangeRecord],
+    *,
+    usual_spread: float | None = None,
+    now: datetime,
 ) -> SeriesOutcome:
-    """Return the rows to write after an evaluation of the values. records: all stored changes of the metric."""
+    """Return the rows to write after an evaluation of the values.
+
+    records: all stored changes of the metric. usual_spread: as of `judge_metric`.
+    """
     values, smallest_change = history.values, SMALLEST_CHANGES[history.metric]
     updatable = {
         record.id: record
@@ -99,7 +112,9 @@ def judge_series_metric(
         return SeriesOutcome((), (), None)
     stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
     confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
-    judged = judge_metric(values, smallest_change=smallest_change, confirmed=confirmed)
+    judged = judge_metric(
+        values, smallest_change=smallest_change, confirmed=confirmed, usual_spread=usual_spread
+    )
     detected = _list_updatable(history, judged.changes, stored, smallest_change)
     detected += list_ended(values, stored, detected, smallest_change=smallest_change)
     retained = find_retained(values, stored, detected)
@@ -224,6 +239,7 @@ def _describe_evidence(history: MetricHistory, detected: DetectedChange) -> dict
         "rank_score": detected.rank_score,
         "correlation": detected.correlation,
         "separation": detected.separation,
+        "usual_spread": detected.usual_spread,
         "interval_s": _measure_interval(history, detected.index),
         "points_from": to_time(history.times[first]).isoformat(),
         "points_to": to_time(history.times[last]).isoformat(),

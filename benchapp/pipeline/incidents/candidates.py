@@ -39,6 +39,7 @@ _FIELDS: Final = (
     "evidence__chance",
     "evidence__t_score",
     "evidence__separation",
+    "evidence__usual_spread",
     "evidence__interval_s",
 )
 
@@ -112,7 +113,8 @@ def read_families(scopes: Sequence[str]) -> dict[str, ScopeTests]:
 
 def _make_candidate(row: Mapping[str, Any], result: DetectionResult | None) -> Candidate:
     is_confirmed = row["state"] == ChangeState.CONFIRMED
-    may_join = result is not None and (is_confirmed or result.n >= BASELINE_RUNS)
+    is_young = row["evidence__usual_spread"] is not None
+    may_join = result is not None and (is_confirmed or is_young or result.n >= BASELINE_RUNS)
     return Candidate(
         change_id=row["id"],
         series_id=row["series_id"],
@@ -122,8 +124,9 @@ def _make_candidate(row: Mapping[str, Any], result: DetectionResult | None) -> C
         at=row["started_at"],
         newest_at=row["series__last_at"] or row["started_at"],
         interval_s=row["evidence__interval_s"] or 0.0,
-        chance=1.0 if row["evidence__chance"] is None else row["evidence__chance"],
-        separated_before=_count_before_separation(row),
+        # Noise causes changes of young series about as often as the weakest of others, however certain they are.
+        chance=1.0 if is_young or row["evidence__chance"] is None else row["evidence__chance"],
+        separated_before=0 if is_young else _count_before_separation(row),
         relative=row["relative"],
         is_confirmed=is_confirmed,
         may_join=may_join,

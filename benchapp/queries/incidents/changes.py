@@ -79,6 +79,11 @@ class ChangeRow:
         return self.method == DRIFT_METHOD
 
     @property
+    def is_young(self) -> bool:
+        """Return whether its series was too young to know its noise: the usual spread of others was the prior."""
+        return self.evidence.get("usual_spread") is not None
+
+    @property
     def accepted_from_at(self) -> datetime | None:
         """Return the start of the baseline it drifted from; None if it is not a drift."""
         return _read_time(self.evidence.get("accepted_from"))

@@ -109,14 +109,20 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
             size=make_size(
                 row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression
             ),
-            state=f"drift, {STATES[ChangeState(row.state)]}"
-            if row.is_drift
-            else STATES[ChangeState(row.state)],
+            state=_describe_state(row),
             confidence=format_confidence(row.confidence),
             url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
         )
         for row in rows
     ]
+
+
+def _describe_state(row: ChangeRow) -> str:
+    """Describe the state of a change: "confirmed", "drift, confirmed", "provisional, young series"."""
+    state = STATES[ChangeState(row.state)]
+    if row.is_drift:
+        return f"drift, {state}"
+    return f"{state}, young series" if row.is_young else state
 
 
 @dataclass(frozen=True, slots=True)
