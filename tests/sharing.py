@@ -27,7 +27,6 @@ SECONDS = {
     "tests/pipeline/detection/test_detect.py": 7,
     "tests/pipeline/incidents/test_grouping.py": 7,
     "tests/test_packaging.py": 7,
-    "tests/web/accounts/test_sign_in.py": 7,
     "tests/web/studies/test_sample.py": 7,
     "tests/agent/running/test_run_command.py": 6,
 }

@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -275,15 +276,23 @@ def list_modules(root: Path) -> dict[str, Path]:
     }
 
 
-def list_imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and absolute module of every import of a file, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+def list_imports(path: Path) -> tuple[tuple[int, str], ...]:
+    """Return line and absolute module of every import of a file, also inside functions."""
+    return _parse_imports(path.read_text())
+
+
+@cache
+def _parse_imports(text: str) -> tuple[tuple[int, str], ...]:
+    # Once for each file: a dozen tests read all of them.
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found += ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.lineno, "."
+            found.append((node.lineno, "."))
+    return tuple(found)
 
 
 def find_module(name: str, modules: Mapping[str, Path]) -> str | None:
