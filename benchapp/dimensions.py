@@ -111,6 +111,8 @@ SERIES_DIMENSIONS: Final[dict[str, Dimension]] = {
 }
 """Those in which series differ: columns of Series and the three above."""
 
+FACT_NAMES: Final = tuple(name for name, dimension in DIMENSIONS.items() if dimension.is_environment)
+
 # Short names in filters and URLs, in addition to the full ones.
 ALIASES: Final = {
     "bs": "block_size_bytes",

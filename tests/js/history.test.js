@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { groupChanges, measureRoom, nameTick } from "../../static/js/charts/history/changes.js";
 import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/latency/fan.js";
 import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
-import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks } from "../../static/js/charts/history/history.js";
+import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks, styleOfMark } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
 import { momentAt, placeIn } from "../../static/js/charts/history/overview.js";
@@ -341,4 +341,26 @@ test("a step below the threshold is named at its first run, in its metric only",
   assert.match(describe(1), /step of −3\.1 %, below the threshold: not reported/);
   assert.doesNotMatch(describe(2), /step/);
   assert.deepEqual(history.lines[0].smallSteps[0].from, START);
+});
+
+test("marks are colored by a fact of the environment, and lines are gray", () => {
+  const answer = makeAnswer([{ iops: 1, color: "5.15" }, { iops: 2, color: "6.1" }, { iops: 3, color: null }]);
+  const history = read({ ...answer, color: { name: "kernel", label: "Kernel", values: ["5.15", "6.1"], others: 3 } });
+
+  const styles = history.marks.map(styleOfMark);
+
+  assert.equal(new Set(styles.map(({ color }) => color)).size, 3);
+  assert.equal(new Set(styles.map(({ shape }) => shape)).size, 3);
+  assert.equal(styles[2].color, "gray");
+  assert.equal(history.lines[0].style.color, "gray");
+  assert.deepEqual(history.color.items.map(({ text }) => text), ["5.15", "6.1", "unknown and 3 more"]);
+  assert.match(describeMark(history.marks[1], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: false }), /Kernel: 6\.1$/);
+});
+
+test("unknown values have an entry only where there are any", () => {
+  const answer = makeAnswer([{ iops: 1, color: "5.15" }]);
+
+  const { color } = read({ ...answer, color: { name: "kernel", label: "Kernel", values: ["5.15"], others: 0 } });
+
+  assert.deepEqual(color.items.map(({ text }) => text), ["5.15"]);
 });

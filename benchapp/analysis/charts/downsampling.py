@@ -37,6 +37,17 @@ class SampledPoints:
         """Return whether each point counts in medians and extremes."""
         return ~(self.has_failed | self.is_excluded)
 
+    def select(self, selected: Flags) -> "SampledPoints":
+        """Return some of the points."""
+        return SampledPoints(
+            at_us=self.at_us[selected],
+            run_id=self.run_id[selected],
+            has_failed=self.has_failed[selected],
+            is_excluded=self.is_excluded[selected],
+            is_doubtful=self.is_doubtful[selected],
+            values={name: values[selected] for name, values in self.values.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class BucketSpread:

@@ -29,6 +29,7 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
+from benchapp.dimensions import FACT_NAMES
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName
 from benchapp.queries.charts.environment_changes import FieldChange
@@ -130,7 +131,7 @@ class SeriesColumn(ApiAnswer, kw_only=True, frozen=True):
     series: int
 
 
-@with_columns(SeriesColumn, BucketColumns, optional=_SPREADS)
+@with_columns(SeriesColumn, BucketColumns, optional=_SPREADS | {"color": str | None})
 class HistoryBucketAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A bucket has the spread of each requested metric."""
 
@@ -145,7 +146,7 @@ class HistoryPointColumns(SeriesColumn, kw_only=True, frozen=True):
     badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
 
 
-@with_columns(HistoryPointColumns, optional=dict.fromkeys(CATALOGUE, float | None))
+@with_columns(HistoryPointColumns, optional=dict.fromkeys(CATALOGUE, float | None) | {"color": str | None})
 class HistoryPointAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A point has the requested metrics."""
 
@@ -177,6 +178,15 @@ class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class HistoryColorAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    label: str
+    values: Annotated[Sequence[str], Meta(description="with the most runs, in order")]
+    others: Annotated[
+        int, Meta(description="number of further values; their points and unknown ones have the color null")
+    ]
+
+
 class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     metrics: Sequence[MetricAnswer]
     lines: Sequence[HistoryLineAnswer]
@@ -189,6 +199,10 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
         Meta(
             description="set if the time range has more than 240 000 runs: the newest runs included per series"
         ),
+    ]
+    color: Annotated[HistoryColorAnswer | None, Meta(description="the requested fact of the environment")]
+    hidden: Annotated[
+        int, Meta(description="runs in the time range that the facts of the environment in `q` exclude")
     ]
     points: Sequence[HistoryPointAnswer]
     buckets: Sequence[HistoryBucketAnswer]
@@ -207,6 +221,11 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
 
     series = IdsField(IDS_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`")
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
+    color = serializers.ChoiceField(
+        choices=FACT_NAMES,
+        required=False,
+        help_text="a fact of the environment: each point has its value, in the column `color`",
+    )
     thin = serializers.IntegerField(
         required=False,
         default=BUCKETS_DEFAULT,
@@ -244,6 +263,8 @@ class Histories(ApiView):
             from_at=wanted.get("from_at"),
             to_at=wanted.get("to_at"),
             bucket_count=wanted["thin"],
+            terms=() if "series" in wanted else wanted["match"].environment_terms,
+            color=wanted.get("color"),
         )
         if wanted["format"] != "json":
             return _answer_lines(request, history, format=wanted["format"], etag=etag)
@@ -259,7 +280,7 @@ def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag
     return answer_lines(
         request,
         [kind(**row) for row in history_rows(history)],
-        columns=["series", *columns],
+        columns=["series", *columns, *(("color",) if history.colors else ())],
         format=format,
         file_name="history",
         headers={"ETag": etag},

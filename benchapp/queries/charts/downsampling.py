@@ -28,16 +28,33 @@ _NEWEST: Final = sql.SQL(
     "SELECT * FROM benchapp_measurement WHERE series_id = wanted_id{span}"
     " ORDER BY started_at DESC, id DESC LIMIT {newest}) AS newest"
 )
+_ENVIRONMENT: Final = sql.SQL(
+    ", (SELECT environment_id FROM benchapp_run WHERE benchapp_run.id = run_id) AS environment_id"
+)
 _DOUBTFUL_BITS: Final = sum(1 << place for place, code in enumerate(CODES) if code not in HARMLESS)
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoints:
-    """The points of one series over a span. error, badge_bits: a column each, as long as the points."""
+    """The points of one series over a span. error, badge_bits: a column each, as long as the points.
+
+    environment_ids: of their runs; None if not read.
+    """
 
     points: SampledPoints
     error: NDArray[np.int32]
     badge_bits: NDArray[np.int64]
+    environment_ids: NDArray[np.int64] | None = None
+
+    def select(self, selected: NDArray[np.bool_]) -> "SeriesPoints":
+        """Return some of the points."""
+        ids = self.environment_ids
+        return SeriesPoints(
+            self.points.select(selected),
+            self.error[selected],
+            self.badge_bits[selected],
+            None if ids is None else ids[selected],
+        )
 
     def codes_at(self, place: int) -> tuple[str, ...]:
         """Return the codes of a point's badges, most severe first."""
@@ -52,11 +69,12 @@ def read_columns(
     from_at: datetime | None = None,
     to_at: datetime | None = None,
     newest: int | None = None,
+    has_environment: bool = False,
 ) -> dict[int, SeriesPoints]:
     """Return the points of each series in the order of time; from_at inclusive, to_at exclusive; one query.
 
     A series without points in the span is there with none. newest: so many of each series in the span, None for all.
-    Raises UnknownMetric.
+    has_environment: also the environments of the runs. Raises UnknownMetric.
     """
     metrics = tuple(check_metrics(metrics))
     conditions: list[sql.Composable] = []
@@ -66,7 +84,7 @@ def read_columns(
             conditions.append(sql.SQL(" AND ") + sql.SQL(condition))
             values.append(moment)
     rows = sql.SQL(
-        "SELECT series_id, run_id, started_at, error, is_excluded::int AS excluded, {badges}, {metrics}"
+        "SELECT series_id, run_id, started_at, error, is_excluded::int AS excluded, {badges}, {metrics}{more}"
         " FROM {points} ORDER BY series_id, started_at, id"
     ).format(
         points=(_ALL if newest is None else _NEWEST).format(
@@ -76,8 +94,12 @@ def read_columns(
         metrics=sql.SQL(", ").join(
             sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(metric)) for metric in metrics
         ),
+        more=_ENVIRONMENT if has_environment else sql.SQL(""),
     )
-    columns = fetch_arrays(rows, values, columns=_COLUMNS | dict.fromkeys(metrics, "double precision"))
+    kinds = _COLUMNS | dict.fromkeys(metrics, "double precision")
+    if has_environment:
+        kinds["environment_id"] = "bigint"
+    columns = fetch_arrays(rows, values, columns=kinds)
     return _split(columns, series_ids, metrics)
 
 
@@ -120,5 +142,5 @@ def _split(
             is_doubtful=(own["badge_bits"] & _DOUBTFUL_BITS) != 0,
             values={metric: own[metric] for metric in metrics},
         )
-        found[series_id] = SeriesPoints(points, own["error"], own["badge_bits"])
+        found[series_id] = SeriesPoints(points, own["error"], own["badge_bits"], own.get("environment_id"))
     return found

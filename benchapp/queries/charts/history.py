@@ -3,22 +3,30 @@
 Short names that tell the series of one picture apart: only what they differ in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchapp.analysis.charts.downsampling import Buckets, thin_points
-from benchapp.dimensions import SERIES_DIMENSIONS, name_pattern
-from benchapp.grammar import Filter, write_value
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, name_pattern
+from benchapp.grammar import Filter, Term, write_value
+from benchapp.models import Environment
 from benchapp.models.filtering import match_series
+from benchapp.queries.charts.axes import order_axis_value
 from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
 from benchapp.queries.charts.environment_changes import EnvironmentHistory, read_environment_changes
 from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
+from benchapp.queries.series.environment_levels import find_environment_ids
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
+from benchapp.queries.titles import describe_value
 
 Value = str | int | float | bool | None
 
@@ -119,6 +127,8 @@ BUCKETS_DEFAULT: Final = 600
 RUNS_MAXIMUM: Final = 240_000
 _BUCKETS_LEAST: Final = 50
 _COUNTED_MAXIMUM: Final = 1000
+# Distinct colors beside the gray of unknown and further values.
+COLORS_MAXIMUM: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +156,50 @@ class ChosenSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryLine:
-    """One series of a chart. buckets: None where its points are few enough to come one by one.
+class HistoryColors:
+    """A fact of the environment that colors points. values: those with the most runs, in order.
 
-    small_steps: of the first metric of the chart.
+    others: number of further values, whose points share a color with those of unknown ones.
+    """
+
+    dimension: Dimension
+    values: tuple[Value, ...]
+    others: int
+
+    def describe(self, value: Value) -> str:
+        """Return a value as a legend shows it."""
+        return describe_value(self.dimension.name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """Points of a line with one color. value: None for unknown and further values, and without colors.
+
+    buckets: None where the points are few enough to come one by one.
+    """
+
+    value: Value
+    points: SeriesPoints
+    buckets: Buckets | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """One series of a chart. points: all of them; parts: by color, one without colors.
+
+    small_steps: of the first metric of the chart. hidden: points in the span that the filter's terms for facts of the
+    environment do not match.
     """
 
     row: SeriesRow
     name: str
     points: SeriesPoints
-    buckets: Buckets | None
+    parts: tuple[HistoryPart, ...]
     levels: Mapping[str, tuple[LevelRow, ...]]
     environments: EnvironmentHistory
     changes: tuple[ChangeMark, ...] = ()
     small_steps: tuple[SmallStep, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +213,17 @@ class SeriesHistory:
     lines: tuple[HistoryLine, ...]
     run_count: int
     newest: int | None = None
+    colors: HistoryColors | None = None
 
     @property
     def is_thinned(self) -> bool:
         """Say whether it comes as buckets."""
-        return any(line.buckets is not None for line in self.lines)
+        return any(part.buckets is not None for line in self.lines for part in line.parts)
+
+    @property
+    def hidden(self) -> int:
+        """Return how many points of the span other facts of the environment hide."""
+        return sum(line.hidden for line in self.lines)
 
 
 def choose_series(
@@ -190,7 +236,7 @@ def choose_series(
     if ids is not None:
         wanted = with_points().filter(pk__in=ids)
     else:
-        wanted = with_points().filter(match_series(filter))
+        wanted = with_points().filter(match_series(filter, runs="any"))
         if not filter.terms and not filter.words:
             limit = min(limit, LINES_DEFAULT)
     counted = wanted.order_by()[: _COUNTED_MAXIMUM + 1].count()
@@ -215,22 +261,34 @@ def read_history(
     from_at: datetime | None = None,
     to_at: datetime | None = None,
     bucket_count: int = BUCKETS_DEFAULT,
+    terms: Sequence[Term] = (),
+    color: str | None = None,
 ) -> SeriesHistory:
     """Return the points of a span, or buckets where all lines together have more than 2 000 points.
 
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. bucket_count: of all lines
-    together. At most 240 000 runs are read, as many of each line. Three queries, and five where a series has changed
-    since it was last asked for. Raises UnknownMetric.
+    together. At most 240 000 runs are read, as many of each line. terms: for facts of the environment, which the runs
+    match. color: name of a fact that divides the points. Three queries, one more for each of terms and color, and five
+    where a series has changed since it was last asked for. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
-    columns = read_columns(ids, metrics=metrics, from_at=from_at, to_at=to_at, newest=newest)
+    read = read_columns(
+        ids,
+        metrics=metrics,
+        from_at=from_at,
+        to_at=to_at,
+        newest=newest,
+        has_environment=bool(terms or color),
+    )
+    columns = _select_runs(read, terms)
     levels = read_levels(ids, metrics)
     environments = read_environment_changes(chosen.versions)
     changes = list_changes_of(ids, metrics=metrics)
     main = {series_id: by_metric[metrics[0]] for series_id, by_metric in levels.items()}
     small_steps = read_small_steps(chosen.versions, metrics[0], levels=main)
     run_count = sum(len(columns[each].points.at_us) for each in ids)
+    values, colors = _read_colors(columns.values(), color)
     count = max(_BUCKETS_LEAST, bucket_count // max(1, len(ids))) if run_count > POINTS_MAXIMUM else None
     return SeriesHistory(
         metrics=tuple(metrics),
@@ -239,17 +297,81 @@ def read_history(
                 row=row,
                 name=name,
                 points=columns[row.id],
-                buckets=None if count is None else thin_points(columns[row.id].points, count),
+                parts=_divide(columns[row.id], values, colors, count=count),
                 levels=levels.get(row.id, {}),
                 environments=environments.get(row.id, EnvironmentHistory(())),
                 changes=tuple(changes.get(row.id, ())),
                 small_steps=small_steps.get(row.id, ()),
+                hidden=len(read[row.id].error) - len(columns[row.id].error),
             )
             for row, name in zip(chosen.rows, chosen.names, strict=True)
         ),
         run_count=run_count,
-        newest=newest if any(len(columns[each].points.at_us) == newest for each in ids) else None,
+        newest=newest if any(len(read[each].points.at_us) == newest for each in ids) else None,
+        colors=colors,
     )
+
+
+def _select_runs(columns: Mapping[int, SeriesPoints], terms: Sequence[Term]) -> Mapping[int, SeriesPoints]:
+    """Return the points whose runs match all terms; one query, none without terms."""
+    if not terms:
+        return columns
+    allowed = find_environment_ids(terms)
+    return {
+        series_id: points.select(np.isin(_list_environments(points), allowed))
+        for series_id, points in columns.items()
+    }
+
+
+def _list_environments(points: SeriesPoints) -> NDArray[np.int64]:
+    return np.zeros(0, dtype=np.int64) if points.environment_ids is None else points.environment_ids
+
+
+def _read_colors(
+    columns: Iterable[SeriesPoints], name: str | None
+) -> tuple[Mapping[int, Value], HistoryColors | None]:
+    """Return the value of each environment that has a color, and the colors; one query, none without a name."""
+    if name is None:
+        return {}, None
+    counts: Counter[int] = Counter()
+    for points in columns:
+        ids, numbers = np.unique(_list_environments(points), return_counts=True)
+        counts.update(dict(zip(ids.tolist(), numbers.tolist(), strict=True)))
+    known = dict(Environment.objects.filter(pk__in=list(counts)).values_list("pk", name))
+    runs: Counter[Value] = Counter()
+    for pk, value in known.items():
+        if value not in (None, ""):
+            runs[value] += counts[pk]
+    most = [value for value, _ in runs.most_common(COLORS_MAXIMUM)]
+    values = tuple(sorted(most, key=lambda value: order_axis_value(name, value)))
+    colors = HistoryColors(DIMENSIONS[name], values, others=len(runs) - len(values))
+    return {pk: value for pk, value in known.items() if value in values}, colors
+
+
+def _divide(
+    points: SeriesPoints,
+    values: Mapping[int, Value],
+    colors: HistoryColors | None,
+    *,
+    count: int | None,
+) -> tuple[HistoryPart, ...]:
+    """Return the points by color, without colors that have none; count: of the buckets of all parts together."""
+    if colors is None:
+        return (_make_part(None, points, count),)
+    places = {value: place for place, value in enumerate((*colors.values, None))}
+    environments, inverse = np.unique(_list_environments(points), return_inverse=True)
+    own = np.array([places[values.get(each)] for each in environments.tolist()], dtype=np.int64)[inverse]
+    found = np.unique(own).tolist()
+    share = None if count is None else max(_BUCKETS_LEAST, count // max(1, len(found)))
+    return tuple(
+        _make_part(value, points.select(own == place), share)
+        for value, place in places.items()
+        if place in found
+    )
+
+
+def _make_part(value: Value, points: SeriesPoints, count: int | None) -> HistoryPart:
+    return HistoryPart(value, points, None if count is None else thin_points(points.points, count))
 
 
 def _find_bound(rows: Sequence[SeriesRow]) -> int | None:

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.downsampling import Buckets, SeriesPoints, from_us
 from benchapp.queries.charts.environment_changes import EnvironmentHistory
-from benchapp.queries.charts.history import ChosenSeries, HistoryLine, SeriesHistory
+from benchapp.queries.charts.history import (
+    ChosenSeries,
+    HistoryColors,
+    HistoryLine,
+    HistoryPart,
+    SeriesHistory,
+)
 from benchapp.queries.charts.latency import FAN, Fan, Heat
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import LevelRow
@@ -32,6 +38,8 @@ def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
         "lines_left_out": chosen.left_out,
         "is_thinned": history.is_thinned,
         "newest_of_each": history.newest,
+        "color": None if history.colors is None else _color_row(history.colors),
+        "hidden": history.hidden,
         "points": [] if history.is_thinned else rows,
         "buckets": rows if history.is_thinned else [],
     }
@@ -40,10 +48,26 @@ def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
 def history_rows(history: SeriesHistory) -> list[Row]:
     """Return the points or the buckets of all lines."""
     return [
-        {"series": line.row.id, **row}
+        {"series": line.row.id, **row, **_color_part(history.colors, part)}
         for line in history.lines
-        for row in (point_rows(line.points) if line.buckets is None else bucket_rows(line.buckets))
+        for part in line.parts
+        for row in (point_rows(part.points) if part.buckets is None else bucket_rows(part.buckets))
     ]
+
+
+def _color_part(colors: HistoryColors | None, part: HistoryPart) -> Row:
+    if colors is None:
+        return {}
+    return {"color": None if part.value is None else colors.describe(part.value)}
+
+
+def _color_row(colors: HistoryColors) -> Row:
+    return {
+        "name": colors.dimension.name,
+        "label": colors.dimension.label,
+        "values": [colors.describe(value) for value in colors.values],
+        "others": colors.others,
+    }
 
 
 def spread_columns(metric: str) -> tuple[str, ...]:

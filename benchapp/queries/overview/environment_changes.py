@@ -8,13 +8,12 @@ from typing import Any, Final
 from django.db import connection
 from django.utils import timezone
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import FACT_NAMES
 from benchapp.models import Environment
 
 RECENT: Final = timedelta(days=90)
 # Newest first: those of a host are as many as it has series.
 _ROWS_MAXIMUM: Final = 2000
-_FACTS: Final = tuple(name for name, dimension in DIMENSIONS.items() if dimension.is_environment)
 # The environment that began last before the new one.
 _READ: Final = (
     "SELECT series.scope, earlier.environment_id, begun.environment_id, min(begun.first_at) FROM ("
@@ -55,7 +54,7 @@ def list_recent_changes(*, now: datetime | None = None) -> list[RecentChange]:
 def _group(rows: Sequence[tuple[Any, ...]], facts: Mapping[int, Environment]) -> list[RecentChange]:
     found: dict[tuple[str, Any, Any], dict[str, datetime]] = {}
     for scope, before_id, after_id, at in rows:
-        for name in _FACTS:
+        for name in FACT_NAMES:
             before, after = (getattr(facts[each], name) for each in (before_id, after_id))
             # What only one agent version reports has not changed.
             if before == after or before in (None, "") or after in (None, ""):
@@ -67,5 +66,5 @@ def _group(rows: Sequence[tuple[Any, ...]], facts: Mapping[int, Environment]) ->
         RecentChange(*key, scopes=tuple(sorted(scopes)), since_at=min(scopes.values()))
         for key, scopes in found.items()
     ]
-    order = {name: place for place, name in enumerate(_FACTS)}
+    order = {name: place for place, name in enumerate(FACT_NAMES)}
     return sorted(changes, key=lambda change: (-change.since_at.timestamp(), order[change.name]))

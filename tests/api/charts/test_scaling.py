@@ -163,7 +163,7 @@ def test_past_and_ghost_come_from_the_measurements(reader):
         ("compare_days=0", "compare_days", "greater than or equal to 1"),
         ("as_of=x", "as_of", "Date has wrong format"),
         ("q=speed:9", "q", "Unknown filter"),
-        ("speed=9", "speed", "Valid parameters: any, as_of"),
+        ("speed=9", "speed", "Valid parameters: agent_version, any, as_of"),
         ("any=speed", "any", "'speed' is not a valid dimension"),
         ("x=iodepth&x=numjobs", "x", "occurs 2 times"),
     ],

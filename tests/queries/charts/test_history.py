@@ -132,7 +132,7 @@ def test_more_than_two_thousand_points_come_as_buckets(monkeypatch):
 
     history = read_history(choose(ids=[series.id]), metrics=["iops"], bucket_count=60)
 
-    buckets = history.lines[0].buckets
+    buckets = history.lines[0].parts[0].buckets
     assert history.is_thinned
     assert len(buckets.n) <= 60
     assert buckets.n.sum() == 500

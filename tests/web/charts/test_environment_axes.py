@@ -1,13 +1,17 @@
 """Facts of the environment on the axes of Scaling and Matrix: the same numbers on pages and in answers."""
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 
 from benchapp.models import Measurement, Series
+from benchapp.queries.charts import history
 from benchapp.queries.series import environment_levels
+from benchapp.web.charts.history.figure import show_history
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -20,6 +24,7 @@ from tests.factories import (
 )
 from tests.web.charts.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
 from tests.web.charts.test_scaling import read_document
+from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 EXPECTED = {
@@ -125,3 +130,69 @@ def test_agent_and_driver_are_filter_axis_color_and_panel(viewer: Client) -> Non
     assert {row["x"]: row["median"] for row in by_agent} == {"0.1.0": 100.0, "0.2.0": 101.0}
     assert [(row["median"], row["n"]) for row in by_driver if row.get("median")] == [(100.0, 1)]
     assert viewer.get("/scaling/?x=host&color=driver&facet=agent").status_code == 200
+
+
+def test_history_shows_the_runs_that_match_and_reports_the_others(viewer: Client, planted: dict) -> None:
+    answer = viewer.get("/api/v1/history", {"q": "kernel:5.15* host:db-9"}).json()
+    page = Page(viewer.get("/history/", {"q": "kernel:5.15* host:db-9"}))
+
+    assert (len(answer["points"]), answer["hidden"]) == (12, 12)
+    assert {point["iops"] for point in answer["points"]} == {999.0, 1000.0, 1001.0}
+    assert "12 runs with these facts of the environment shown, 12 others hidden" in page.words
+    whole = viewer.get("/api/v1/history", {"q": "host:db-9"}).json()
+    assert (len(whole["points"]), whole["hidden"], whole["color"]) == (24, 0, None)
+
+
+def test_history_colors_runs_by_kernel(viewer: Client, planted: dict) -> None:
+    answer = viewer.get("/api/v1/history", {"q": "host:db-9", "color": "kernel"}).json()
+    rows = read_rows(viewer, "/api/v1/history", q="host:db-9", color="kernel")
+
+    assert answer["color"] == {"name": "kernel", "label": "Kernel", "values": [OLD, NEW], "others": 0}
+    assert [row["color"] for row in rows] == [OLD] * 12 + [NEW] * 12
+    assert rows == answer["points"]
+
+
+def test_values_beyond_the_colors_of_a_history_are_counted(
+    viewer: Client, planted: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "COLORS_MAXIMUM", 1)
+
+    answer = viewer.get("/api/v1/history", {"q": "host:db-*", "color": "kernel"}).json()
+
+    assert (answer["color"]["values"], answer["color"]["others"]) == ([OLD], 1)
+    assert {point["color"] for point in answer["points"]} == {OLD, None}
+    assert len(answer["points"]) == 96
+
+
+def test_buckets_of_a_history_have_one_color_each(
+    viewer: Client, planted: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "POINTS_MAXIMUM", 10)
+
+    answer = viewer.get("/api/v1/history", {"q": "host:db-9", "color": "kernel"}).json()
+
+    counts = Counter()
+    for bucket in answer["buckets"]:
+        counts[bucket["color"]] += bucket["n"]
+    assert answer["is_thinned"]
+    assert counts == {OLD: 12, NEW: 12}
+
+
+def test_color_of_a_history_is_in_the_form_the_chart_and_the_study(viewer: Client, planted: dict) -> None:
+    response = viewer.get("/history/", {"q": "host:db-9", "color": "kernel"})
+
+    page = Page(response)
+    (figure,) = [tag for name, tag in page.tags if "data-history" in tag]
+    assert "color=kernel" in figure["data-url"]
+    assert "kernel" in [tag["value"] for name, tag in page.tags if name == "option" and "selected" in tag]
+    assert any("color=kernel" in link and "format=csv" in link for link in page.links)
+    shown = show_history(QueryDict("q=host:db-9&color=kernel"), key="panel-1", base_url="")
+    assert shown.document["color"]["values"] == [OLD, NEW]
+
+
+def test_color_that_is_no_fact_is_an_error(viewer: Client, planted: dict) -> None:
+    page = viewer.get("/history/", {"color": "volume_type"})
+
+    assert page.status_code == 400
+    assert "not a fact of the environment" in Page(page).words
+    assert viewer.get("/api/v1/history", {"color": "volume_type"}).status_code == 400

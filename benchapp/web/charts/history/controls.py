@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.utils import timezone
 
+from benchapp.dimensions import DIMENSIONS, FACT_NAMES
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest
@@ -25,6 +26,7 @@ def make_controls(request: HttpRequest, asked: HistoryRequest, metrics: Sequence
         "metrics": _list_metric_links(request, asked.metric, metrics),
         "spans": _list_span_links(request),
         "retained": [(name, request.GET[name]) for name in _RETAINED if request.GET.get(name)],
+        "colors": [(name, DIMENSIONS[name].label, name == asked.color) for name in FACT_NAMES],
         "history_request": asked,
     }
 

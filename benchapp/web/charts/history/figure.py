@@ -10,13 +10,20 @@ from django.http import QueryDict
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.metrics import Metric, ReferenceLimit, ReferenceLine
 from benchapp.queries.badges import HARMLESS_CODES
-from benchapp.queries.charts.history import LINES_MAXIMUM, ChosenSeries, choose_series, read_history
+from benchapp.queries.charts.history import (
+    LINES_MAXIMUM,
+    ChosenSeries,
+    SeriesHistory,
+    choose_series,
+    read_history,
+)
 from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
 from benchapp.web.charts.history.texts import format_history_title
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
+from benchapp.web.site.value_texts import format_count
 
 API_PATH = "/api/v1/history"
 
@@ -88,7 +95,7 @@ def make_history_figure(
 ) -> HistoryFigure:
     """Return the figure. choice: API parameters that select the series, as a query; more: further fields."""
     metrics = ",".join(metric.name for metric in asked.metrics)
-    address = f"{API_PATH}?{choice}{'&' if choice else ''}{write_query(metrics=metrics)}"
+    address = f"{API_PATH}?{choice}{'&' if choice else ''}{write_query(metrics=metrics, color=asked.color)}"
     bounds = asked.bounds
     shown = f"{address}&{write_query(**bounds)}" if bounds else address
     return HistoryFigure(
@@ -126,7 +133,13 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         # No fallback to the most recent series: a shared link must not show series that nobody selected.
         raise BadFilter("series: expected ids separated by commas, as 1,2,3")
     chosen = choose_series(filter, ids=asked.ids)
-    history = read_history(chosen, metrics=[metric.name for metric in asked.metrics], **asked.span)
+    history = read_history(
+        chosen,
+        metrics=[metric.name for metric in asked.metrics],
+        terms=() if asked.ids is not None else filter.environment_terms,
+        color=asked.color,
+        **asked.span,
+    )
     return make_history_figure(
         asked,
         choice=write_series_query(asked, text),
@@ -159,6 +172,17 @@ def write_chart_query(asked: HistoryRequest, *, ids: Sequence[int] = (), text: s
         scale="log" if asked.is_log else "",
         tz="" if asked.zone == "utc" else asked.zone,
         panels="" if asked.is_linked else "one",
+        color=asked.color,
+    )
+
+
+def describe_hidden(history: SeriesHistory) -> str:
+    """Return how many runs facts of the environment in the filter hide, "" if none."""
+    if not history.hidden:
+        return ""
+    return (
+        f"{format_count(history.run_count, 'run')} with these facts of the environment shown,"
+        f" {format_count(history.hidden, 'other')} hidden; levels are those of all runs."
     )
 
 

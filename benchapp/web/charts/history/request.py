@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
+from benchapp.dimensions import FACT_NAMES, find_dimension
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.web.site.filter_forms import Span, format_request_time, parse_bound
@@ -21,7 +22,8 @@ _EXAMPLE: Final = "use 2026-05-12 or 2026-05-12T02:10Z"
 class HistoryRequest:
     """One chart. ids: None if a filter selects the series. from_at inclusive, to_at exclusive; None is open.
 
-    zone: utc, own (of the browser) or host. errors: invalid parameters, one sentence each.
+    zone: utc, own (of the browser) or host. color: a fact of the environment that colors runs, or None. errors: invalid
+    parameters, one sentence each.
     """
 
     metric: Metric
@@ -31,6 +33,7 @@ class HistoryRequest:
     is_log: bool = False
     is_linked: bool = True
     zone: str = "utc"
+    color: str | None = None
     errors: tuple[str, ...] = field(default=())
 
     @property
@@ -83,6 +86,7 @@ def read_history_request(query: QueryDict, *, default: Metric | None = None) -> 
         is_log=query.get("scale") == "log",
         is_linked=query.get("panels") != "one",
         zone=next((zone for zone in ZONES if zone == query.get("tz")), "utc"),
+        color=_read_color(query.get("color", ""), errors),
         errors=tuple(errors),
     )
 
@@ -100,6 +104,18 @@ def _read_metric(query: QueryDict, default: Metric, errors: list[str]) -> Metric
         errors.append(f"Unknown metric. Available: {', '.join(CATALOGUE)}. Showing {default.label}.")
         return default
     return metric
+
+
+def _read_color(name: str, errors: list[str]) -> str | None:
+    if not name:
+        return None
+    dimension = find_dimension(name)
+    if dimension is None or not dimension.is_environment:
+        errors.append(
+            f"Color: {name[:40]!r} is not a fact of the environment. Available: {', '.join(FACT_NAMES)}."
+        )
+        return None
+    return dimension.name
 
 
 def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
 from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
 from benchapp.web.charts.history.figure import (
+    describe_hidden,
     describe_selection,
     make_history_figure,
     write_chart_query,
@@ -24,7 +25,7 @@ from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
 # Parameters that a change of the filter retains.
-_RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels")
+_RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels", "color")
 
 
 @require_safe
@@ -40,7 +41,12 @@ def history(request: HttpRequest) -> HttpResponse:
     except BadSelection as error:
         errors.append(str(error))
     chosen = choose_series(bar.filter, ids=asked.ids)
-    found = read_history(chosen, metrics=[asked.metric.name], **asked.span)
+    found = read_history(
+        chosen,
+        metrics=[asked.metric.name],
+        terms=() if asked.ids is not None else bar.filter.environment_terms,
+        **asked.span,
+    )
     base_url = make_base_url(request)
     title = format_history_title(found, asked.metric)
     filter_text = "" if bar.error else bar.text
@@ -60,7 +66,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "figure": figure if chosen.rows else None,
         "bar": bar,
         "errors": errors,
-        "choice": describe_selection(chosen),
+        "choice": f"{describe_selection(chosen)} {describe_hidden(found)}".strip(),
         "study_query": _write_study_query(asked, chosen, text=filter_text),
         "is_named": asked.ids is not None,
         "sentences": describe_level_changes(found, asked.metric),

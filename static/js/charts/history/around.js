@@ -19,12 +19,15 @@ export function placeChanges(history, chart) {
   row.replaceChildren(...groups.map((group) => makeTick(history, group)));
 }
 
-/** Show the legend unless the lines are labeled at their ends. */
-export function showLegend(figure, lines, { hasLinks = true } = {}) {
+/** Show the legend: the values that color the marks, and the lines unless they are labeled at their ends. */
+export function showLegend(figure, { lines, color }, { hasLinks = true } = {}) {
   const legend = figure.querySelector("[data-legend]");
   const isNarrow = figure.querySelector(".chart-box").clientWidth < NARROW_BELOW_PX;
-  legend.hidden = lines.length < 2 || (lines.length <= MOST_END_LABELS && !isNarrow);
-  legend.replaceChildren(...lines.map((line) => makeLegendItem(line, hasLinks)));
+  const hasLines = lines.length > 1 && (lines.length > MOST_END_LABELS || isNarrow);
+  const values = (color?.items ?? []).map(({ text, style }) => makeLegendItem({ name: `${color.label}: ${text}`, style }, false));
+  const names = hasLines ? lines.map((line) => makeLegendItem(line, hasLinks)) : [];
+  legend.replaceChildren(...values, ...names);
+  legend.hidden = values.length + names.length === 0;
 }
 
 /** Draw the overview strip at device resolution. */

@@ -65,7 +65,7 @@ class HistoryFigure {
     this.drawPanels();
     this.startOverview();
     startControls(this);
-    showLegend(this.figure, this.whole.lines, { hasLinks: this.hasLinks });
+    showLegend(this.figure, this.whole, { hasLinks: this.hasLinks });
     this.onZone(this.zone);
     this.refresh({ isFirst: true });
   }

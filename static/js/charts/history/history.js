@@ -1,23 +1,26 @@
 // Parses API histories for panels, readout and overview.
 import { formatDifference, formatValue } from "../../site/format.js";
-import { assignStyles } from "../shared/palette.js";
+import { assignStyles, styleOfValue } from "../shared/palette.js";
 import { formatZonedTime } from "../shared/zones.js";
 
+const GRAY_LINE = { color: "gray", shape: "circle", dash: [] };
 // Colors repeat after eight lines: other shapes distinguish them.
 const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**
  * Read an answer of /api/v1/history.
- * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole}: marks ascending by
+ * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color}: color: null, or {label,
+ * items: [{text, style}]} of a fact of the environment that marks are colored by; lines are gray then. marks ascending by
  * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
  * {value, low, high, p10, p90, n, minimumRun, maximumRun}}}; kind: good, doubtful, excluded, failed, or bucket.
  */
 export function readHistory(answer, { isDoubtful }) {
   const metrics = answer.metrics;
-  const styles = assignStyles(answer.lines);
+  const color = readColor(answer);
+  const styles = color === null ? assignStyles(answer.lines) : answer.lines.map(() => GRAY_LINE);
   const lines = answer.lines.map((line, place) => ({
     ...line,
-    style: place < 8 ? styles[place] : { ...styles[place], shape: LATE_SHAPES[place - 8] },
+    style: place < 8 || color !== null ? styles[place] : { ...styles[place], shape: LATE_SHAPES[place - 8] },
     levels: Object.fromEntries(Object.entries(line.levels).map(([metric, levels]) => [metric, levels.map(readLevel)])),
     changes: line.environment_changes.map((change) => ({ ...change, at: Date.parse(change.at) })),
     found: (line.changes ?? []).map((change) => ({ ...change, at: Date.parse(change.at) })),
@@ -25,7 +28,7 @@ export function readHistory(answer, { isDoubtful }) {
   }));
   const byId = new Map(lines.map((line) => [line.id, line]));
   const rows = answer.is_thinned ? answer.buckets.map((row) => readBucket(row, metrics)) : answer.points.map((row) => readPoint(row, { metrics, isDoubtful }));
-  const marks = rows.map((mark) => ({ ...mark, line: byId.get(mark.line) })).sort((a, b) => a.at - b.at);
+  const marks = rows.map((mark) => ({ ...mark, line: byId.get(mark.line), ...findColor(color, mark.color) })).sort((a, b) => a.at - b.at);
   const before = new Map();
   marks.forEach((mark, place) => {
     mark.place = place;
@@ -34,7 +37,32 @@ export function readHistory(answer, { isDoubtful }) {
       before.set(mark.line, mark);
     }
   });
-  return { lines, marks, metrics, isThinned: answer.is_thinned, leftOut: answer.lines_left_out, whole: findWhole(lines) };
+  return { lines, marks, metrics, isThinned: answer.is_thinned, leftOut: answer.lines_left_out, whole: findWhole(lines), color };
+}
+
+function readColor({ color, points, buckets }) {
+  if (!color) {
+    return null;
+  }
+  const items = color.values.map((value, place) => ({ value, text: value, style: styleOfValue(place) }));
+  if ([...points, ...buckets].some((row) => row.color === null)) {
+    items.push({ value: null, text: color.others > 0 ? `unknown and ${color.others} more` : "unknown", style: styleOfValue(null) });
+  }
+  return { label: color.label, items };
+}
+
+// The words of a mark, and its style in place of that of its line.
+function findColor(color, value) {
+  if (color === null) {
+    return { style: null, colorWords: null };
+  }
+  const { text, style } = color.items.find((item) => item.value === value);
+  return { style, colorWords: `${color.label}: ${text}` };
+}
+
+/** Return the style of a mark: of its color, else of its line. */
+export function styleOfMark({ style, line }) {
+  return style ?? line.style;
 }
 
 /** Return the marks in view. */
@@ -80,9 +108,9 @@ export function describeChange({ host, fields }) {
 
 /** Return the lines of a tooltip, the value first. */
 export function describeValue(mark, { metric, unit }) {
-  const { kind, badges, line } = mark;
+  const { kind, badges, line, colorWords } = mark;
   const own = mark.values[metric];
-  const reasons = badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`];
+  const reasons = [...(colorWords ? [colorWords] : []), ...(badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`])];
   if (kind === "failed") {
     return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until the error`, ...reasons];
   }
@@ -198,6 +226,7 @@ function readPoint(row, { metrics, isDoubtful }) {
     kind: findKind(row, isDoubtful),
     runId: row.run,
     badges: row.badges,
+    color: row.color,
     failed: 0,
     doubtful: 0,
     excluded: 0,
@@ -242,6 +271,7 @@ function readBucket(row, metrics) {
     kind: row.n === failed ? "failed" : row.n === excluded ? "excluded" : "bucket",
     runId: single,
     badges: [],
+    color: row.color,
     failed,
     doubtful,
     excluded,

@@ -1,5 +1,5 @@
 // Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
-import { signOf } from "./history.js";
+import { signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
@@ -69,7 +69,7 @@ export function tracePoint(ctx, { shape, x, y, radius }) {
 function drawMark(ctx, mark, { panel, scales, colors, isCrowded }) {
   const { value, low, high } = mark.values[panel.metric];
   const x = scales.x.getPixelForValue(mark.at);
-  const color = colors.series[mark.line.style.color];
+  const color = colors.series[styleOfMark(mark).color];
   if (mark.kind === "failed") {
     drawHollowCross(ctx, { x, y: scales.y.getPixelForValue(clampValue(value, panel.domain)), colors });
     return;
@@ -86,7 +86,7 @@ function drawMark(ctx, mark, { panel, scales, colors, isCrowded }) {
     return;
   }
   const isHollow = mark.kind !== "good";
-  tracePoint(ctx, { shape: mark.line.style.shape, x, y, radius: isCrowded ? 2 : 3 });
+  tracePoint(ctx, { shape: styleOfMark(mark).shape, x, y, radius: isCrowded ? 2 : 3 });
   if (isHollow) {
     ctx.fillStyle = colors.paper;
     ctx.fill();

@@ -1,5 +1,5 @@
 // The overview strip of the whole history, below the brush.
-import { counts } from "./history.js";
+import { counts, styleOfMark } from "./history.js";
 import { withAlpha } from "../shared/palette.js";
 
 const PADDING = 4;
@@ -33,7 +33,7 @@ export function drawOverview(ctx, history, { metric, area, colors, isLog = false
     const { low, high } = mark.values[metric];
     const x = placeIn(mark.at, history.whole, area);
     const top = heightOf(high);
-    ctx.fillStyle = withAlpha(colors.series[mark.line.style.color], 0.75);
+    ctx.fillStyle = withAlpha(colors.series[styleOfMark(mark).color], 0.75);
     ctx.fillRect(x - DOT_PX / 2, top - DOT_PX / 2, DOT_PX, heightOf(low) - top + DOT_PX);
   }
 }

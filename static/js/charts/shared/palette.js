@@ -36,6 +36,15 @@ export function assignStyles(lines) {
   return wanted.map((index, place) => STYLES[index ?? takeNext(taken, place)]);
 }
 
+// Gray is that of everything without a value.
+const VALUE_SHAPES = ["circle", "triangle", "rect", "rectRot", "star", "cross", "crossRot"];
+
+/** Return the style of the marks of a value among several, by its place; null: of a value that is unknown or not listed. */
+export function styleOfValue(place) {
+  const shown = COLOR_NAMES.filter((name) => name !== "gray");
+  return place === null ? { color: "gray", shape: "rectRounded" } : { color: shown[place % shown.length], shape: VALUE_SHAPES[place % VALUE_SHAPES.length] };
+}
+
 /** Return the style of a single line. */
 export function styleOf(line) {
   return STYLES[MEANING.get(nameMeaning(line)) ?? 0];
