@@ -84,6 +84,7 @@ API = {
     "api/v1/dimensions": (API_READERS,),
     "api/v1/dimensions/<str:dimension_name>/values": (API_READERS,),
     "api/v1/matrix": (API_READERS,),
+    "api/v1/points": (API_READERS,),
     "api/v1/scaling": (API_READERS,),
     "api/v1/series": (API_READERS,),
     "api/v1/series/<int:series_id>": (API_READERS,),

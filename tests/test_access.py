@@ -115,6 +115,9 @@ def ask(client: Client, method: str, address: str) -> HttpResponseBase:
     """Return an answer; whatever the request wrote is rolled back."""
     with transaction.atomic():
         response = client.generic(method, address, "{}", content_type="application/json")
+        if response.streaming:
+            # It keeps its place among the streams of the process until it is read.
+            response.getvalue()
         transaction.set_rollback(True)
     return response
 

@@ -22,6 +22,7 @@ from benchapp.api.resources import (
     tokens,
 )
 from benchapp.api.resources import maintenance as planned_events
+from benchapp.api.resources import points as all_points
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
 
@@ -63,6 +64,7 @@ urlpatterns = [
         name="api_incident_baseline",
     ),
     path("matrix", matrix.MatrixView.as_view(), name="api_matrix"),
+    path("points", all_points.Points.as_view(), name="api_all_points"),
     path("scaling", scaling.Scaling.as_view(), name="api_scaling"),
     path("series", series.SeriesList.as_view(), name="api_series_list"),
     path("series/<int:series_id>", series.OneSeries.as_view(), name="api_series"),

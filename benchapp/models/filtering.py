@@ -116,6 +116,22 @@ def match_runs(filter: Filter) -> Q:
     )
 
 
+def match_measurements(filter: Filter) -> Q:
+    """Return the condition on Measurement: host, pool and environment of its run, everything else of its series."""
+    own = [term for term in filter.terms if term.dimension in _SCOPES]
+    series = Filter(
+        tuple(term for term in filter.terms if term not in own), filter.words
+    ).without_environment()
+    environment = filter.environment_terms
+    return _all(
+        (
+            *(_match_run_term(term, "run__") for term in own),
+            match_series_properties(series, "series__"),
+            match_environment(environment, "run__environment__") if environment else Q(),
+        )
+    )
+
+
 def _match_series_environment(terms: Iterable[Term], prefix: str, runs: RunChoice) -> Q:
     measured = SeriesEnvironment.objects.filter(
         match_environment(terms, "environment__"), series=OuterRef(f"{prefix}pk")
@@ -147,19 +163,19 @@ def _match_fact(name: str, test: Test, prefix: str) -> Q:
     )
 
 
-def _match_run_term(term: Term) -> Q:
+def _match_run_term(term: Term, prefix: str = "") -> Q:
     if term.dimension == "host":
-        return _match_any(term, _match_host)
+        return _match_any(term, lambda test: _match_host(test, prefix))
     if term.dimension == "pool":
-        return _match_any(term, lambda test: _match_column("host__pool", test, is_text=True))
-    return _match_term(term, "target__")
+        return _match_any(term, lambda test: _match_column(f"{prefix}host__pool", test, is_text=True))
+    return _match_term(term, f"{prefix}target__")
 
 
-def _match_host(test: Test) -> Q:
+def _match_host(test: Test, prefix: str) -> Q:
     if test.operator != "=":
-        return _match_column("host__name", test, is_text=True)
+        return _match_column(f"{prefix}host__name", test, is_text=True)
     # A scalar subquery, not a join, so that PostgreSQL uses the index (host, time) of that host.
-    return Q(host_id=Host.objects.filter(name=test.values[0]).values("id")[:1])
+    return Q(**{f"{prefix}host_id": Host.objects.filter(name=test.values[0]).values("id")[:1]})
 
 
 def _has_measurement(filter: Filter) -> Q:

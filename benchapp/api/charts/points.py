@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -18,6 +19,7 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FormatParameters,
@@ -108,10 +110,9 @@ class PointParameters(SpanParameters, FormatParameters):
     )
     limit = serializers.IntegerField(
         required=False,
-        default=POINTS_DEFAULT,
         min_value=1,
         max_value=POINTS_MAXIMUM,
-        help_text="points per page",
+        help_text=f"points per page; default: {POINTS_DEFAULT}, in CSV and NDJSON all points",
     )
     sort = serializers.ChoiceField(
         choices=("started_at", "-started_at"), required=False, default="started_at"
@@ -153,7 +154,7 @@ class PointsView(ApiView):
             "the same rows, without the rest",
         ),
     )
-    def get(self, request: Request, series_id: int) -> HttpResponse:
+    def get(self, request: Request, series_id: int) -> HttpResponseBase:
         """List the points of a series in chronological order, with the given metrics; buckets with `thin`."""
         wanted = read_parameters(request, PointParameters)
         etag = make_etag(request, read_version(series_id))
@@ -162,29 +163,33 @@ class PointsView(ApiView):
         metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
         if wanted.get("thin"):
             return _answer_thinned(request, series_id, wanted, etag=etag)
-        page = read_points(
-            series_id,
-            metrics=metrics,
-            from_at=wanted.get("from_at"),
-            to_at=wanted.get("to_at"),
-            after=wanted.get("cursor"),
-            limit=wanted["limit"],
-            newest_first=wanted["sort"] == "-started_at",
-        )
+        window = wanted.get("rolling")
         columns = [*list_columns(PointColumns), *metrics]
-        levels: Sequence[Sequence[Any]] = ()
-        if window := wanted.get("rolling"):
+        if window:
             columns += [column for metric in metrics for column in level_columns(metric)]
-            levels = read_rolling(series_id, page.items, metrics=metrics, window=window)
-        return answer_rows(
+        return answer_list(
             request,
             PointPage,
-            _describe_points(page.items, metrics, levels),
+            PointAnswer,
+            page=take_page_request(wanted),
+            read=lambda after, limit: read_points(
+                series_id,
+                metrics=metrics,
+                from_at=wanted.get("from_at"),
+                to_at=wanted.get("to_at"),
+                after=after,
+                limit=limit,
+                newest_first=wanted["sort"] == "-started_at",
+            ),
+            describe=lambda points: _describe_points(
+                points,
+                metrics,
+                read_rolling(series_id, points, metrics=metrics, window=window) if window else (),
+            ),
             name="points",
             columns=columns,
-            next_cursor=page.next_cursor,
-            format=wanted["format"],
             file_name=f"series-{series_id}-points",
+            default_limit=POINTS_DEFAULT,
             about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
             headers={"ETag": etag},
         )

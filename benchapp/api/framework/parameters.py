@@ -37,11 +37,15 @@ class NamesField(serializers.CharField):
         """Return the names in the given order, without duplicates."""
         names = tuple(dict.fromkeys(part.strip() for part in super().to_internal_value(data).split(",")))
         for name in names:
-            if name not in self.allowed:
+            if not self.check_name(name):
                 raise serializers.ValidationError(
                     f"{name[:80]!r} is not a valid value. Valid values: {', '.join(self.allowed)}"
                 )
         return names
+
+    def check_name(self, name: str) -> bool:
+        """Return whether a name is valid."""
+        return name in self.allowed
 
 
 class IdsField(serializers.CharField):
@@ -142,18 +146,23 @@ class FilterParameters(Parameters):
             raise serializers.ValidationError({"q": str(problem)}) from problem
 
 
-class PageParameters(Parameters):
-    """Cursor and size of a page of a list."""
+class FormatParameters(Parameters):
+    """The output format."""
+
+    format = serializers.ChoiceField(choices=FORMATS, required=False, default="json")
+
+
+class PageParameters(FormatParameters):
+    """Cursor and size of a page of a list; CSV and NDJSON have all rows unless `limit` is given."""
 
     cursor = serializers.CharField(
         required=False, max_length=300, help_text="`next_cursor` of the previous page"
     )
     limit = serializers.IntegerField(
         required=False,
-        default=LIMIT_DEFAULT,
         min_value=1,
         max_value=LIMIT_MAXIMUM,
-        help_text="rows per page",
+        help_text=f"rows per page; default: {LIMIT_DEFAULT}, in CSV and NDJSON all rows",
     )
 
 
@@ -170,12 +179,6 @@ class SpanParameters(Parameters):
             ),
             "to": serializers.DateTimeField(source="to_at", required=False, help_text="RFC 3339, exclusive"),
         }
-
-
-class FormatParameters(Parameters):
-    """The output format."""
-
-    format = serializers.ChoiceField(choices=FORMATS, required=False, default="json")
 
 
 def text_parameter(maximum: int, **options: Any) -> serializers.CharField:

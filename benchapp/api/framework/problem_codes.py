@@ -22,6 +22,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "envelope-schema": "The schema of the envelope is unknown. Update the server if the agent is newer.",
     "fault": "Internal server error; the server log has details. Nothing was stored.",
     "forbidden": "Not allowed; `detail` names the required role or scope.",
+    "format-unavailable": "The server cannot write this format; `detail` names what it lacks.",
     "gzip-invalid": "The body is not valid gzip.",
     "gzip-trailing": "The body has bytes after the end of the gzip data. Send one gzip member.",
     "gzip-truncated": "The gzip data is truncated. Send it again.",

@@ -3,22 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
-    FormatParameters,
     PageParameters,
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState
@@ -84,7 +83,7 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
     )
 
 
-class ChangeParameters(FilterParameters, FormatParameters, PageParameters):
+class ChangeParameters(FilterParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
     incident = serializers.IntegerField(
@@ -107,17 +106,16 @@ class Changes(ApiView):
         parameters=[ChangeParameters],
         responses=in_formats(ChangePage, "the rows only"),
     )
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         """List detected changes, latest start first."""
         wanted = read_parameters(request, ChangeParameters)
-        cursor, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
-        page = list_changes(ChangeFilter(**wanted), after=cursor, limit=limit)
-        return answer_rows(
+        page, chosen = take_page_request(wanted), ChangeFilter(**wanted)
+        return answer_list(
             request,
             ChangePage,
-            list(map(describe_change, page.items)),
+            ChangeAnswer,
+            page=page,
+            read=lambda after, limit: list_changes(chosen, after=after, limit=limit),
+            describe=lambda changes: list(map(describe_change, changes)),
             name="changes",
-            columns=CHANGE_COLUMNS,
-            next_cursor=page.next_cursor,
-            format=format,
         )

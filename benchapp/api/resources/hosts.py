@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
@@ -21,6 +22,8 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
@@ -31,7 +34,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Severity
@@ -170,16 +173,25 @@ class Hosts(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="list_hosts", parameters=[HostParameters], responses=HostPage)
-    def get(self, request: Request) -> HttpResponse:
+    @extend_schema(
+        operation_id="list_hosts",
+        parameters=[HostParameters],
+        responses=in_formats(HostPage, "the rows only"),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
         """List hosts by name."""
         wanted = read_parameters(request, HostParameters)
-        after, limit = wanted.pop("cursor", None), wanted.pop("limit")
-        columns = wanted.pop("columns", HOST_COLUMNS)
-        page = page_hosts(HostFilter(**wanted), after=after, limit=limit)
-        rows = _describe_hosts(HostRowAnswer, page.items)
-        return answer_rows(
-            request, HostPage, rows, name="hosts", columns=columns, next_cursor=page.next_cursor
+        page, columns = take_page_request(wanted), wanted.pop("columns", HOST_COLUMNS)
+        chosen = HostFilter(**wanted)
+        return answer_list(
+            request,
+            HostPage,
+            HostRowAnswer,
+            page=page,
+            read=lambda after, limit: page_hosts(chosen, after=after, limit=limit),
+            describe=lambda hosts: _describe_hosts(HostRowAnswer, hosts),
+            name="hosts",
+            columns=columns,
         )
 
 

@@ -6,12 +6,15 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
@@ -21,7 +24,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_person
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import Row, answer_json, answer_rows
+from benchapp.api.framework.responses import Row, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.api.resources.shapes import PREFIX
@@ -225,20 +228,23 @@ class Incidents(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="list_incidents", parameters=[IncidentParameters], responses=IncidentPage)
-    def get(self, request: Request) -> HttpResponse:
+    @extend_schema(
+        operation_id="list_incidents",
+        parameters=[IncidentParameters],
+        responses=in_formats(IncidentPage, "the rows only"),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
         """List incidents, latest start first, without merged ones."""
         wanted = read_parameters(request, IncidentParameters)
-        cursor, limit = wanted.pop("cursor", None), wanted.pop("limit")
-        page = list_incidents(
-            IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])}), after=cursor, limit=limit
-        )
-        return answer_rows(
+        page, chosen = take_page_request(wanted), IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])})
+        return answer_list(
             request,
             IncidentPage,
-            list(map(_describe_row, page.items)),
+            IncidentRowAnswer,
+            page=page,
+            read=lambda after, limit: list_incidents(chosen, after=after, limit=limit),
+            describe=lambda incidents: list(map(_describe_row, incidents)),
             name="incidents",
-            next_cursor=page.next_cursor,
         )
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
@@ -13,10 +14,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import METRIC_FIELDS, PlannedEventAction, PlannedEventKind
@@ -188,24 +191,26 @@ class PlannedEvents(ApiView):
     permission_classes = [MayReadOrEdit]
 
     @extend_schema(
-        operation_id="list_planned_events", parameters=[PlannedEventParameters], responses=PlannedEventPage
+        operation_id="list_planned_events",
+        parameters=[PlannedEventParameters],
+        responses=in_formats(PlannedEventPage, "the rows only"),
     )
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         """List maintenance windows and expected changes, latest start first."""
         wanted = read_parameters(request, PlannedEventParameters)
-        page = list_planned_events(
-            [PlannedEventState(wanted["state"])] if "state" in wanted else [],
-            now=timezone.now(),
-            kind=PlannedEventKind(wanted["kind"]) if "kind" in wanted else None,
-            after=wanted.get("cursor"),
-            limit=wanted["limit"],
-        )
-        return answer_rows(
+        states = [PlannedEventState(wanted["state"])] if "state" in wanted else []
+        kind = PlannedEventKind(wanted["kind"]) if "kind" in wanted else None
+        now = timezone.now()
+        return answer_list(
             request,
             PlannedEventPage,
-            list(map(_describe_row, page.items)),
+            PlannedEventRowAnswer,
+            page=take_page_request(wanted),
+            read=lambda after, limit: list_planned_events(
+                states, now=now, kind=kind, after=after, limit=limit
+            ),
+            describe=lambda events: list(map(_describe_row, events)),
             name="planned_events",
-            next_cursor=page.next_cursor,
         )
 
     @extend_schema(

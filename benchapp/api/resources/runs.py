@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -19,6 +20,8 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
@@ -33,7 +36,6 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
-    answer_rows,
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, run_links, submission_url
@@ -238,15 +240,25 @@ class Runs(ApiView):
 
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="list_runs", parameters=[RunParameters], responses=RunPage)
-    def get(self, request: Request) -> HttpResponse:
+    @extend_schema(
+        operation_id="list_runs", parameters=[RunParameters], responses=in_formats(RunPage, "the rows only")
+    )
+    def get(self, request: Request) -> HttpResponseBase:
         """List runs, newest first."""
         wanted = read_parameters(request, RunParameters)
-        after, limit = wanted.pop("cursor", None), wanted.pop("limit")
-        columns, sort = wanted.pop("columns", RUN_COLUMNS), wanted.pop("sort")
-        page = list_runs(RunFilter(**wanted), after=after, limit=limit, oldest_first=sort == "started_at")
-        rows = list(map(_describe_row, page.items))
-        return answer_rows(request, RunPage, rows, name="runs", columns=columns, next_cursor=page.next_cursor)
+        page, columns = take_page_request(wanted), wanted.pop("columns", RUN_COLUMNS)
+        oldest_first = wanted.pop("sort") == "started_at"
+        chosen = RunFilter(**wanted)
+        return answer_list(
+            request,
+            RunPage,
+            RunRowAnswer,
+            page=page,
+            read=lambda after, limit: list_runs(chosen, after=after, limit=limit, oldest_first=oldest_first),
+            describe=lambda runs: list(map(_describe_row, runs)),
+            name="runs",
+            columns=columns,
+        )
 
 
 class OneRun(ApiView):

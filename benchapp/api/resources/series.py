@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -18,10 +19,10 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
-    FormatParameters,
     PageParameters,
     badge_parameter,
     read_parameters,
@@ -32,7 +33,6 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
-    answer_rows,
     is_known,
     make_etag,
 )
@@ -108,7 +108,7 @@ class SeriesPage(AnswerPage, kw_only=True, frozen=True):
 SERIES_COLUMNS: Final = list_columns(SeriesRowAnswer)
 
 
-class SeriesParameters(FilterParameters, FormatParameters, PageParameters):
+class SeriesParameters(FilterParameters, PageParameters):
     """Filters of series."""
 
     columns = SERIES_COLUMNS
@@ -126,20 +126,20 @@ class SeriesList(ApiView):
         parameters=[SeriesParameters],
         responses=in_formats(SeriesPage, "the same rows, without the rest"),
     )
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         """List series with measurements, most recent run first."""
         wanted = read_parameters(request, SeriesParameters)
-        after, limit, format = wanted.pop("cursor", None), wanted.pop("limit"), wanted.pop("format")
-        columns, sort = wanted.pop("columns", SERIES_COLUMNS), wanted.pop("sort")
-        page = list_series(**wanted, after=after, limit=limit, oldest_first=sort == "last_at")
-        return answer_rows(
+        page, columns = take_page_request(wanted), wanted.pop("columns", SERIES_COLUMNS)
+        wanted["oldest_first"] = wanted.pop("sort") == "last_at"
+        return answer_list(
             request,
             SeriesPage,
-            _describe_rows(page.items),
+            SeriesRowAnswer,
+            page=page,
+            read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
+            describe=_describe_rows,
             name="series",
             columns=columns,
-            next_cursor=page.next_cursor,
-            format=format,
         )
 
 

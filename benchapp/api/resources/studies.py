@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -12,10 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import PanelKind, Role
@@ -94,17 +97,24 @@ class Studies(ApiView):
 
     permission_classes = [MayReadOrEdit]
 
-    @extend_schema(operation_id="list_studies", parameters=[PageParameters], responses=StudyPage)
-    def get(self, request: Request) -> HttpResponse:
+    @extend_schema(
+        operation_id="list_studies",
+        parameters=[PageParameters],
+        responses=in_formats(StudyPage, "the rows only"),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
         """List studies, most recently updated first."""
         wanted = read_parameters(request, PageParameters)
-        page = list_studies(after=wanted.get("cursor"), limit=wanted["limit"])
-        return answer_rows(
+        return answer_list(
             request,
             StudyPage,
-            [build(StudyRowAnswer, study, **_describe_owner(study)) for study in page.items],
+            StudyRowAnswer,
+            page=take_page_request(wanted),
+            read=lambda after, limit: list_studies(after=after, limit=limit),
+            describe=lambda studies: [
+                build(StudyRowAnswer, study, **_describe_owner(study)) for study in studies
+            ],
             name="studies",
-            next_cursor=page.next_cursor,
         )
 
     @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.lists import answer_list, take_page_request
+from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     PageParameters,
     read_parameters,
@@ -18,7 +21,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
 from benchapp.api.framework.problems import Problem, answer_problem
-from benchapp.api.framework.responses import answer_json, answer_rows
+from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import run_links, submission_url
 from benchapp.models import Kind, Scope, State
@@ -87,20 +90,23 @@ class Submissions(ApiView):
         return {**headers, "Allow": f"{headers['Allow']}, POST"}
 
     @extend_schema(
-        operation_id="list_submissions", parameters=[SubmissionParameters], responses=SubmissionPage
+        operation_id="list_submissions",
+        parameters=[SubmissionParameters],
+        responses=in_formats(SubmissionPage, "the rows only"),
     )
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         """List submissions, newest first."""
         wanted = read_parameters(request, SubmissionParameters)
-        page = list_uploads(
-            wanted.get("state"),
-            host=wanted.get("host"),
-            reason_code=wanted.get("reason_code"),
-            after=wanted.get("cursor"),
-            limit=wanted["limit"],
+        page, state = take_page_request(wanted), wanted.pop("state", None)
+        return answer_list(
+            request,
+            SubmissionPage,
+            SubmissionAnswer,
+            page=page,
+            read=lambda after, limit: list_uploads(state, **wanted, after=after, limit=limit),
+            describe=lambda uploads: list(map(_describe_upload, uploads)),
+            name="submissions",
         )
-        rows = list(map(_describe_upload, page.items))
-        return answer_rows(request, SubmissionPage, rows, name="submissions", next_cursor=page.next_cursor)
 
 
 class OneSubmission(ApiView):

@@ -1,0 +1,91 @@
+"""Lists of a resource: pages of JSON; CSV and NDJSON with all rows."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, list_columns
+from benchapp.api.framework.parameters import LIMIT_DEFAULT, LIMIT_MAXIMUM
+from benchapp.api.framework.responses import answer_rows, name_file
+from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
+from benchapp.api.framework.streaming import answer_stream
+from benchapp.queries.pagination import Page
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which rows of a list, and how: `PageParameters` and `FormatParameters`. limit: None if not given."""
+
+    cursor: str | None
+    limit: int | None
+    format: str
+
+
+def take_page_request(wanted: dict[str, Any]) -> PageRequest:
+    """Take the parameters of pages and formats out of the validated ones."""
+    return PageRequest(wanted.pop("cursor", None), wanted.pop("limit", None), wanted.pop("format", "json"))
+
+
+def answer_list(
+    request: Request,
+    kind: type[AnswerPage],
+    row: type[ApiAnswer],
+    *,
+    page: PageRequest,
+    read: Callable[[str | None, int], Page[Item]],
+    describe: Callable[[Sequence[Item]], Sequence[ApiAnswer]],
+    name: str,
+    columns: Sequence[str] = (),
+    file_name: str = "",
+    default_limit: int = LIMIT_DEFAULT,
+    about: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpResponseBase:
+    """Return a page of JSON, or all rows behind the cursor as CSV or NDJSON; `limit` bounds these too.
+
+    kind: of the page; row: of its rows, in its field `name`. read: returns the rows behind a cursor, at most so many.
+    """
+    chosen = columns or list_columns(row)
+    is_json = page.format == "json"
+    first = read(page.cursor, page.limit or (default_limit if is_json else LIMIT_MAXIMUM))
+    file_name = file_name or name
+    if is_json or page.limit or first.next_cursor is None:
+        return answer_rows(
+            request,
+            kind,
+            describe(first.items),
+            name=name,
+            columns=chosen,
+            next_cursor=first.next_cursor,
+            format=page.format,
+            file_name=file_name,
+            about=about,
+            headers=headers,
+        )
+    kinds, written = list_kinds(row), row_format("csv" if page.format == "csv" else "ndjson")
+    batches = _read_all(first, read, describe, columns=chosen)
+    return answer_stream(
+        request,
+        written.write([RowColumn(column, kinds[column]) for column in chosen], batches),
+        content_type=written.content_type,
+        headers={**(headers or {}), **name_file(file_name, page.format)},
+    )
+
+
+def _read_all(
+    page: Page[Item],
+    read: Callable[[str | None, int], Page[Item]],
+    describe: Callable[[Sequence[Item]], Sequence[ApiAnswer]],
+    *,
+    columns: Sequence[str],
+) -> Iterator[list[tuple[Any, ...]]]:
+    while True:
+        yield [tuple(getattr(row, column) for column in columns) for row in describe(page.items)]
+        if page.next_cursor is None:
+            return
+        page = read(page.next_cursor, LIMIT_MAXIMUM)

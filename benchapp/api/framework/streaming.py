@@ -1,0 +1,159 @@
+"""Responses of any length in constant memory: written part by part in a separate thread, compressed."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
+from typing import Final
+
+import structlog
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connections
+from django.http import StreamingHttpResponse
+from django.utils.cache import patch_vary_headers
+from rest_framework.request import Request
+
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import GZIP_LEVEL, accepts_gzip
+
+log = structlog.get_logger(__name__)
+
+# Each holds a connection of the pool (16) and a snapshot of the database while its client reads.
+STREAMS_MAXIMUM: Final = 4
+# How long a request waits for its turn: most are sent within a fraction of a second.
+WAIT_S: Final = 10
+_FREE: Final = BoundedSemaphore(STREAMS_MAXIMUM)
+
+
+def answer_stream(
+    request: Request, parts: Iterator[bytes], *, content_type: str, headers: Mapping[str, str]
+) -> StreamingHttpResponse:
+    """Return a response whose body are these parts; the first is made before the status is sent.
+
+    An error in a later part ends the connection before the end of the body, so that no client takes it for complete.
+    Raises Problem 503 if this process sends STREAMS_MAXIMUM others, and none ends within WAIT_S.
+    """
+    if not _FREE.acquire(timeout=WAIT_S):
+        raise Problem(
+            503,
+            "busy",
+            "Try again later",
+            f"{STREAMS_MAXIMUM} complete long lists are being sent; try again",
+            headers={"Retry-After": "2"},
+        )
+    is_packed = accepts_gzip(request)
+    is_async = isinstance(request._request, ASGIRequest)
+    body = (_AsyncBody if is_async else _Body)(_compress(parts) if is_packed else parts)
+    body.make_first()
+    response = StreamingHttpResponse(
+        body,
+        content_type=content_type,
+        headers={"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff", **headers},
+    )
+    if is_packed:
+        response.headers["Content-Encoding"] = "gzip"
+    patch_vary_headers(response, ("Accept-Encoding", "Authorization", "Cookie"))
+    return response
+
+
+def _compress(parts: Iterator[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=31)
+    for part in parts:
+        if packed := packer.compress(part):
+            yield packed
+    yield packer.flush()
+
+
+class _PartsBody:
+    """The parts of one response. Frees its place among STREAMS_MAXIMUM once, however it ends."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._is_open = True
+        self._first: bytes | None = None
+
+    def make_first(self) -> None:
+        """Make the first part; what prevents it is raised here, before anything is sent."""
+        try:
+            self._first = self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop; called by Django at the end of the response, also if its client left."""
+        if self._is_open:
+            self._is_open = False
+            self._stop()
+
+    def __del__(self) -> None:
+        # Django drops a response unclosed if its client left before it was sent.
+        self.close()
+
+    def _start(self) -> bytes | None:
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        raise NotImplementedError
+
+
+class _Body(_PartsBody):
+    """Parts made in the thread of the caller: a server without ASGI."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            part = self._first
+            while part is not None:
+                yield part
+                part = next(self._parts, None)
+        finally:
+            self.close()
+
+    def _start(self) -> bytes | None:
+        return next(self._parts, None)
+
+    def _stop(self) -> None:
+        _FREE.release()
+        _close(self._parts)
+
+
+class _AsyncBody(_PartsBody):
+    """Parts made in one separate thread: a database connection of Django belongs to a thread."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        super().__init__(parts)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop, part = asyncio.get_running_loop(), self._first
+        try:
+            while part is not None:
+                yield part
+                part = await loop.run_in_executor(self._thread, next, self._parts, None)
+        finally:
+            self.close()
+
+    def _start(self) -> bytes | None:
+        return self._thread.submit(next, self._parts, None).result()
+
+    def _stop(self) -> None:
+        # Behind the part that is being made, if the client left meanwhile.
+        self._thread.submit(_end, self._parts)
+        self._thread.shutdown(wait=False)
+
+
+def _end(parts: Iterator[bytes]) -> None:
+    try:
+        _close(parts)
+    except Exception:
+        # The edge of the thread: nobody waits for its result.
+        log.exception("stream.not_closed")
+    finally:
+        connections.close_all()
+        _FREE.release()
+
+
+def _close(parts: Iterator[bytes]) -> None:
+    if isinstance(parts, Generator):
+        parts.close()

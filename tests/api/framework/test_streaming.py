@@ -1,0 +1,140 @@
+import gzip
+import threading
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncRequestFactory, RequestFactory
+from rest_framework.request import Request
+
+from benchapp.api.framework import streaming
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.streaming import STREAMS_MAXIMUM, answer_stream
+
+# Django closes a response with a signal that looks at the connection.
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _places_are_freed():
+    """Wait until every place is free again: threads end behind the test."""
+    yield
+    taken = [streaming._FREE.acquire(timeout=10) for _ in range(STREAMS_MAXIMUM)]
+    for _ in taken:
+        streaming._FREE.release()
+    assert all(taken)
+
+
+class Parts:
+    """Parts of a body that say when they were closed."""
+
+    def __init__(self, *parts):
+        self.closed = threading.Event()
+        self.threads = set()
+        self.iterator = self._make(parts)
+
+    def _make(self, parts):
+        try:
+            for part in parts:
+                self.threads.add(threading.get_ident())
+                if isinstance(part, Exception):
+                    raise part
+                yield part
+        finally:
+            self.closed.set()
+
+
+def open_stream(parts, *, factory=RequestFactory, **headers):
+    request = Request(factory().get("/api/v1/points", headers=headers))
+    return answer_stream(request, parts.iterator, content_type="text/plain", headers={})
+
+
+def open_async(parts, **headers):
+    return open_stream(parts, factory=AsyncRequestFactory, **headers)
+
+
+@async_to_sync
+async def read_async(response, *, count=None):
+    found = []
+    stream = aiter(response)
+    async for part in stream:
+        found.append(part)
+        if len(found) == count:
+            break
+    await stream.aclose()
+    return found
+
+
+def fill_places():
+    return [open_stream(Parts(b"a")) for _ in range(STREAMS_MAXIMUM)]
+
+
+def test_parts_are_sent_in_order_and_closed():
+    parts = Parts(b"a", b"b")
+
+    assert open_stream(parts).getvalue() == b"ab"
+    assert parts.closed.is_set()
+
+
+def test_parts_of_a_server_with_asgi_are_made_in_one_other_thread():
+    parts = Parts(b"a", b"b")
+
+    assert read_async(open_async(parts)) == [b"a", b"b"]
+    assert parts.closed.wait(10)
+    assert len(parts.threads) == 1
+    assert threading.get_ident() not in parts.threads
+
+
+@pytest.mark.parametrize("open_it", [open_stream, open_async])
+def test_a_problem_before_the_first_part_is_raised_before_the_status(open_it):
+    parts = Parts(Problem(400, "parameter-invalid", "Bad", "x"))
+
+    with pytest.raises(Problem):
+        open_it(parts)
+
+    assert parts.closed.wait(10)
+
+
+def test_an_error_in_a_later_part_does_not_end_the_body():
+    parts = Parts(b"a", OSError("gone"))
+
+    with pytest.raises(OSError, match="gone"):
+        read_async(open_async(parts))
+
+    assert parts.closed.wait(10)
+
+
+def test_a_client_that_leaves_ends_the_parts():
+    parts = Parts(b"a", b"b", b"c")
+
+    assert read_async(open_async(parts), count=1) == [b"a"]
+
+    assert parts.closed.wait(10)
+
+
+def test_a_response_that_is_never_sent_ends_its_parts():
+    parts = Parts(b"a", b"b")
+
+    open_async(parts)
+
+    assert parts.closed.wait(10)
+
+
+def test_only_a_few_are_sent_at_a_time(monkeypatch):
+    monkeypatch.setattr(streaming, "WAIT_S", 0)
+    opened = fill_places()
+
+    with pytest.raises(Problem, match="long lists") as refused:
+        open_stream(Parts(b"a"))
+    assert (refused.value.status, refused.value.headers["Retry-After"]) == (503, "2")
+    opened.pop().close()
+    assert open_stream(Parts(b"b")).getvalue() == b"b"
+    # The traceback of the refusal keeps them.
+    for response in opened:
+        response.close()
+
+
+def test_gzip_is_made_part_by_part():
+    response = open_stream(Parts(b"a" * 1000, b"b"), **{"Accept-Encoding": "gzip"})
+
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(response.getvalue()) == b"a" * 1000 + b"b"

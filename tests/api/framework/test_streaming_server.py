@@ -1,0 +1,82 @@
+"""Complete lists of a real web process: whole, or visibly broken off."""
+
+import csv
+import http.client
+import io
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from benchmarks.charts import SEED
+from tests.servers import Servers, wait_for
+
+# More than a socket buffers: 5 MB as CSV.
+SERIES, MEASUREMENTS = 400, 30
+STREAMING = "state LIKE 'idle in transaction%%' AND application_name = '' AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Servers]:
+    servers = Servers(environment={"BROKER_URL": "", "BENCHAPP_PUBLIC_READ": "1"})
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        seed = SEED.format(series=SERIES, measurements=MEASUREMENTS, long=MEASUREMENTS)
+        servers.manage("shell", "--no-imports", "-c", seed)
+        servers.start_web()
+        yield servers
+    finally:
+        servers.stop()
+
+
+def count_open_snapshots(stack: Servers) -> int:
+    return stack.query(f"SELECT count(*) FROM pg_stat_activity WHERE {STREAMING}")[0][0]
+
+
+def open_list(stack: Servers, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=60)
+    connection.request("GET", path)
+    return connection, connection.getresponse()
+
+
+def test_a_complete_list_has_all_rows(stack: Servers) -> None:
+    connection, response = open_list(stack, "/api/v1/points?format=csv")
+    with closing(connection):
+        rows = list(csv.DictReader(io.StringIO(response.read().decode(), newline="")))
+
+    assert response.status == 200
+    assert [(len(rows),)] == stack.query("SELECT count(*) FROM benchapp_measurement")
+
+
+def test_csv_of_pages_has_all_rows(stack: Servers) -> None:
+    connection, response = open_list(stack, "/api/v1/runs?format=csv&fields=id")
+    with closing(connection):
+        rows = response.read().decode().splitlines()
+
+    assert [(len(rows) - 1,)] == stack.query("SELECT count(*) FROM benchapp_run")
+
+
+def test_a_list_that_breaks_off_is_no_complete_answer(stack: Servers) -> None:
+    connection, response = open_list(stack, "/api/v1/points?format=csv")
+    with closing(connection):
+        assert response.read(1000)
+        wait_for(lambda: count_open_snapshots(stack) == 1, within_s=20, what="the list is being sent")
+
+        stack.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {STREAMING}")
+
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            response.read()
+
+
+def test_a_client_that_leaves_holds_no_snapshot(stack: Servers) -> None:
+    for _ in range(6):  # more than are sent at a time
+        connection, response = open_list(stack, "/api/v1/points?format=csv")
+        assert response.read(1000)
+        connection.close()
+        response.close()
+
+    wait_for(lambda: count_open_snapshots(stack) == 0, within_s=20, what="all snapshots are closed")
+    connection, response = open_list(stack, "/api/v1/points?limit=1")
+    with closing(connection):
+        assert response.status == 200
