@@ -231,6 +231,6 @@ def _count_measurements(run_ids: Sequence[int]) -> dict[int, int]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT run_id, count(*) FROM benchapp_measurement WHERE run_id = ANY(%s) GROUP BY run_id",
-            [run_ids],
+            [list(run_ids)],
         )
         return dict(cursor.fetchall())
