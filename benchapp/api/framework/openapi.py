@@ -19,7 +19,8 @@ from msgspec.json import schema_components
 from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, ReceiptAnswer
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.problems import ProblemAnswer
-from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS
+from benchapp.pipeline.intake.envelope import describe_envelope
+from benchapp.pipeline.intake.metadata import TARGET
 
 Json = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
@@ -132,7 +133,7 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     components = result.setdefault("components", {})
     components.setdefault("securitySchemes", {})["token"] = _TOKEN
     components.setdefault("schemas", {}).update(
-        **describe_answers([ProblemAnswer, ReceiptAnswer]), Envelope=_ENVELOPE
+        **describe_answers([ProblemAnswer, ReceiptAnswer]), Envelope=describe_envelope()
     )
     paths = result["paths"]
     paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
@@ -143,19 +144,6 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
             operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
     result["paths"] = dict(sorted(paths.items()))
     return result
-
-
-def _nullable(kind: str, **more: Any) -> Json:
-    return {"type": [kind, "null"], **more}
-
-
-def _object(properties: Json, *, required: tuple[str, ...] = (), **more: Any) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        **({"required": list(required)} if required else {}),
-        **more,
-    }
 
 
 def _query(name: str, description: str) -> Json:
@@ -169,53 +157,6 @@ _ERROR: Final[Json] = {
     "description": "a problem; 429 and 503 have Retry-After",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
 }
-_TARGET_KINDS: Final = {"volume_count": "integer", "provisioned_iops": "integer", "stripe_count": "integer"}
-_TARGET: Final = _object(
-    {
-        ("name" if field == "target_name" else field): _nullable(
-            "integer" if field.endswith("_bytes") else _TARGET_KINDS.get(field, "string")
-        )
-        for field in TARGET_FIELDS
-    },
-    description="the storage under test; null or omitted if unknown, never guessed",
-    additionalProperties=False,
-)
-_ENVELOPE: Final = _object(
-    {
-        "schema": {"type": "string", "enum": ["benchapp-envelope/1"]},
-        "id": {"type": "string", "format": "uuid", "description": "created once; the same on every retry"},
-        "kind": {"type": "string", "enum": ["fio"]},
-        "agent": _object({"version": _TEXT, "python": _TEXT}),
-        "profile": _nullable("string", maxLength=100),
-        "started_at": _nullable("string", format="date-time"),
-        "finished_at": _nullable("string", format="date-time"),
-        "command": _object(
-            {
-                "argv": {"type": "array", "items": _TEXT},
-                "exit_status": _nullable("integer"),
-                "signal": _nullable("integer"),
-                "stderr": _nullable("string"),
-                "jobfile": _nullable("string"),
-            }
-        ),
-        "fio_output": {"type": "string", "description": "exact standard output of fio"},
-        "target": _TARGET,
-        "labels": {"type": "object", "additionalProperties": _TEXT},
-        "environment": _object({name: {} for name in ENVIRONMENT_FIELDS if name != "fio_version"}),
-        "conditions": {
-            "type": "object",
-            "description": "facts of this run only, by name: load_before, extents, knee_iops, …",
-        },
-        "sweep": _nullable("string", format="uuid"),
-        "logs": {
-            "type": "object",
-            "additionalProperties": _TEXT,
-            "maxProperties": 200,
-            "description": "fio's logs by file name: NAME_bw.1.log, _iops, _lat, _clat, _slat",
-        },
-    },
-    required=("schema", "id", "kind", "fio_output"),
-)
 
 
 def _post(
@@ -253,9 +194,6 @@ _POST_FIO: Final = _post(
     parameters=[
         _query("profile", "name of the job set"),
         _query("started_at", "RFC 3339; where the output does not say it"),
-        *(
-            _query("name" if field == "target_name" else field, "of the target; sizes also as 500GiB")
-            for field in TARGET_FIELDS
-        ),
+        *(_query(name, "of the target; sizes also as 500GiB") for name in TARGET),
     ],
 )

@@ -1,7 +1,7 @@
 """Parse the envelope that the agent posts: command, fio output, target and environment."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,7 +11,12 @@ import orjson
 
 from benchapp.fio.logs import split_log_name
 from benchapp.pipeline.intake.metadata import (
+    ENVIRONMENT_SCHEMA,
+    LABELS_SCHEMA,
+    TARGET_SCHEMA,
     BadLayout,
+    Field,
+    describe_object,
     excerpt,
     read_environment,
     read_facts,
@@ -21,7 +26,9 @@ from benchapp.pipeline.intake.metadata import (
 )
 
 SCHEMA: Final = "benchapp-envelope/1"
-_PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PROFILE_MAXIMUM: Final = 100
+_PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_STATUS_MAXIMUM: Final = 2**31
 _ARGV_MAXIMUM: Final = 200
 _OUTPUT_EXCERPT: Final = 64 * 1024
 _LOGS_MAXIMUM: Final = 200
@@ -82,28 +89,28 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
             "envelope-invalid", "fio_output must be text, exactly as fio printed it", "/fio_output"
         )
     try:
-        return Envelope(
-            id=_read_uuid(document.get("id"), "/id"),
-            agent_version=_read_agent_version(document.get("agent")),
-            profile=read_profile(document.get("profile"), "/profile"),
-            started_at=read_time(document.get("started_at"), "/started_at"),
-            finished_at=read_time(document.get("finished_at"), "/finished_at"),
-            command=_read_command(_read_object(document, "command")),
-            fio_output=output,
-            target=read_target(_read_object(document, "target")),
-            labels=read_labels(_read_object(document, "labels")),
-            environment=read_environment(_read_object(document, "environment")),
-            conditions=read_facts(_read_object(document, "conditions"), "/conditions"),
-            sweep_id=_read_uuid(sweep, "/sweep") if (sweep := document.get("sweep")) is not None else None,
-            logs=_read_logs(_read_object(document, "logs")),
-        )
+        values = {name: field.read(document.get(name), f"/{name}") for name, field in _FIELDS.items()}
     except BadLayout as error:
         raise BadEnvelope("envelope-invalid", str(error), error.pointer) from error
+    return Envelope(
+        agent_version=values.pop("agent"), sweep_id=values.pop("sweep"), fio_output=output, **values
+    )
+
+
+def describe_envelope() -> dict[str, Any]:
+    """Return the JSON Schema of an envelope, from the fields that `type_envelope` reads."""
+    checked_first = {
+        "schema": {"type": "string", "enum": [SCHEMA]},
+        "kind": {"type": "string", "enum": ["fio"]},
+        "fio_output": {"type": "string", "description": "exact standard output of fio"},
+    }
+    schema = describe_object(_FIELDS, required=["schema", "id", "kind", "fio_output"])
+    return schema | {"properties": checked_first | schema["properties"]}
 
 
 def read_profile(value: Any, pointer: str) -> str:
     """Return the profile name, "" without one."""
-    text = read_text(value, pointer, maximum=100) or ""
+    text = read_text(value, pointer, maximum=_PROFILE_MAXIMUM) or ""
     if text and not _PROFILE.fullmatch(text):
         raise BadLayout(
             pointer,
@@ -142,13 +149,15 @@ def load_document(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _read_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = document.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise BadLayout(f"/{name}", f"{name} must be an object")
-    return value
+def _part(read: Callable[[Mapping[str, Any]], Any], schema: Mapping[str, Any]) -> Field:
+    """Return a field whose value is an object; omitted or null it is an empty one."""
+
+    def read_part(value: Any, pointer: str) -> Any:
+        if value is not None and not isinstance(value, dict):
+            raise BadLayout(pointer, f"{pointer.removeprefix('/')} must be an object")
+        return read(value or {})
+
+    return Field(read_part, {**schema, "type": ["object", "null"]})
 
 
 def _read_uuid(value: Any, pointer: str) -> UUID:
@@ -158,9 +167,13 @@ def _read_uuid(value: Any, pointer: str) -> UUID:
         raise BadLayout(pointer, f"{excerpt(value)} is not a valid UUID") from None
 
 
-def _read_agent_version(value: Any) -> str:
+def _read_sweep(value: Any, pointer: str) -> UUID | None:
+    return None if value is None else _read_uuid(value, pointer)
+
+
+def _read_agent_version(value: Any, pointer: str) -> str:
     version = value.get("version") if isinstance(value, dict) else None
-    return (read_text(version, "/agent/version", maximum=1000) or "")[:50]
+    return (read_text(version, f"{pointer}/version", maximum=1000) or "")[:50]
 
 
 def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
@@ -179,22 +192,20 @@ def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_command(given: Mapping[str, Any]) -> dict[str, Any]:
-    argv = given.get("argv") or []
+    return {name: field.read(given.get(name), f"/command/{name}") for name, field in _COMMAND.items()}
+
+
+def _read_argv(value: Any, pointer: str) -> list[str]:
+    argv = value or []
     if not isinstance(argv, list) or len(argv) > _ARGV_MAXIMUM:
-        raise BadLayout("/command/argv", f"argv must be a list of at most {_ARGV_MAXIMUM} texts")
-    return {
-        "argv": [_keep(part) for part in argv],
-        "exit_status": _read_status(given.get("exit_status"), "/command/exit_status"),
-        "signal": _read_status(given.get("signal"), "/command/signal"),
-        "stderr": _keep(given.get("stderr")),
-        "jobfile": _keep(given.get("jobfile")),
-    }
+        raise BadLayout(pointer, f"argv must be a list of at most {_ARGV_MAXIMUM} texts")
+    return [_keep(part) for part in argv]
 
 
 def _read_status(value: Any, pointer: str) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**31:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _STATUS_MAXIMUM:
         raise BadLayout(pointer, f"expected a whole number, not {excerpt(value)}")
     return value
 
@@ -203,3 +214,58 @@ def _keep(value: Any) -> str:
     """Return untrusted text, truncated and without NUL characters, which PostgreSQL cannot store."""
     text = value if isinstance(value, str) else "" if value is None else excerpt(value)
     return text.replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]
+
+
+_TIME: Final = {"type": ["string", "null"], "format": "date-time"}
+_STATUS: Final = Field(
+    _read_status, {"type": ["integer", "null"], "minimum": -_STATUS_MAXIMUM, "maximum": _STATUS_MAXIMUM}
+)
+_TRUNCATED: Final = Field(lambda value, pointer: _keep(value), {"type": ["string", "null"]})
+_COMMAND: Final[Mapping[str, Field]] = {
+    "argv": Field(
+        _read_argv,
+        {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": _ARGV_MAXIMUM},
+    ),
+    "exit_status": _STATUS,
+    "signal": _STATUS,
+    "stderr": _TRUNCATED,
+    "jobfile": _TRUNCATED,
+}
+# Besides schema, kind and fio_output, which have separate error codes.
+_FIELDS: Final[Mapping[str, Field]] = {
+    "id": Field(
+        _read_uuid,
+        {"type": "string", "format": "uuid", "description": "created once; the same on every retry"},
+    ),
+    "agent": Field(
+        _read_agent_version,
+        {"type": "object", "properties": {"version": {"type": "string"}, "python": {"type": "string"}}},
+    ),
+    "profile": Field(
+        read_profile,
+        {
+            "type": ["string", "null"],
+            "maxLength": _PROFILE_MAXIMUM,
+            "pattern": f"^({_PROFILE.pattern})?$",
+        },
+    ),
+    "started_at": Field(read_time, _TIME),
+    "finished_at": Field(read_time, _TIME),
+    "command": _part(_read_command, describe_object(_COMMAND)),
+    "target": _part(read_target, TARGET_SCHEMA),
+    "labels": _part(read_labels, LABELS_SCHEMA),
+    "environment": _part(read_environment, ENVIRONMENT_SCHEMA),
+    "conditions": _part(
+        lambda given: read_facts(given, "/conditions"),
+        {"description": "facts of this run only, by name: load_before, extents, knee_iops, …"},
+    ),
+    "sweep": Field(_read_sweep, {"type": ["string", "null"], "format": "uuid"}),
+    "logs": _part(
+        _read_logs,
+        {
+            "additionalProperties": {"type": "string"},
+            "maxProperties": _LOGS_MAXIMUM,
+            "description": "fio's logs by file name: NAME_bw.1.log, _iops, _lat, _clat, _slat",
+        },
+    ),
+}

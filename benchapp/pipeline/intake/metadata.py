@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, Environment
@@ -13,7 +14,9 @@ _TEXT_MAXIMUM: Final = {"target_name": 200, "volume_type": 100, "raid_level": 20
     "instance_type": 100,
 }
 _LABEL_COUNT_MAXIMUM: Final = 50
+_LABEL_NAME_MAXIMUM: Final = 100
 _LABEL_LENGTH_MAXIMUM: Final = 500
+_FACT_MAXIMUM: Final = 10_000
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)", re.ASCII)
 _ENVIRONMENT_WIDTHS: Final = {
     field.name: field.max_length for field in Environment._meta.local_fields if field.max_length
@@ -29,17 +32,35 @@ class BadLayout(Exception):
         self.pointer = pointer
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a document.
+
+    read: returns its value from what was sent and its JSON pointer, or raises BadLayout. schema: JSON Schema of what to
+    send; `read` accepts more, such as numbers and flags as text.
+    """
+
+    read: Callable[[Any, str], Any]
+    schema: Mapping[str, Any]
+
+
+def describe_object(fields: Mapping[str, Field], **more: Any) -> dict[str, Any]:
+    """Return the JSON Schema of an object with these fields."""
+    properties = {name: dict(field.schema) for name, field in fields.items()}
+    return {"type": "object", "properties": properties, **more}
+
+
 def read_target(given: Mapping[str, Any], *, pointer: str = "/target") -> dict[str, Any]:
     """Return a value or None for every target field; an unknown name is rejected, as it would create a new series."""
-    names = {("name" if field == "target_name" else field): field for field in TARGET_FIELDS}
     for name in given:
-        if name not in names:
+        if name not in TARGET:
             raise BadLayout(
                 f"{pointer}/{name}",
-                f"{name[:80]!r} is not a field of a target. Available: {', '.join(names)}",
+                f"{name[:80]!r} is not a field of a target. Available: {', '.join(TARGET)}",
             )
     return {
-        field: _TARGET_READERS[field](given.get(name), f"{pointer}/{name}") for name, field in names.items()
+        "target_name" if name == "name" else name: field.read(given.get(name), f"{pointer}/{name}")
+        for name, field in TARGET.items()
     }
 
 
@@ -50,8 +71,8 @@ def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[s
     labels = {}
     for name, value in given.items():
         where = f"{pointer}/{name[:80]}"
-        if not name or len(name) > 100 or "\x00" in name:
-            raise BadLayout(where, "a label name must have 1 to 100 characters")
+        if not name or len(name) > _LABEL_NAME_MAXIMUM or "\x00" in name:
+            raise BadLayout(where, f"a label name must have 1 to {_LABEL_NAME_MAXIMUM} characters")
         text = read_text(value if value is not None else "", where, maximum=_LABEL_LENGTH_MAXIMUM)
         labels[name] = text or ""
     return labels
@@ -64,17 +85,11 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
     for name, value in given.items():
         if name == "facts":
             facts.update(read_facts(value, f"{pointer}/facts"))
-        elif name == "cpu_count":
-            values[name] = read_count(value, f"{pointer}/{name}")
-        elif name == "memory_bytes":
-            values[name] = read_size(value, f"{pointer}/{name}")
-        elif name in ENVIRONMENT_FIELDS:
-            values[name] = _cut(
-                read_text(value, f"{pointer}/{name}", maximum=10_000), _ENVIRONMENT_WIDTHS[name]
-            )
+        elif name in ENVIRONMENT:
+            values[name] = ENVIRONMENT[name].read(value, f"{pointer}/{name}")
         else:
             facts.update(read_facts({name: value}, pointer))
-    return {name: values.get(name) for name in ENVIRONMENT_FIELDS if name != "facts"} | {"facts": facts}
+    return {name: values.get(name) for name in ENVIRONMENT if name != "facts"} | {"facts": facts}
 
 
 def read_text(value: Any, pointer: str, *, maximum: int) -> str | None:
@@ -132,27 +147,6 @@ def read_count(value: Any, pointer: str) -> int | None:
     return int(digits) * factor
 
 
-def _text_reader(field: str) -> Callable[[Any, str], Any]:
-    maximum = _TEXT_MAXIMUM[field]
-    is_case_kept = field in ("target_name", "mount_options")
-
-    def read(value: Any, pointer: str) -> str | None:
-        text = read_text(value, pointer, maximum=maximum)
-        return text if text is None or is_case_kept else text.lower()
-
-    return read
-
-
-_TARGET_READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
-    field: read_size
-    if field.endswith("_bytes")
-    else _text_reader(field)
-    if field in _TEXT_MAXIMUM
-    else read_count
-    for field in TARGET_FIELDS
-}
-
-
 def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
     """Return free facts as text and lists of text by name, at most 5 levels deep; raises BadLayout."""
     if not isinstance(given, Mapping):
@@ -167,10 +161,85 @@ def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
         if isinstance(value, Mapping):
             facts[name] = read_facts(value, where, depth + 1)
         elif isinstance(value, list):
-            facts[name] = [read_text(part, where, maximum=10_000) for part in value[:500]]
+            facts[name] = [read_text(part, where, maximum=_FACT_MAXIMUM) for part in value[:500]]
         else:
-            facts[name] = read_text(value, where, maximum=10_000)
+            facts[name] = read_text(value, where, maximum=_FACT_MAXIMUM)
     return facts
+
+
+def _describe_text(maximum: int) -> dict[str, Any]:
+    return {"type": ["string", "null"], "maxLength": maximum}
+
+
+def _make_target_text(field: str) -> Field:
+    maximum = _TEXT_MAXIMUM[field]
+    is_case_kept = field in ("target_name", "mount_options")
+
+    def read(value: Any, pointer: str) -> str | None:
+        text = read_text(value, pointer, maximum=maximum)
+        return text if text is None or is_case_kept else text.lower()
+
+    return Field(read, _describe_text(maximum))
+
+
+def _make_environment_text(name: str) -> Field:
+    def read(value: Any, pointer: str) -> str | None:
+        return _cut(read_text(value, pointer, maximum=_FACT_MAXIMUM), _ENVIRONMENT_WIDTHS[name])
+
+    return Field(read, _describe_text(_FACT_MAXIMUM))
+
+
+_SIZE_FIELD: Final = Field(
+    read_size,
+    {
+        "type": ["integer", "string", "null"],
+        "minimum": 0,
+        "maximum": _SIZE_MAXIMUM,
+        "description": "bytes; as text also with a unit: 500GiB",
+    },
+)
+_COUNT_FIELD: Final = Field(
+    read_count,
+    {
+        "type": ["integer", "string", "null"],
+        "minimum": 0,
+        "maximum": _INTEGER_MAXIMUM,
+        "description": "a number; as text also with k or M: 16k",
+    },
+)
+# The fields of a target by their names in documents: that of `target_name` is "name".
+TARGET: Final[Mapping[str, Field]] = {
+    "name" if field == "target_name" else field: _SIZE_FIELD
+    if field.endswith("_bytes")
+    else _make_target_text(field)
+    if field in _TEXT_MAXIMUM
+    else _COUNT_FIELD
+    for field in TARGET_FIELDS
+}
+TARGET_SCHEMA: Final = describe_object(
+    TARGET,
+    description="the storage under test; null or omitted if unknown, never guessed",
+    additionalProperties=False,
+)
+LABELS_SCHEMA: Final = {
+    "type": "object",
+    "propertyNames": {"minLength": 1, "maxLength": _LABEL_NAME_MAXIMUM},
+    "additionalProperties": {"type": "string", "maxLength": _LABEL_LENGTH_MAXIMUM},
+    "maxProperties": _LABEL_COUNT_MAXIMUM,
+}
+
+
+ENVIRONMENT: Final[Mapping[str, Field]] = {
+    name: Field(read_facts, {"type": "object", "description": "other facts, by name"})
+    if name == "facts"
+    else _SIZE_FIELD
+    if name == "memory_bytes"
+    else _COUNT_FIELD
+    if name == "cpu_count"
+    else _make_environment_text(name)
+    for name in ENVIRONMENT_FIELDS
+}
+ENVIRONMENT_SCHEMA: Final = describe_object(ENVIRONMENT)
 
 
 def _cut(text: str | None, width: int) -> str | None:

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from benchapp.models import TARGET_FIELDS
 from benchapp.pipeline.intake.envelope import read_profile, read_time
-from benchapp.pipeline.intake.metadata import read_environment, read_labels, read_target
+from benchapp.pipeline.intake.metadata import TARGET, read_environment, read_labels, read_target
 
-_TARGET_NAMES: Final = tuple("name" if field == "target_name" else field for field in TARGET_FIELDS)
 _ENVIRONMENT_NAMES: Final = (
     "kernel",
     "scheduler",
@@ -41,7 +39,7 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     _reject_unknown(given)
     started_at = read_time(given.get("started_at"), "started_at")
     return {
-        "target": read_target({name: given[name] for name in _TARGET_NAMES if name in given}, pointer=""),
+        "target": read_target({name: given[name] for name in TARGET if name in given}, pointer=""),
         "labels": read_labels(
             {name[len(_LABEL) :]: value for name, value in given.items() if name.startswith(_LABEL)},
             pointer="",
@@ -55,7 +53,7 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _reject_unknown(given: dict[str, str]) -> None:
-    known = {*_TARGET_NAMES, *_ENVIRONMENT_NAMES, "profile", "started_at"}
+    known = {*TARGET, *_ENVIRONMENT_NAMES, "profile", "started_at"}
     for name in given:
         if name not in known and not name.startswith(_LABEL):
             raise BadParameter(

@@ -4,9 +4,10 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import jsonschema
 import pytest
 
-from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.intake.envelope import BadEnvelope, describe_envelope, read_envelope
 from tests.envelopes import make_envelope, pack_envelope
 
 
@@ -120,3 +121,66 @@ def test_logs_come_along_by_their_names() -> None:
 
 def test_envelope_without_logs_has_none() -> None:
     assert read_envelope(pack_envelope(fio_output="{}")).logs == {}
+
+
+SOUND = {
+    "target": {
+        "name": "/dev/nvme1n1",
+        "volume_size_bytes": "500GiB",
+        "volume_count": 4,
+        "provisioned_iops": "16k",
+    },
+    "labels": {"rack": "r1"},
+    "environment": {"kernel": "6.1.0", "cpu_count": 8, "memory_bytes": 2**34, "facts": {"bios": "1.2"}},
+    "command": {"argv": ["fio"], "exit_status": -2, "signal": None, "stderr": None, "jobfile": ""},
+    "profile": "quick",
+    "logs": {"a_bw.1.log": "1, 2, 0, 0"},
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_the_schema_describes_is_accepted(name: str) -> None:
+    for value in (SOUND[name], None):
+        document = make_envelope(**{name: value})
+
+        jsonschema.validate(document, describe_envelope())
+        assert read_envelope(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    ("part", "pointer"),
+    [
+        ({"schema": "benchapp-envelope/0"}, "/schema"),
+        ({"kind": "iozone"}, "/kind"),
+        ({"fio_output": 5}, "/fio_output"),
+        ({"id": 5}, "/id"),
+        ({"profile": "p" * 101}, "/profile"),
+        ({"profile": "a/b"}, "/profile"),
+        ({"started_at": 5}, "/started_at"),
+        ({"command": []}, "/command"),
+        ({"command": {"argv": ["x"] * 201}}, "/command/argv"),
+        ({"command": {"exit_status": 2**31 + 1}}, "/command/exit_status"),
+        ({"target": {"colour": "red"}}, "/target/colour"),
+        ({"target": {"volume_type": "g" * 101}}, "/target/volume_type"),
+        ({"target": {"volume_count": -1}}, "/target/volume_count"),
+        ({"target": {"volume_count": 2**31}}, "/target/volume_count"),
+        ({"target": {"volume_size_bytes": 2**62 + 1}}, "/target/volume_size_bytes"),
+        ({"labels": {str(number): "" for number in range(51)}}, "/labels"),
+        ({"labels": {"": "x"}}, "/labels/"),
+        ({"labels": {"a": "x" * 501}}, "/labels/a"),
+        ({"environment": {"memory_bytes": []}}, "/environment/memory_bytes"),
+        ({"environment": {"kernel": "k" * 10_001}}, "/environment/kernel"),
+        ({"conditions": "busy"}, "/conditions"),
+        ({"sweep": 7}, "/sweep"),
+        ({"logs": {f"a_bw.{number}.log": "" for number in range(201)}}, "/logs"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_schema_rules_out_is_refused(part: dict[str, Any], pointer: str) -> None:
+    document = make_envelope(**part)
+
+    with pytest.raises(jsonschema.ValidationError) as found:
+        jsonschema.validate(document, describe_envelope())
+
+    assert refusal(json.dumps(document).encode())[1] == pointer
+    assert pointer.startswith("/" + "/".join(str(step) for step in list(found.value.absolute_path)[:1]))
