@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -74,6 +75,7 @@ def address_of(db):
         "path": "no/such/path",
         "study_id": study.pk,
         "incident_id": make_incident().pk,
+        "bulk": uuid4(),
         "planned_event_id": make_planned_event().pk,
         "action": "acknowledge",
         "subscription_id": make_subscription().pk,

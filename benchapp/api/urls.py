@@ -11,6 +11,7 @@ from benchapp.api.resources import (
     fleet,
     hosts,
     incident_baseline,
+    incident_bulk,
     incidents,
     index,
     run_output,
@@ -56,6 +57,8 @@ urlpatterns = [
     path("fleet/changes", fleet.FleetChanges.as_view(), name="api_fleet_changes"),
     path("fleet/levels", fleet.FleetLevels.as_view(), name="api_fleet_levels"),
     path("fleet/submissions", fleet.FleetSubmissions.as_view(), name="api_fleet_submissions"),
+    path("incidents/bulk", incident_bulk.BulkTriage.as_view(), name="api_bulk_triage"),
+    path("incidents/bulk/<uuid:bulk>", incident_bulk.OneBulkTriage.as_view(), name="api_one_bulk_triage"),
     path("incidents", incidents.Incidents.as_view(), name="api_incidents"),
     path("incidents/<int:incident_id>", incidents.OneIncident.as_view(), name="api_incident"),
     path(

@@ -166,7 +166,7 @@ def describe_incident_detail(detail: IncidentDetail) -> IncidentAnswer:
 
 
 _AUTOMATIC: Final = "automatic"
-_WORDS_MAXIMUM: Final = 5000
+WORDS_MAXIMUM: Final = 5000
 _LINK_MAXIMUM: Final = 500
 
 
@@ -212,7 +212,7 @@ class IncidentChanges(serializers.Serializer[Any]):
         required=False, allow_null=True, max_length=LINK_LABEL_MAXIMUM, help_text="a short name, as OPS-123"
     )
     snoozed_until = serializers.DateTimeField(required=False, allow_null=True)
-    comment = serializers.CharField(required=False, max_length=_WORDS_MAXIMUM, help_text="plain text")
+    comment = serializers.CharField(required=False, max_length=WORDS_MAXIMUM, help_text="plain text")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Require verdict and state resolved together."""
@@ -282,7 +282,7 @@ def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: Use
             yield partial(triage.reopen, incident_id, by=by)
         yield partial(triage.acknowledge, incident_id, by=by)
     if "assignee" in wanted:
-        yield partial(triage.assign, incident_id, by=by, to=_find_editor(wanted["assignee"]))
+        yield partial(triage.assign, incident_id, by=by, to=find_editor(wanted["assignee"]))
     if "severity" in wanted:
         severity = "" if wanted["severity"] == _AUTOMATIC else wanted["severity"]
         yield partial(triage.rate, incident_id, by=by, severity=severity)
@@ -297,7 +297,8 @@ def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: Use
         yield partial(triage.resolve, incident_id, by=by, verdict=wanted["verdict"])
 
 
-def _find_editor(username: str | None) -> User | None:
+def find_editor(username: str | None) -> User | None:
+    """Return the editor or admin with a user name, None for None; else answer 400."""
     if username is None:
         return None
     person = User.objects.filter(username=username, is_active=True).first()

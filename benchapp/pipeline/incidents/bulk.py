@@ -18,14 +18,19 @@ from benchapp.pipeline.notifications.enqueue import enqueue
 
 # As many as the inbox shows on one page.
 BULK_MAXIMUM: Final = 200
+BULK_ACTIONS: Final = ("acknowledge", "assign", "resolve", "accept", "reopen")
 
 
 @dataclass(frozen=True, slots=True)
 class BulkReport:
-    """Events of the steps taken, and (incident, reason) of those that were not possible, both by incident."""
+    """Events of the steps taken, and (incident, reason) of those that were not possible, both by incident.
+
+    bulk: by which `undo_bulk` finds the events; "" without events, and of an undo.
+    """
 
     events: tuple[IncidentEvent, ...]
     refused: tuple[tuple[int, str], ...]
+    bulk: str = ""
 
 
 @retry_conflicts
@@ -44,13 +49,18 @@ def take_bulk_steps(steps: Mapping[int, Step]) -> BulkReport:
     for event in report.events:
         event.before = {**event.before, "bulk": bulk}
     IncidentEvent.objects.bulk_update(report.events, ["before"])
-    return BulkReport(report.events, tuple(sorted((*report.refused, *missing))))
+    return BulkReport(
+        report.events, tuple(sorted((*report.refused, *missing))), bulk if report.events else ""
+    )
 
 
 @retry_conflicts
 @transaction.atomic
-def undo_bulk(bulk: str, *, by: User) -> BulkReport:
-    """Undo the events of one bulk action of a person, newest first; reports those that cannot be undone."""
+def undo_bulk(bulk: str, *, by: User | None) -> BulkReport:
+    """Undo the events of one bulk action of a person, newest first; reports those that cannot be undone.
+
+    by: None for actions of API tokens.
+    """
     events = IncidentEvent.objects.filter(before__bulk=bulk, by=by, undone_at=None).order_by("-pk")
     ids = {event.incident_id: event.pk for event in events}
     _lock(ids)

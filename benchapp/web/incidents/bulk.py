@@ -1,7 +1,6 @@
 """Triage the selected incidents of the inbox at once, and undo it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -10,7 +9,13 @@ from django.views.decorators.http import require_POST
 
 from benchapp.models import Role
 from benchapp.pipeline.incidents.accept_impact import preview_accept_impact
-from benchapp.pipeline.incidents.bulk import BulkReport, group_refused, take_bulk_steps, undo_bulk
+from benchapp.pipeline.incidents.bulk import (
+    BULK_ACTIONS,
+    BulkReport,
+    group_refused,
+    take_bulk_steps,
+    undo_bulk,
+)
 from benchapp.pipeline.incidents.triage import BadTriage
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.incidents.shapes import IncidentRow
@@ -20,8 +25,6 @@ from benchapp.web.incidents.baseline import describe_notified, describe_overlap,
 from benchapp.web.incidents.texts import describe_action
 from benchapp.web.site.access import choose_next, needs_role, read_person
 from benchapp.web.site.value_texts import format_count
-
-BULK_ACTIONS: Final = ("acknowledge", "assign", "resolve", "accept", "reopen")
 
 
 @require_POST

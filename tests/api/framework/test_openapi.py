@@ -5,6 +5,7 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import schemathesis
@@ -89,6 +90,7 @@ def things(db):
         "submission_id": str(run.submission_id),
         "public_id": token.public_id,
         "incident_id": make_incident(changes=[make_change(series)]).pk,
+        "bulk": str(uuid4()),
         "study_id": study.pk,
         "planned_event_id": make_planned_event().pk,
         "subscription_id": make_subscription().pk,
@@ -168,6 +170,8 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/hosts/{name}/tokens", {}, None),
     ("POST", "/api/v1/hosts/{name}/tokens", {}, {"label": "cron"}),
     ("GET", "/api/v1/incidents", {}, None),
+    ("POST", "/api/v1/incidents/bulk", {}, {"incidents": [1, 2], "action": "resolve", "verdict": "noise"}),
+    ("DELETE", "/api/v1/incidents/bulk/{bulk}", {}, None),
     ("GET", "/api/v1/incidents/{incident_id}", {}, None),
     ("PATCH", "/api/v1/incidents/{incident_id}", {}, {"comment": "seen"}),
     ("POST", "/api/v1/incidents/{incident_id}/baseline", {}, {"dry_run": True}),

@@ -1,12 +1,13 @@
 """Incidents, changes and detection reports over the API."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import numpy as np
 import pytest
 from django.test import Client
 
-from benchapp.models import DetectionStatus, IncidentEvent, IncidentState, Role, Run, Scope
+from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Run, Scope
 from benchapp.pipeline.exclusions import exclude_run
 from tests.factories import (
     NOON,
@@ -429,3 +430,96 @@ def test_history_marks_the_changes_of_its_series(reader: Client) -> None:
     (mark,) = line["changes"]
     assert (mark["id"], mark["metric"], mark["state"]) == (change.pk, "iops", "confirmed")
     assert mark["page"] == f"/incidents/{incident.pk}/"
+
+
+@pytest.fixture
+def editor(person: Callable[[Role], Client]) -> Client:
+    """Give a client of an editor."""
+    return person(Role.EDITOR)
+
+
+def triage_bulk(client: Client, **body):
+    return client.post("/api/v1/incidents/bulk", body, content_type="application/json")
+
+
+def make_open(**fields) -> Incident:
+    series = make_series([1000.0, 850.0], host=make_host())
+    make_detection_result(series)
+    return make_incident(changes=[make_change(series)], **fields)
+
+
+def list_states(*incidents: Incident) -> list[str]:
+    states = dict(Incident.objects.values_list("pk", "state"))
+    return [states[incident.pk] for incident in incidents]
+
+
+def test_several_incidents_are_acknowledged_and_restored_by_one_undo(editor: Client) -> None:
+    one, two, known = make_open(), make_open(), make_open(state="acknowledged")
+
+    answer = triage_bulk(editor, incidents=[two.pk, one.pk, known.pk, 99_999], action="acknowledge").json()
+    acknowledged = list_states(one, two, known)
+    undone = editor.delete(answer["undo"]).json()
+
+    assert answer["changed"] == [one.pk, two.pk]
+    assert [each["incident"] for each in answer["refused"]] == [known.pk, 99_999]
+    assert "acknowledged already" in answer["refused"][0]["reason"]
+    assert acknowledged == ["acknowledged"] * 3
+    assert (undone["changed"], undone["refused"], undone["id"]) == ([one.pk, two.pk], [], None)
+    assert list_states(one, two, known) == ["new", "new", "acknowledged"]
+    assert editor.delete(answer["undo"]).status_code == 404
+
+
+def test_incident_that_was_changed_since_is_named_by_the_undo(editor: Client) -> None:
+    one, two = make_open(), make_open()
+    answer = triage_bulk(editor, incidents=[one.pk, two.pk], action="acknowledge").json()
+    patch(editor, two.pk, state="resolved", verdict="noise")
+
+    undone = editor.delete(answer["undo"]).json()
+
+    assert undone["changed"] == [one.pk]
+    assert [each["incident"] for each in undone["refused"]] == [two.pk]
+    assert list_states(one, two) == ["new", "resolved"]
+
+
+def test_several_incidents_are_assigned_resolved_reopened_and_accepted(editor: Client) -> None:
+    one, two = make_open(), make_open()
+    ada = make_user(Role.EDITOR, username="ada")
+    ids = [one.pk, two.pk]
+
+    def act(action: str, **more: str) -> tuple[int, list[str]]:
+        answer = triage_bulk(editor, incidents=ids, action=action, **more)
+        return len(answer.json()["changed"]), list_states(one, two)
+
+    assert act("assign", assignee="ada") == (2, ["new", "new"])
+    assert set(Incident.objects.filter(pk__in=ids).values_list("assignee", flat=True)) == {ada.pk}
+    assert act("resolve", verdict="noise", comment="a test") == (2, ["resolved", "resolved"])
+    assert act("reopen") == (2, ["new", "new"])
+    assert act("accept") == (2, ["resolved", "resolved"])
+    assert set(Incident.objects.filter(pk__in=ids).values_list("verdict", flat=True)) == {"expected"}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"incidents": [], "action": "acknowledge"}, "/incidents"),
+        ({"incidents": list(range(1, 202)), "action": "acknowledge"}, "/incidents"),
+        ({"incidents": [1], "action": "delete"}, "/action"),
+        ({"incidents": [1], "action": "resolve"}, "/verdict"),
+        ({"incidents": [1], "action": "assign"}, "/assignee"),
+        ({"incidents": [1], "action": "assign", "assignee": "nobody"}, "/assignee"),
+        ({"incidents": [1], "action": "acknowledge", "verdict": "noise"}, "/verdict"),
+    ],
+)
+def test_invalid_bulk_action_changes_nothing(body: dict, pointer: str, editor: Client) -> None:
+    response = triage_bulk(editor, **body)
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+    assert not IncidentEvent.objects.exists()
+
+
+def test_action_of_another_user_is_not_undone(editor: Client, admin: Client) -> None:
+    incident = make_open()
+    answer = triage_bulk(editor, incidents=[incident.pk], action="acknowledge").json()
+
+    assert admin.delete(answer["undo"]).status_code == 404
+    assert list_states(incident) == ["acknowledged"]
