@@ -1,6 +1,8 @@
 """The series of a filter as columns, with the current level of some metrics."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +62,36 @@ def read_table(
     same facts: four more queries, up to three for each metric, and maintenance.
     Two queries beside Django's cursor. 20 000 series with one metric: about 55 ms, of which PostgreSQL takes 45.
     """
+    is_filtering = bool(filter.terms or filter.words or groups)
+    compose = _compose if is_filtering else _compose_unfiltered
+    query = compose(filter, tuple(dict.fromkeys(metrics)), maximum=maximum, groups=tuple(groups))
+    arrays = fetch_arrays(sql.SQL(query.text), query.values, columns=query.kinds)
+    is_cut = len(arrays["id"]) > maximum
+    arrays = {query.names.get(name, name): array[:maximum] for name, array in arrays.items()}
+    keys = {name: arrays.pop(name) for name in _SHARED}
+    shared = _fetch_shared(arrays["id"], keys)
+    if groups:
+        shared["group"] = number_groups(arrays["group_mask"], groups)
+    table = SeriesTable(arrays, shared)
+    if facts or filter.environment_terms:
+        table = _split_by_facts(table, filter, list(dict.fromkeys(metrics)), facts)
+    return table, is_cut
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A composed query. kinds: of its columns; names: of the columns of the table that are named otherwise."""
+
+    text: str
+    values: Sequence[Any]
+    kinds: Mapping[str, str]
+    names: Mapping[str, str]
+
+
+def _compose(
+    filter: Filter, metrics: tuple[str, ...], *, maximum: int, groups: tuple[SeriesGroup, ...]
+) -> _Query:
+    """Return the query of the measured series of a filter; with terms for facts, after queries of its own."""
     kinds = {
         "id": "bigint",
         "measurement_count": "integer",
@@ -75,24 +107,17 @@ def read_table(
         series = add_group_mask(series, groups, name="group_mask")
         kinds["group_mask"] = "bigint"
     names: dict[str, str] = {}
-    for number, metric in enumerate(dict.fromkeys(metrics)):
+    for number, metric in enumerate(metrics):
         series, level_kinds = _join_level(series, metric, alias=f"level_{number}")
         kinds |= level_kinds
         names |= {column: f"{metric}.{column.removeprefix(f'level_{number}_')}" for column in level_kinds}
-    text, values = (
-        series.order_by("-last_at", "-id")[: maximum + 1].values_list(*kinds).query.sql_with_params()
-    )
-    arrays = fetch_arrays(sql.SQL(text), values, columns=kinds)
-    is_cut = len(arrays["id"]) > maximum
-    arrays = {names.get(name, name): array[:maximum] for name, array in arrays.items()}
-    keys = {name: arrays.pop(name) for name in _SHARED}
-    shared = _fetch_shared(arrays["id"], keys)
-    if groups:
-        shared["group"] = number_groups(arrays["group_mask"], groups)
-    table = SeriesTable(arrays, shared)
-    if facts or filter.environment_terms:
-        table = _split_by_facts(table, filter, list(dict.fromkeys(metrics)), facts)
-    return table, is_cut
+    ordered = series.order_by("-last_at", "-id")[: maximum + 1]
+    text, values = ordered.values_list(*kinds).query.sql_with_params()
+    return _Query(text, values, kinds, names)
+
+
+# The text without a filter depends on nothing else: to compose it takes Django 2 ms.
+_compose_unfiltered: Final = lru_cache(maxsize=64)(_compose)
 
 
 def _split_by_facts(
@@ -145,9 +170,11 @@ def _fetch_rows(ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     names = [name for names in _SHARED.values() for name in names]
     if not ids:
         return {}
-    text, values = Series.objects.filter(pk__in=ids).values_list("id", *names).query.sql_with_params()
+    query = sql.SQL("SELECT id, {names} FROM benchapp_series WHERE id = ANY(%s)").format(
+        names=sql.SQL(", ").join(map(sql.Identifier, names))
+    )
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
-        rows = cursor.execute(text, values).fetchall()
+        rows = cursor.execute(query, [list(ids)]).fetchall()
     return {row[0]: dict(zip(names, map(_plain, row[1:]), strict=True)) for row in rows}
 
 
