@@ -18,7 +18,7 @@ from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
 from benchapp.queries.series.levels import LevelRow, read_levels
-from benchapp.queries.series.series import SeriesRow, list_rows, with_points
+from benchapp.queries.series.series import SeriesRow, read_rows
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
 SERIES_ON_A_PAGE: Final = 200
@@ -185,7 +185,7 @@ def _read_parts(
     marks: Mapping[int, SeriesMark],
 ) -> tuple[GridPart, ...]:
     """Return the groups of a page; series that were removed meanwhile are left out. Four queries."""
-    rows = {row.id: row for row in list_rows(with_points().filter(pk__in=ids), limit=len(ids))}
+    rows = {row.id: row for row in read_rows(ids)}
     levels = read_levels(ids, [metric.name])
     values = _read_values(ids, metric.name)
     by_group: dict[int, list[SeriesRow]] = {}

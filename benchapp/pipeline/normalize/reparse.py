@@ -131,7 +131,15 @@ _ATTEMPTS_MAXIMUM: Final = 2 * ATTEMPTS_MAXIMUM
 
 def count_outdated(*, limit: int) -> int:
     """Return how many stored submissions are from an older parser, at most `limit`."""
-    return _find_outdated()[:limit].count()
+    # Those of `_find_outdated`. On the overview: to compose the query takes ten times as long as to run it.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM (SELECT FROM benchapp_submission WHERE state = %s AND body IS NOT NULL"
+            " AND parser_version < %s LIMIT %s) AS outdated",
+            [State.STORED.value, PARSER_VERSION, limit],
+        )
+        count: int = cursor.fetchone()[0]
+    return count
 
 
 def reparse_outdated() -> int:

@@ -24,7 +24,7 @@ from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
 from benchapp.queries.series.environment_levels import find_environment_ids
 from benchapp.queries.series.levels import LevelRow, read_levels
-from benchapp.queries.series.series import SeriesRow, list_rows, with_points
+from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.titles import describe_value
 
@@ -241,7 +241,7 @@ def choose_series(
             limit = min(limit, LINES_DEFAULT)
     counted = wanted.order_by()[: _COUNTED_MAXIMUM + 1].count()
     if ids is not None:
-        found = {row.id: row for row in list_rows(wanted, limit=IDS_MAXIMUM)}
+        found = {row.id: row for row in read_rows(ids)}
         rows = tuple(found[series_id] for series_id in dict.fromkeys(ids) if series_id in found)[:limit]
     else:
         rows = order_rows(list_rows(wanted, limit=limit))

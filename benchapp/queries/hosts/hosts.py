@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from benchapp.grammar import Filter
 from benchapp.models import ApiToken, Host
@@ -102,13 +102,25 @@ def list_hosts(filters: HostFilter) -> list[HostRow]:
 
     The cost depends on the number of hosts, not of runs. 500 hosts: about 25 ms.
     """
-    return _make_rows(_filter_hosts(filters))
+    return _make_rows(list(_filter_hosts(filters).values(*_READ)))
 
 
-def list_least_recently_seen(hosts: QuerySet[Host], limit: int) -> list[HostRow]:
-    """Return at most `limit` of these hosts, by name: those seen least recently; queries as for list_hosts."""
-    rows = _make_rows(hosts.order_by(F("last_seen_at").asc(nulls_last=True))[:limit])
-    return sorted(rows, key=lambda host: host.name)
+def list_least_recently_seen(*, without: str, limit: int) -> list[HostRow]:
+    """Return the active hosts seen least recently, at most `limit`, by name; queries as for list_hosts.
+
+    without: the name of a host to leave out.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {', '.join(_COLUMNS)}, schedule::text, schedule_since_at, schedule_reported_by"  # nosec B608
+            " FROM benchapp_host"
+            " WHERE retired_at IS NULL AND name <> %s ORDER BY last_seen_at NULLS LAST LIMIT %s",
+            [without, limit],
+        )
+        rows = [dict(zip(_READ, row, strict=True)) for row in cursor.fetchall()]
+    for row in rows:
+        row["schedule"] = row["schedule"] and json.loads(row["schedule"])
+    return sorted(_make_rows(rows), key=lambda host: host.name)
 
 
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
@@ -116,14 +128,14 @@ def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 10
     hosts = _filter_hosts(filters)
     if after is not None:
         hosts = hosts.filter(name__gt=_decode(after))
-    rows = _make_rows(hosts[: limit + 1])
+    rows = _make_rows(list(hosts.values(*_READ)[: limit + 1]))
     has_more = len(rows) > limit
     return Page(tuple(rows[:limit]), _encode(rows[limit - 1].name) if has_more else None)
 
 
 def read_host(name: str) -> HostRow | None:
     """Return one host or None; queries as for list_hosts."""
-    return next(iter(_make_rows(Host.objects.filter(name=name))), None)
+    return next(iter(_make_rows(list(Host.objects.filter(name=name).values(*_READ)))), None)
 
 
 def read_host_histories(hosts: Iterable[HostRow]) -> dict[str, tuple[float | None, ...]]:
@@ -157,7 +169,7 @@ def read_tokens(host_id: int) -> tuple[TokenRow, ...]:
 _COLUMNS: Final = (
     *("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at", "run_count"),
 )
-_SCHEDULE_COLUMNS: Final = ("schedule", "schedule_since_at", "schedule_reported_by")
+_READ: Final = (*_COLUMNS, "schedule", "schedule_since_at", "schedule_reported_by")
 _TOKEN_COLUMNS: Final = (
     *("public_id", "label", "created_at", "created_by__username", "last_used_at", "expires_at", "revoked_at"),
 )
@@ -191,8 +203,7 @@ def _match_words(match: Filter, hosts: Sequence[Host]) -> set[int]:
     return found
 
 
-def _make_rows(hosts: QuerySet[Host]) -> list[HostRow]:
-    found: list[dict[str, Any]] = list(hosts.values(*_COLUMNS, *_SCHEDULE_COLUMNS))
+def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
     schedules = read_schedules(list_known(found))
     last_runs = _read_last_runs([row["id"] for row in found])
     marks = read_scope_marks(sorted({_name_scope(row["name"], row["pool"]) for row in found}))

@@ -11,12 +11,11 @@ from psycopg import sql
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.dimensions import name_pattern
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.models import Series
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
 from benchapp.queries.series.relative_levels import average_by_group, read_relative_levels
-from benchapp.queries.series.series import SeriesRow, list_rows, with_points
+from benchapp.queries.series.series import SeriesRow, read_rows, with_points
 from benchapp.queries.titles import order_value
 
 _IOPS: Final = CATALOGUE["iops"]
@@ -123,9 +122,7 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
         pattern: max(group, key=lambda each: _rank(comparisons.get(each), metrics[each]))
         for pattern, group in members.items()
     }
-    series = {
-        row.id: row for row in list_rows(Series.objects.filter(pk__in=shown.values()), limit=len(shown))
-    }
+    series = {row.id: row for row in read_rows(list(shown.values()))}
     marks = read_series_marks(list(series), metric=_IOPS.name)
     return [
         HostPattern(

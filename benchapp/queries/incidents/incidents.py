@@ -35,6 +35,13 @@ COUNT_MAXIMUM: Final = 99
 _FRESH: Final = timedelta(hours=1)
 _RANKS: Final = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
 OPEN_STATES: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+_TAB_STATES: Final = {
+    Tab.OPEN: OPEN_STATES,
+    Tab.NEW: (IncidentState.NEW,),
+    Tab.ACKNOWLEDGED: (IncidentState.ACKNOWLEDGED,),
+    Tab.SNOOZED: OPEN_STATES,
+    Tab.RESOLVED: (IncidentState.RESOLVED,),
+}
 
 
 def list_incidents(
@@ -177,18 +184,17 @@ def _filter_incidents(filters: IncidentFilter) -> QuerySet[Incident]:
 
 
 def _match_tab(tab: Tab) -> Q:
-    snoozed = Q(snoozed_until__gt=timezone.now())
-    awake = Q(snoozed_until=None) | ~snoozed
-    regression = Q(is_regression=True)
-    return {
-        Tab.OPEN: regression & Q(state__in=OPEN_STATES) & awake,
-        Tab.NEW: regression & Q(state=IncidentState.NEW) & awake,
-        Tab.ACKNOWLEDGED: regression & Q(state=IncidentState.ACKNOWLEDGED) & awake,
-        Tab.SNOOZED: regression & Q(state__in=OPEN_STATES) & snoozed,
-        Tab.RESOLVED: regression & Q(state=IncidentState.RESOLVED),
-        Tab.IMPROVEMENTS: Q(is_regression=False),
-        Tab.ALL: Q(),
-    }[tab]
+    if tab == Tab.ALL:
+        return Q()
+    if tab == Tab.IMPROVEMENTS:
+        return Q(is_regression=False)
+    regression = Q(is_regression=True, state__in=_TAB_STATES[tab])
+    if tab == Tab.RESOLVED:
+        return regression
+    now = timezone.now()
+    if tab == Tab.SNOOZED:
+        return regression & Q(snoozed_until__gt=now)
+    return regression & (Q(snoozed_until=None) | Q(snoozed_until__lte=now))
 
 
 def _read_rows(incidents: QuerySet[Incident]) -> list[IncidentRow]:

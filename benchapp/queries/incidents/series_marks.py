@@ -6,17 +6,33 @@ from datetime import datetime
 from math import log1p
 from typing import Final, Literal
 
-from django.db.models import Q
-from django.db.models.expressions import RawSQL
+from django.db import connection
 
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import Change, ChangeState, IncidentState, Severity, Verdict
+from benchapp.models import ChangeState, IncidentState, Severity, Verdict
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted", "muted"]
 _ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "muted": 2, "recovered": 3}
-_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
-_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+_LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
+_OPEN: Final = [IncidentState.NEW.value, IncidentState.ACKNOWLEDGED.value]
+_READ_SERIES: Final = (
+    "SELECT change.series_id, change.id, change.incident_id, change.metric, change.is_regression, change.relative,"
+    " change.started_at, change.evidence->>'is_back' = 'true', incident.state, incident.planned_event_id"
+    " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
+    " WHERE (incident.state = ANY(%s) OR incident.verdict = %s AND change.metric = %s)"
+    # One value, however many series.
+    " AND change.series_id IN (SELECT unnest(%s::bigint[])) AND change.state = ANY(%s)"
+    " ORDER BY change.series_id, change.started_at, change.id"
+)
+_READ_SCOPES: Final = (
+    "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"
+    " change.relative, change.started_at, change.evidence->>'is_back' = 'true', incident.severity"
+    " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
+    " JOIN benchapp_series series ON series.id = change.series_id"
+    " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression AND incident.state = ANY(%s)"
+    " ORDER BY change.id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +62,9 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     """
     if not series_ids:
         return {}
-    rows = (
-        Change.objects.filter(
-            Q(incident__state__in=_OPEN) | Q(incident__verdict=Verdict.EXPECTED, metric=metric),
-            # One value, however many series.
-            series_id__in=RawSQL("SELECT unnest(%s::bigint[])", [list(series_ids)]),
-            state__in=_LIVE,
-        )
-        .order_by("series_id", "started_at", "id")
-        .values_list(
-            *("series_id", "id", "incident_id", "metric", "is_regression", "relative", "started_at"),
-            *("evidence__is_back", "incident__state", "incident__planned_event_id"),
-        )
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, list(series_ids), _LIVE])
+        rows = cursor.fetchall()
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
         state = _find_state(*about)
@@ -108,16 +114,9 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
     """
     if not scopes:
         return {}
-    rows = (
-        Change.objects.filter(
-            series__scope__in=list(scopes), state__in=_LIVE, is_regression=True, incident__state__in=_OPEN
-        )
-        .order_by("id")
-        .values_list(
-            *("series__scope", "series_id", "id", "incident_id", "metric", "is_regression"),
-            *("relative", "started_at", "evidence__is_back", "incident__severity"),
-        )
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_SCOPES, [list(scopes), _LIVE, _OPEN])
+        rows = cursor.fetchall()
     found: dict[str, list[SeriesMark]] = {}
     severities: dict[str, list[Severity]] = {}
     for (

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db.models import Count
+from django.db import connection
 from django.utils import timezone
 
-from benchapp.models import State, Submission, Subscription, User
+from benchapp.models import State, Subscription, User
 from benchapp.queries.runs.submissions import ReasonCount
 
 RECENT: Final = timedelta(days=7)
@@ -33,24 +33,21 @@ class Backlog:
 
 
 def read_backlog() -> Backlog:
-    """Return the backlog in two queries."""
-    rejected = (
-        Submission.objects.filter(state=State.REJECTED, received_at__gte=timezone.now() - RECENT)
-        .values("reason_code")
-        .annotate(count=Count("id"))
-        .order_by("-count", "reason_code")
-        .values_list("reason_code", "count")
-    )
-    waiting = list(
-        Submission.objects.waiting()
-        .order_by("received_at")
-        .values_list("received_at", flat=True)[:COUNT_MAXIMUM]
-    )
-    return Backlog(
-        rejected=tuple(ReasonCount(*row) for row in rejected),
-        waiting=len(waiting),
-        oldest_at=waiting[0] if waiting else None,
-    )
+    """Return the backlog in two queries over the indexes of submissions by state."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT reason_code, count(*) FROM benchapp_submission WHERE state = %s AND received_at >= %s"
+            " GROUP BY reason_code ORDER BY count(*) DESC, reason_code",
+            [State.REJECTED.value, timezone.now() - RECENT],
+        )
+        rejected = tuple(ReasonCount(*row) for row in cursor.fetchall())
+        cursor.execute(
+            "SELECT count(*), min(received_at) FROM (SELECT received_at FROM benchapp_submission WHERE state = %s"
+            " ORDER BY received_at LIMIT %s) AS waiting",
+            [State.RECEIVED.value, COUNT_MAXIMUM],
+        )
+        waiting, oldest_at = cursor.fetchone()
+    return Backlog(rejected=rejected, waiting=waiting, oldest_at=oldest_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db import connection
 from django.utils import timezone
 
-from benchapp.models import Host, Run
 from benchapp.queries.hosts.hosts import HostRow, list_least_recently_seen
 
 # Least recently seen first: these include the hosts whose runs are overdue.
@@ -37,9 +36,14 @@ class FleetHosts:
 
 def read_fleet_hosts(*, without: str = "") -> FleetHosts:
     """Return the hosts in at most five queries, whatever their number. without: the name of a host to leave out."""
-    listed = Host.objects.active().exclude(name=without)
-    since = timezone.now() - ACTIVE_WITHIN
-    is_active = Exists(Run.objects.filter(host=OuterRef("pk"), started_at__gte=since))
-    totals = listed.aggregate(count=Count("pk"), active_count=Count("pk", filter=Q(is_active)))
-    hosts = list_least_recently_seen(listed, HOSTS_MAXIMUM)
-    return FleetHosts(tuple(hosts), totals["count"], totals["active_count"])
+    with connection.cursor() as cursor:
+        # A step into the index run_by_host for each host, however many runs it has.
+        cursor.execute(
+            "SELECT count(*), count(*) FILTER (WHERE last.started_at >= %s) FROM benchapp_host host"
+            " LEFT JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = host.id"
+            "  ORDER BY started_at DESC LIMIT 1) AS last ON TRUE WHERE retired_at IS NULL AND name <> %s",
+            [timezone.now() - ACTIVE_WITHIN, without],
+        )
+        count, active_count = cursor.fetchone()
+    hosts = list_least_recently_seen(without=without, limit=HOSTS_MAXIMUM)
+    return FleetHosts(tuple(hosts), count, active_count)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.models import Host, Run
+from django.db import connection
 
 # Of a series with so many runs a change opens an incident (pipeline.detection): an installation with fewer runs in all
 # has nothing to report yet.
@@ -24,10 +24,17 @@ class Installation:
 
 
 def read_installation(*, sample_host: str) -> Installation:
-    """Return what is stored; three queries for a new installation, else two. sample_host: the host of the sample."""
-    sample_id = Host.objects.filter(name=sample_host).values_list("pk", flat=True).first()
-    others = Run.objects.all() if sample_id is None else Run.objects.exclude(host_id=sample_id)
-    runs = others[:_NEW_BELOW].count()
-    if sample_id is None or runs == _NEW_BELOW:
-        return Installation(runs, 0)
-    return Installation(runs, Run.objects.filter(host_id=sample_id).count())
+    """Return what is stored; two queries for a new installation, else one. sample_host: the host of the sample."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT sample.id, (SELECT count(*) FROM ("
+            "  SELECT FROM benchapp_run WHERE host_id IS DISTINCT FROM sample.id LIMIT %s) AS others)"
+            " FROM (SELECT max(id) AS id FROM benchapp_host WHERE name = %s) AS sample",
+            [_NEW_BELOW, sample_host],
+        )
+        sample_id, runs = cursor.fetchone()
+        if sample_id is None or runs == _NEW_BELOW:
+            return Installation(runs, 0)
+        cursor.execute("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
+        (sample_runs,) = cursor.fetchone()
+    return Installation(runs, sample_runs)

@@ -3,17 +3,28 @@
 from dataclasses import dataclass
 from typing import Final
 
+from django.db import connection
+
 from benchapp.metrics import Metric
-from benchapp.models import Change, ChangeState, Incident
+from benchapp.models import ChangeState
 from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
-from benchapp.queries.series.series import SeriesRow, list_rows, with_points
+from benchapp.queries.series.series import SeriesRow, read_rows
 
 # Open changes are searched in the newest incidents only: of a sweep one has thousands.
 _INCIDENTS_MAXIMUM: Final = 20
 _CHANGES_MAXIMUM: Final = 200
-_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+_LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
+# The series with the newest changes of open incidents, and those measured last; one of each may be both.
+_LIST: Final = (
+    "(SELECT series_id FROM (SELECT series_id, started_at, id FROM benchapp_change WHERE state = ANY(%s)"
+    "  AND incident_id IN (SELECT id FROM benchapp_incident WHERE state = ANY(%s)"
+    "   ORDER BY started_at DESC, id DESC LIMIT %s)"
+    "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest"
+    " GROUP BY series_id ORDER BY max(started_at) DESC, max(id) DESC LIMIT %s)"
+    " UNION (SELECT id FROM benchapp_series WHERE last_at IS NOT NULL ORDER BY last_at DESC, id DESC LIMIT %s)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +38,11 @@ class SeriesLevel:
 
 
 def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
-    """Return the series with the newest open changes and those measured last, in at most nine queries.
+    """Return the series with the newest open changes and those measured last, in at most eight queries.
 
     First those with an open regression, largest first, then with an open improvement, then the others by time.
     """
-    recent = with_points().order_by("-last_at", "-id").values_list("pk", flat=True)[:limit]
-    rows = list_rows(with_points().filter(pk__in=[*_list_changed(limit), *recent]), limit=2 * limit)
+    rows = read_rows(_list_series(limit))
     levels = read_main_levels([row.id for row in rows])
     by_metric: dict[str, list[int]] = {}
     for series_id, found in levels.items():
@@ -50,13 +60,20 @@ def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
     return sorted(series, key=_rank)[:limit]
 
 
-def _list_changed(limit: int) -> list[int]:
-    """Return the series with the newest changes of open incidents."""
-    incidents = Incident.objects.filter(state__in=OPEN_STATES).order_by("-started_at", "-id")
-    changes = Change.objects.filter(
-        incident__in=incidents.values("pk")[:_INCIDENTS_MAXIMUM], state__in=_LIVE
-    ).order_by("-started_at", "-id")
-    return list(dict.fromkeys(changes.values_list("series_id", flat=True)[:_CHANGES_MAXIMUM]))[:limit]
+def _list_series(limit: int) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _LIST,
+            [
+                _LIVE,
+                [state.value for state in OPEN_STATES],
+                _INCIDENTS_MAXIMUM,
+                _CHANGES_MAXIMUM,
+                limit,
+                limit,
+            ],
+        )
+        return [series_id for (series_id,) in cursor.fetchall()]
 
 
 def _rank(one: SeriesLevel) -> tuple[int, float]:

@@ -125,19 +125,16 @@ def list_runs(
 ) -> Page[RunRow]:
     """Return the runs that the filters leave, the newest first or the oldest, behind the cursor.
 
-    Three queries, and one more for terms of the workload. Raises BadCursor.
+    Four queries, and one more for terms of the workload. Raises BadCursor.
     """
     cursor = read_cursor(after)
-    rows = list(
+    ids = list(
         _filter_runs(filters)
         .filter(behind("started_at", cursor, is_descending=not oldest_first))
         .order_by(*(("started_at", "id") if oldest_first else ("-started_at", "-id")))
-        .values_list(*_RUN_COLUMNS, *names_of(TargetRow, "target__"))[: limit + 1]
+        .values_list("pk", flat=True)[: limit + 1]
     )
-    shown = [row[0] for row in rows[:limit]]
-    summaries = _read_summaries(shown)
-    counts = _count_measurements(shown)
-    runs = [_make_run(row, tuple(summaries[row[0]]), counts.get(row[0], 0)) for row in rows]
+    runs = _read_runs(ids, shown=ids[:limit])
     return cut_page(runs, limit, cursor_of=lambda run: Cursor(run.started_at, run.id))
 
 
@@ -157,21 +154,22 @@ def list_profiles() -> tuple[str, ...]:
 
 
 _RUN_COLUMNS: Final = (
-    "id",
-    "host_id",
-    "host__name",
-    "host__pool",
-    "profile",
-    "started_at",
-    "started_at_is_known",
-    "finished_at",
-    "fio_version",
-    "error",
-    "is_partial",
-    "sweep_id",
-    "submission_id",
-    "excluded_at",
-    "badges",
+    *(
+        "run.id",
+        "host_id",
+        "host.name",
+        "host.pool",
+        "profile",
+        "started_at",
+        "started_at_is_known",
+        "finished_at",
+    ),
+    *("fio_version", "error", "is_partial", "sweep_id", "submission_id", "excluded_at", "badges"),
+)
+_READ_RUNS: Final = (
+    f"SELECT {', '.join((*_RUN_COLUMNS, *names_of(TargetRow, 'target.')))} FROM benchapp_run run"  # nosec B608
+    " JOIN benchapp_host host ON host.id = host_id JOIN benchapp_target target ON target.id = target_id"
+    " WHERE run.id = ANY(%s)"
 )
 # The columns of MeasurementSummary, in order.
 _READ_SUMMARIES: Final = (
@@ -181,6 +179,20 @@ _READ_SUMMARIES: Final = (
     " FROM benchapp_measurement measurement JOIN benchapp_series series ON series.id = series_id"
     " WHERE run_id = ANY(%s) AND position < %s ORDER BY run_id, position"
 )
+
+
+def _read_runs(ids: Sequence[int], *, shown: Sequence[int]) -> list[RunRow]:
+    """Return these runs in this order, those shown with their measurements."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_RUNS, [list(ids)])
+        rows = {row[0]: row for row in cursor.fetchall()}
+    summaries = _read_summaries(shown)
+    counts = _count_measurements(shown)
+    return [
+        _make_run(rows[run_id], tuple(summaries[run_id]), counts.get(run_id, 0))
+        for run_id in ids
+        if run_id in rows
+    ]
 
 
 def _make_run(row: tuple[Any, ...], summaries: tuple[MeasurementSummary, ...], count: int) -> RunRow:

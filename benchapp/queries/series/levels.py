@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from django.db import connection
 from django.utils import timezone
 
 from benchapp.analysis.detection.staleness import is_stale
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.models import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,12 @@ def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return the current level of each series by id, without series without a value; one query."""
     now = timezone.now()
-    rows = Level.objects.filter(metric=metric.name, series_id__in=series_ids, is_current=True)
-    return {row[0]: _make_current(row, now) for row in rows.values_list(*_CURRENT)}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND is_current",
+            [metric.name, list(series_ids)],
+        )
+        return {row[0]: _make_current(row, now) for row in cursor.fetchall()}
 
 
 def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tuple[CurrentLevel, ...]]:
@@ -112,10 +116,15 @@ def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tupl
     `recent` is empty but for the current level.
     """
     now = timezone.now()
-    rows = Level.objects.filter(metric=metric, series_id__in=series_ids).order_by("series_id", "-from_at")
     found: dict[int, list[CurrentLevel]] = {}
-    for row in rows.values_list(*_CURRENT):
-        found.setdefault(row[0], []).append(_make_current(row, now))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s)"
+            " ORDER BY level.series_id, from_at DESC",
+            [metric, list(series_ids)],
+        )
+        for row in cursor.fetchall():
+            found.setdefault(row[0], []).append(_make_current(row, now))
     return {series_id: tuple(levels) for series_id, levels in found.items()}
 
 
@@ -126,11 +135,11 @@ def read_levels(
     found: dict[int, dict[str, list[LevelRow]]] = {
         series_id: {metric: [] for metric in metrics} for series_id in series_ids
     }
-    rows = Level.objects.filter(series_id__in=series_ids, metric__in=metrics).order_by("series_id", "from_at")
-    for series_id, metric, *values in rows.values_list("series_id", "metric", *_ROW, *_CHANGE):
-        row, change = values[: len(_ROW)], values[len(_ROW) :]
-        level: dict[str, Any] = dict(zip(_ROW, row, strict=True))
-        found[series_id][metric].append(LevelRow(**level, change=_make_change(*change)))
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_LEVELS, [list(series_ids), list(metrics)])
+        for series_id, metric, *values in cursor.fetchall():
+            fields: list[Any] = [*values[:_OWN_COLUMNS], _make_change(*values[_OWN_COLUMNS:])]
+            found[series_id][metric].append(LevelRow(*fields))
     return {
         series_id: {metric: tuple(levels) for metric, levels in by_metric.items()}
         for series_id, by_metric in found.items()
@@ -194,15 +203,20 @@ def _make_change(
 
 _MAIN_METRICS: Final = (CATALOGUE["iops"], CATALOGUE["elapsed_s"])
 _CHANGE: Final = (
-    *("change_id", "change__metric", "change__relative", "change__is_regression", "change__incident_id"),
-    "is_recovery",
+    "change.id, change.metric, change.relative, change.is_regression, change.incident_id, level.is_recovery"
 )
-_ROW: Final = (
-    *("from_at", "to_at", "first_run_id", "n", "median", "p10", "p90", "minimum", "maximum", "last"),
+_READ_CURRENT: Final = (
+    "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # nosec B608
+    " previous_median,"
+    f" previous_until_at, series.first_at, series.measurement_count, {_CHANGE} FROM benchapp_level level"
+    " JOIN benchapp_series series ON series.id = level.series_id"
+    " LEFT JOIN benchapp_change change ON change.id = level.change_id"
 )
-_CURRENT: Final = (
-    *("series_id", "n", "median", "p10", "p90", "minimum", "maximum", "last", "recent"),
-    *("from_at", "to_at", "previous_median", "previous_until_at"),
-    *("series__first_at", "series__measurement_count"),
-    *_CHANGE,
+# The fields of LevelRow but its change, in order.
+_OWN: Final = "from_at, to_at, first_run_id, n, median, p10, p90, minimum, maximum, last"
+_OWN_COLUMNS: Final = _OWN.count(",") + 1
+_READ_LEVELS: Final = (
+    f"SELECT level.series_id, level.metric, {_OWN}, {_CHANGE} FROM benchapp_level level"  # nosec B608
+    " LEFT JOIN benchapp_change change ON change.id = level.change_id"
+    " WHERE level.series_id = ANY(%s) AND level.metric = ANY(%s) ORDER BY level.series_id, from_at"
 )

@@ -1,5 +1,6 @@
 """Series, most recent run first."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +30,7 @@ __all__ = [
     "list_series",
     "read_points",
     "read_rolling",
+    "read_rows",
     "read_series",
     "read_series_version",
     "summarize_series",
@@ -124,6 +126,15 @@ def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
     return tuple(_make_row(row, latest.get(row[0])) for row in rows)
 
 
+def read_rows(series_ids: Sequence[int]) -> tuple[SeriesRow, ...]:
+    """Return series by their ids, the freshest first; two queries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [list(series_ids)])
+        rows = [(*columns, json.loads(options)) for *columns, options in cursor.fetchall()]
+    latest = _read_latest(series_ids)
+    return tuple(_make_row(row, latest.get(row[0])) for row in rows)
+
+
 def read_series(series_id: int) -> SeriesDetail | None:
     """Return one series, None where there is none or nothing was measured yet; four queries."""
     columns = with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
@@ -149,6 +160,11 @@ def read_series_version(series_id: int) -> str | None:
 
 _PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")
 _COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
+# The last column is JSON.
+_READ: Final = (
+    f"SELECT {', '.join(_COLUMNS)} FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL"  # nosec B608
+    " ORDER BY last_at DESC, id DESC"
+)
 
 
 def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:

@@ -82,8 +82,9 @@ def home(request: HttpRequest) -> HttpResponse:
     if not page.items:
         return render(request, "overview/overview.html", context)
     hosts = read_fleet_hosts(without=SAMPLE_HOST)
-    open_count = count_tabs(Filter())[Tab.OPEN]
-    incidents = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS_READ).items
+    severe = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS_READ)
+    incidents = severe.items
+    open_count = count_tabs(Filter())[Tab.OPEN] if severe.next_cursor else len(incidents)
     columns, runs = make_run_lines(page.items)
     context |= {
         "title": summarize_state(hosts, open_count),

@@ -243,8 +243,8 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     Host.objects.bulk_create(Host(name=f"web-{number}") for number in range(count - 3))
     make_silent(Host.objects.latest("pk"))
 
-    # Session, person; runs, measurements, counts; installation (2); hosts, totals, schedules, newest runs, marks; tabs,
-    # incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes; changed and recent
-    # series, the rows of both, their last points, levels, marks; studies.
-    with django_assert_num_queries(28):
+    # Session, person; runs (2), measurements, counts; installation; totals, hosts, schedules, newest runs, marks;
+    # incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes; series, their rows, last
+    # points, levels (2), marks; studies; new incidents.
+    with django_assert_num_queries(26):
         viewer.get(reverse("home"))
