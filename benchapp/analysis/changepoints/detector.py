@@ -22,7 +22,7 @@ from benchapp.analysis.changepoints.level_shift import (
     recall_level,
     recall_shift,
 )
-from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread, replace_bad_runs
 from benchapp.analysis.changepoints.rank_test import score_ranks_exactly
 from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries
 
@@ -219,34 +219,50 @@ def _walk(points: _Points) -> Iterator[_Stretch]:
 
 def _judge_stretch(points: _Points, length: int | None) -> _Stretch:
     values = points.values[:length]
-    levels, spread = _level_out(values)
-    places: list[int] = []
-    if len(values) >= LEAST_POINTS:
-        places = find_boundaries(levels, spread)
-    if places:
-        places = eliminate(levels, places, spread=spread, least_shift=points.least_shift)
+    divided = _divide(_take_ratios(values), points.least_shift)
     return _Stretch(
         points.indices[:length],
         values,
         points.first,
         points.end,
-        levels,
-        spread,
-        places,
+        divided.levels,
+        divided.spread,
+        divided.places,
         is_settled=length is not None,
     )
 
 
-def _level_out(values: Array) -> tuple[Levels, float]:
-    """Return the values as ratios, spikes clipped, around 0; and the spread of their noise."""
-    ratios = _take_ratios(values)
-    if not len(ratios):
-        return Levels(ratios), LEAST_SPREAD
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """Ratios around 0 without spikes, the spread of their noise, and where their levels begin."""
+
+    levels: Levels
+    spread: float
+    places: list[int]
+
+
+def _divide(ratios: Array, least_shift: float) -> _Division:
+    """Return the levels of a segment: with its bad runs, or without if more changes are found so."""
+    if len(ratios) < LEAST_POINTS:
+        return _Division(Levels(ratios), LEAST_SPREAD, [])
     spread = measure_spread(ratios, least=LEAST_SPREAD)
-    clipped = clip_spikes(ratios, spread)
     # Around 0, or the running sums of squares would lose the digits that matter; by the first value and not the mean,
     # so that a value is the same with each point that follows.
-    return Levels(clipped - clipped[0]), spread
+    first = ratios[0]
+    division = _find_levels(Levels(clip_spikes(ratios, spread) - first), spread, least_shift)
+    sound = replace_bad_runs(ratios, spread, least=LEAST_SPREAD)
+    if sound is None:
+        return division
+    clipped = clip_spikes(sound.values, sound.spread) - first
+    without_bad = _find_levels(Levels(clipped, given=ratios - first), sound.spread, least_shift)
+    return without_bad if len(without_bad.places) > len(division.places) else division
+
+
+def _find_levels(levels: Levels, spread: float, least_shift: float) -> _Division:
+    places = find_boundaries(levels, spread)
+    if places:
+        places = eliminate(levels, places, spread=spread, least_shift=least_shift)
+    return _Division(levels, spread, places)
 
 
 def _take_ratios(values: Array) -> Array:

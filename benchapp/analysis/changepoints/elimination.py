@@ -9,7 +9,7 @@ from typing import Final
 from benchapp.analysis.changepoints.contrast import Contrast, compare_sides, score_excursion
 from benchapp.analysis.changepoints.novelty import measure_novelty
 from benchapp.analysis.changepoints.rank_test import score_ranks
-from benchapp.analysis.changepoints.segmentation import Levels, refine, relocate
+from benchapp.analysis.changepoints.segmentation import Levels, refine, relocate, take_median
 from benchapp.analysis.changepoints.weight import ChangeEvidence, weigh_evidence, weigh_stay
 
 # Points on each side of a boundary: enough for any test, few enough that a slow drift stays small.
@@ -34,6 +34,9 @@ LEAST_GAIN_OVER_LINE: Final = 2.5
 # searched and cache states cause excursions frequently.
 LONGEST_EXCURSION: Final = 30
 LEAST_T_OF_EXCURSION: Final = 8.0
+# Limit of the weight, in multiples of the usual one, for a change that is found only without bad runs: states that
+# come and go may have been replaced with them.
+WEIGHT_WITHOUT_BAD_RUNS: Final = 1.5
 # Below any weight: candidates that fail a minimum requirement are removed first, lowest t first.
 REFUSED: Final = 1000.0
 
@@ -107,7 +110,27 @@ class _Judge:
         if weight < 1:
             old, new = (before, after) if len(before) >= len(after) else (after, before)
             weight = max(weight, weigh_stay(old, new))
+        if weight >= 1 and self.levels.given is not None:
+            against = self._weigh_against_bad_runs(max(first, place - REMEMBERED_POINTS), place, end)
+            weight = min(weight, against) / WEIGHT_WITHOUT_BAD_RUNS
         return weight
+
+    def _weigh_against_bad_runs(self, start: int, place: int, end: int) -> float:
+        """Return the weight of the new level as a sequence of bad runs of the old one; infinite if none were like it.
+
+        Bad runs far beyond the new level do not count.
+        """
+        given, sound = self.levels.given, self.levels.values
+        assert given is not None
+        old, new = sound[start:place].copy(), sound[place:end]
+        old_median, new_median = take_median(old), take_median(new)
+        shift = new_median - old_median
+        shares = (given[start:place] - old_median) / shift
+        is_like = (shares > 0.5) & (shares < 1.5)
+        if not is_like.any():
+            return math.inf
+        old[is_like] = new_median
+        return weigh_stay(old, new)
 
     def _is_large(self, contrast: Contrast, fewer: int) -> bool:
         return (

@@ -49,9 +49,13 @@ PEAK_REACH: Final = 2
 
 @dataclass(frozen=True)
 class Levels:
-    """A segment: its centered values, with running sums for means and slopes in constant time."""
+    """A segment: its centered values, with running sums for means and slopes in constant time.
+
+    given: the values with bad runs, where those were replaced; None otherwise.
+    """
 
     values: Array
+    given: Array | None = None
 
     def __len__(self) -> int:
         return len(self.values)

@@ -107,6 +107,9 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
     is_dry_run: bool
     policy: PolicyAnswer
     inputs: Annotated[Sequence[InputAnswer], Meta(description="valid runs, oldest first")]
+    merged_runs: Annotated[
+        int, Meta(description="runs of the inputs if these are medians of repetitions, else 0")
+    ]
     failed: Annotated[int, Meta(description="failed measurements of the series")]
     excluded: int
     without_value: int
@@ -179,6 +182,7 @@ def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> Detect
         series=report.series_id,
         policy=build(PolicyAnswer, policy),
         inputs=[InputAnswer(**row) for row in report.list_inputs()],
+        merged_runs=report.input.merged_runs,
         failed=report.failed_count,
         excluded=report.excluded_count,
         without_value=report.without_value_count,

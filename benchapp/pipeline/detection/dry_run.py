@@ -158,6 +158,7 @@ def report_detection(
         comparison=comparison,
         why_not=(
             *_list_reasons(judged, metric, policy, has_one_block_size=block_size[0] is not None),
+            *_describe_repetitions(inputs),
             *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
         ),
     )
@@ -231,6 +232,14 @@ def _list_reasons(
         yield f"Baseline accepted from {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC; earlier runs are not compared."
     if runs >= WINDOW:
         yield f"Only the newest {WINDOW} runs are evaluated; earlier changes are kept as stored."
+
+
+def _describe_repetitions(inputs: MetricHistory) -> Iterator[str]:
+    if inputs.merged_runs:
+        yield (
+            f"Repetitions: {inputs.merged_runs} runs in {len(inputs.values)} groups. Runs of a group differ little,"
+            " groups differ; each group counts as one value, its median."
+        )
 
 
 def _describe_missing_comparison(

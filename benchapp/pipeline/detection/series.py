@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.detection.noise_profile import SeriesState
+from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
@@ -53,6 +54,8 @@ class MetricHistory:
     """One metric of one series: its finite values from the accepted baseline on, oldest first.
 
     times: µs since 2000. updates_from: stored changes that start before this time (µs since 2000) are not updated.
+    Repetitions are one value, their median, with the time and run of the first; merged_runs: the runs if they were
+    merged, else 0.
     """
 
     series_id: int
@@ -61,6 +64,7 @@ class MetricHistory:
     run_ids: NDArray[np.int64]
     values: NDArray[np.float64]
     updates_from: int
+    merged_runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class SeriesOutcome:
 def select_metric(
     history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
 ) -> MetricHistory:
-    """Return the finite values of a metric from its baseline on."""
+    """Return the finite values of a metric from its baseline on, repetitions merged."""
     values = history.values[metric]
     is_valid = np.isfinite(values)
     updates_from = np.iinfo(np.int64).min
@@ -86,8 +90,18 @@ def select_metric(
     times = history.times[is_valid]
     if history.is_cut and len(times):
         updates_from = max(updates_from, int(times[min(_MARGIN, len(times) - 1)]))
+    run_ids, selected = history.run_ids[is_valid], values[is_valid]
+    starts = find_repetitions(times, selected)
+    if starts is None:
+        return MetricHistory(series_id, metric, times, run_ids, selected, int(updates_from))
     return MetricHistory(
-        series_id, metric, times, history.run_ids[is_valid], values[is_valid], int(updates_from)
+        series_id,
+        metric,
+        times[starts],
+        run_ids[starts],
+        merge_repetitions(selected, starts),
+        int(updates_from),
+        merged_runs=len(selected),
     )
 
 

@@ -336,3 +336,24 @@ def test_result_is_deterministic_to_the_last_bit() -> None:
     values = make_levels((100, 300), (85, 100), (90, 400), noise=0.03)
 
     assert find_changes(values) == find_changes(values)
+
+
+def make_bad(values: list[float], *, loss: float, step: int = 9) -> list[float]:
+    """Lower every ninth value, or every other number of values."""
+    return [value * (1 - loss * (place % step == 4)) for place, value in enumerate(values)]
+
+
+def test_bad_runs_do_not_hide_a_change() -> None:
+    values = make_bad(make_levels((100, 60), (90, 60), noise=0.02), loss=0.4)
+
+    assert change_indices(values) == [60]
+
+
+def test_bad_runs_are_not_changes() -> None:
+    assert change_indices(make_bad(make_levels((100, 120), noise=0.02), loss=0.4)) == []
+
+
+def test_three_bad_runs_in_a_row_are_no_change_if_such_runs_are_frequent() -> None:
+    values = make_bad(make_levels((100, 80), noise=0.01), loss=0.2)
+
+    assert change_indices([*values, 80.0, 80.5, 79.7]) == []

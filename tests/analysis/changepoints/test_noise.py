@@ -5,7 +5,7 @@ import pytest
 
 from benchapp.analysis.changepoints.contrast import compare_sides, score_excursion
 from benchapp.analysis.changepoints.elimination import eliminate
-from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread, replace_bad_runs
 from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries, relocate
 from benchmarks.histories import make_generator, make_history
 
@@ -132,3 +132,42 @@ def test_weakest_candidate_falls_and_its_neighbours_stand() -> None:
     standing = eliminate(Levels(values - values.mean()), [30, 58], spread=1.0, least_shift=0.01)
 
     assert standing == [60]
+
+
+def make_bad_runs(places: list[int]) -> np.ndarray:
+    """Return noise of 60 points with low ones at these places."""
+    values = make_noise(60)
+    values[places] -= 20
+    return values
+
+
+def test_lone_bad_runs_are_replaced_and_the_spread_is_that_of_the_others() -> None:
+    places = [5, 14, 23, 31, 40, 41, 52]
+    values = make_bad_runs(places)
+
+    sound = replace_bad_runs(values, spread_of(values), least=0.001)
+
+    assert sound is not None
+    assert sound.spread == pytest.approx(1, rel=0.3)
+    assert np.abs(sound.values).max() < 5
+    others = np.delete(np.arange(60), places)
+    assert (sound.values[others] == values[others]).all()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [],
+        [5, 14],  # too few to matter
+        list(range(2, 58, 4)),  # more than a fifth
+        [5, 6, 14, 15, 23, 24, 40, 41, 52],  # mostly in pairs: a state that comes and goes
+    ],
+)
+def test_no_few_many_or_clustered_bad_runs_are_not_replaced(places: list[int]) -> None:
+    values = make_bad_runs(places)
+
+    assert replace_bad_runs(values, spread_of(values), least=0.001) is None
+
+
+def test_too_short_history_has_no_bad_runs() -> None:
+    assert replace_bad_runs(np.zeros(6), 1.0, least=0.001) is None
