@@ -59,7 +59,7 @@ def address_of(db):
     series = make_series([1.0], host=host)
     run = make_run(host)
     make_measurement(run, series, iops=1.0)
-    panel = {"kind": "scaling", "query": "", "title": "", "words": ""}
+    panel = {"kind": "scaling", "query": "", "title": "", "text": ""}
     study = Study.objects.create(title="Disks", share_token="s" * 43, panels=[panel])
     parts = {
         "name": host.name,

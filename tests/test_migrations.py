@@ -216,6 +216,27 @@ def test_names_in_stored_json_are_renamed_and_restored(transactional_db: None) -
     assert event.before["moved"] == {"7": [1, 2]}
 
 
+def test_texts_of_the_charts_of_a_study_are_renamed_and_restored(db: None) -> None:
+    panels = [
+        {"kind": "scaling", "query": "", "title": "A", "words": "*a*"},
+        {"kind": "matrix", "query": "", "title": "B"},
+    ]
+    disks = Study.objects.create(title="Disks", panels=panels)
+    empty = Study.objects.create(title="Empty", panels=[])
+    (rename,) = import_module("benchapp.migrations.0026_text_of_study_panels").Migration.operations
+
+    with connection.cursor() as cursor:
+        cursor.execute(rename.sql)
+        for study in (disks, empty):
+            study.refresh_from_db()
+        renamed = [disks.panels, empty.panels]
+        cursor.execute(rename.reverse_sql)
+    disks.refresh_from_db()
+
+    assert renamed == [[{"kind": "scaling", "query": "", "title": "A", "text": "*a*"}, panels[1]], []]
+    assert disks.panels == panels
+
+
 def test_keys_in_bodies_of_notices_are_renamed_and_restored(transactional_db: None) -> None:
     factors = [{"dimension": "volume_type", "value": "gp3"}]
     bodies = [

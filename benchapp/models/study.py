@@ -17,13 +17,13 @@ class PanelKind(models.TextChoices):
 class Study(models.Model):
     """Charts with title and text.
 
-    words: Markdown, sanitized when it is rendered. owner: null for a sample.
-    panels: [{kind: PanelKind, query: query string of the page, title, words}].
+    text: Markdown, sanitized when it is rendered. owner: null for a sample.
+    panels: [{kind: PanelKind, query: query string of the page, title, text}].
     share_token: the link with it gives read access to this study only; null if not shared.
     """
 
     title = models.CharField(max_length=200)
-    words = models.TextField(blank=True, default="", max_length=20_000)
+    text = models.TextField(blank=True, default="", max_length=20_000)
     owner = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="studies")
     panels = models.JSONField(default=list)
     share_token = models.CharField(max_length=43, null=True, blank=True, unique=True)

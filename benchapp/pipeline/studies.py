@@ -10,13 +10,13 @@ from django.db import transaction
 from benchapp.models import PanelKind, Study, User
 
 TITLE_LENGTH: Final = 200
-WORDS_LENGTH: Final = 20_000
-PANEL_WORDS_LENGTH: Final = 5_000
+TEXT_LENGTH: Final = 20_000
+PANEL_TEXT_LENGTH: Final = 5_000
 QUERY_LENGTH: Final = 4_000
 # Far more than any chart has; Django would reject a study with a thousand each time it is read.
 PARAMETERS_MAXIMUM: Final = 100
 PANELS_MAXIMUM: Final = 40
-_MEMBERS: Final = ("kind", "query", "title", "words")
+_MEMBERS: Final = ("kind", "query", "title", "text")
 
 
 class BadStudy(Exception):
@@ -38,7 +38,7 @@ class StudyPanel:
     kind: PanelKind
     query: str
     title: str = ""
-    words: str = ""
+    text: str = ""
 
 
 def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
@@ -61,7 +61,7 @@ def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
         PanelKind(kind),
         query,
         _read_text(given.get("title"), f"{pointer}/title", maximum=TITLE_LENGTH),
-        _read_text(given.get("words"), f"{pointer}/words", maximum=PANEL_WORDS_LENGTH),
+        _read_text(given.get("text"), f"{pointer}/text", maximum=PANEL_TEXT_LENGTH),
     )
 
 
@@ -80,12 +80,12 @@ def read_panels(given: Any, pointer: str = "/panels") -> tuple[StudyPanel, ...]:
 
 
 def create_study(
-    title: str, *, words: str = "", panels: Sequence[StudyPanel] = (), owner: User | None = None
+    title: str, *, text: str = "", panels: Sequence[StudyPanel] = (), owner: User | None = None
 ) -> Study:
     """Create a study; raises BadStudy."""
     return Study.objects.create(
         title=read_title(title),
-        words=read_study_text(words),
+        text=read_study_text(text),
         owner=owner,
         panels=[asdict(panel) for panel in panels],
     )
@@ -100,11 +100,11 @@ def change_study(study_id: int, *, version: str | None = None, **changes: Any) -
         study = _lock(study_id, version)
         if "title" in changes:
             study.title = read_title(changes["title"])
-        if "words" in changes:
-            study.words = read_study_text(changes["words"])
+        if "text" in changes:
+            study.text = read_study_text(changes["text"])
         if "panels" in changes:
             study.panels = [asdict(panel) for panel in changes["panels"]]
-        study.save(update_fields=["title", "words", "panels", "updated_at"])
+        study.save(update_fields=["title", "text", "panels", "updated_at"])
         return study
 
 
@@ -154,7 +154,7 @@ def read_title(value: Any) -> str:
 
 def read_study_text(value: Any) -> str:
     """Return Markdown source of at most 20 000 characters; raises BadStudy."""
-    return _read_text(value, "/words", maximum=WORDS_LENGTH)
+    return _read_text(value, "/text", maximum=TEXT_LENGTH)
 
 
 def _read_text(value: Any, pointer: str, *, maximum: int) -> str:

@@ -28,6 +28,6 @@ def read_pinned_chart(owner: User, pin_id: int) -> PinnedChartRow | None:
 
 def _make_rows(pins: QuerySet[PinnedChart]) -> list[PinnedChartRow]:
     return [
-        PinnedChartRow(pin.pk, PanelRow(kind=pin.kind, query=pin.query, title=pin.title, words=""))
+        PinnedChartRow(pin.pk, PanelRow(kind=pin.kind, query=pin.query, title=pin.title, text=""))
         for pin in pins.order_by("position", "id")
     ]

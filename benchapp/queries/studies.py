@@ -18,7 +18,7 @@ class PanelRow:
     kind: str
     query: str
     title: str
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class StudyDetail:
-    """One study. words: Markdown source. version: to detect concurrent changes.
+    """One study. text: Markdown source. version: to detect concurrent changes.
 
     owner_id, owner_name: None and "" for a sample and for a shared link.
     """
 
     id: int
     title: str
-    words: str
+    text: str
     owner_id: int | None
     owner_name: str
     panels: tuple[PanelRow, ...]
@@ -101,7 +101,7 @@ def _make_detail(study: Study, *, owner: User | None) -> StudyDetail:
     return StudyDetail(
         id=study.pk,
         title=study.title,
-        words=study.words,
+        text=study.text,
         owner_id=owner.pk if owner else None,
         owner_name=owner.username if owner else "",
         panels=tuple(PanelRow(**panel) for panel in study.panels),

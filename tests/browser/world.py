@@ -237,14 +237,14 @@ def _make_hostile() -> tuple[Run, Series]:
 
 def _make_study(owner: User) -> Study:
     """Make a shared study with a picture of each kind that is drawn, and hostile words."""
-    words = f"{HOSTILE}\n\n- **one**\n- [two](/runs/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    text = f"{HOSTILE}\n\n- **one**\n- [two](/runs/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     return Study.objects.create(
         title="Disks of db-01",
-        words=words,
+        text=text,
         owner=owner,
         share_token="s" * 43,
         panels=[
-            {"kind": kind, "query": query, "title": title, "words": HOSTILE}
+            {"kind": kind, "query": query, "title": title, "text": HOSTILE}
             for kind, query, title in (
                 ("scaling", "q=host:db-01", "Scaling"),
                 ("history", "q=host:db-01", HOSTILE),

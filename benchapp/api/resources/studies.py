@@ -24,8 +24,8 @@ from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import PanelKind, Role
 from benchapp.pipeline.studies import (
     PANELS_MAXIMUM,
+    TEXT_LENGTH,
     TITLE_LENGTH,
-    WORDS_LENGTH,
     BadStudy,
     StudyChanged,
     change_study,
@@ -42,7 +42,7 @@ class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
     kind: PanelKind
     query: Annotated[str, Meta(description="query string of the chart's page")]
     title: str
-    words: Annotated[str, Meta(description="Markdown")]
+    text: Annotated[str, Meta(description="Markdown")]
     page: str
 
 
@@ -59,7 +59,7 @@ class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class StudyAnswer(StudyRowAnswer, kw_only=True, frozen=True):
-    words: Annotated[str, Meta(description="Markdown source")]
+    text: Annotated[str, Meta(description="Markdown source")]
     panels: Sequence[PanelAnswer]
 
 
@@ -73,15 +73,15 @@ class PanelInput(serializers.Serializer[Any]):
     kind = serializers.CharField(help_text=_KINDS)
     query = serializers.CharField(required=False, allow_blank=True)
     title = serializers.CharField(required=False, allow_blank=True)
-    words = serializers.CharField(required=False, allow_blank=True)
+    text = serializers.CharField(required=False, allow_blank=True)
 
 
 class StudyInput(serializers.Serializer[Any]):
     """A new study."""
 
     title = serializers.CharField(max_length=TITLE_LENGTH)
-    words = serializers.CharField(
-        required=False, allow_blank=True, max_length=WORDS_LENGTH, help_text="Markdown"
+    text = serializers.CharField(
+        required=False, allow_blank=True, max_length=TEXT_LENGTH, help_text="Markdown"
     )
     panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
 
@@ -125,7 +125,7 @@ class Studies(ApiView):
         with _name_faults():
             study = create_study(
                 wanted["title"],
-                words=wanted.get("words", ""),
+                text=wanted.get("text", ""),
                 panels=read_panels(wanted.get("panels", [])),
                 owner=find_person(request),
             )

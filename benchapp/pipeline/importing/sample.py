@@ -55,7 +55,7 @@ def load_sample() -> Loaded:
             title=study.title,
             owner=None,
             defaults={
-                "words": study.words,
+                "text": study.text,
                 "panels": [_make_panel(study.filter, panel) for panel in study.panels],
             },
         )
@@ -74,7 +74,7 @@ def _make_panel(filter: str, panel: SamplePanel) -> dict[str, str]:
         "kind": PanelKind.SCALING,
         "query": urlencode(list(_list_parameters(filter, panel))),
         "title": panel.title,
-        "words": panel.words,
+        "text": panel.text,
     }
 
 

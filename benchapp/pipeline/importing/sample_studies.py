@@ -15,7 +15,7 @@ class SamplePanel:
     color: str = "pattern"
     facet: str = ""
     filter: str = ""
-    words: str = ""
+    text: str = ""
     more: tuple[tuple[str, str], ...] = ()
 
 
@@ -25,7 +25,7 @@ class SampleStudy:
 
     title: str
     filter: str
-    words: str
+    text: str
     panels: tuple[SamplePanel, ...]
 
 
@@ -125,7 +125,7 @@ SAMPLE_STUDIES: Final = (
             SamplePanel(
                 "4k, 64 jobs: IOPS over the number of volumes",
                 _SMALL,
-                words="The dashed line is one volume times their number.",
+                text="The dashed line is one volume times their number.",
                 more=(("ideal", "1"),),
             ),
             _MB_PER_S,

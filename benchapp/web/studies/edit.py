@@ -49,7 +49,7 @@ def add_study(request: HttpRequest) -> HttpResponse:
         "query": read_panel_query(given.get("query", "")),
         "title": given.get("title", "")[:_TITLE_LENGTH],
         "proposed": given.get("proposed", given.get("title", ""))[:_TITLE_LENGTH],
-        "words": given.get("words", ""),
+        "text": given.get("text", ""),
         "into": given.get("into", ""),
         "own": own,
         "error": error,
@@ -71,7 +71,7 @@ def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
             study_id,
             version=request.POST.get("version", ""),
             title=request.POST.get("title"),
-            words=request.POST.get("words"),
+            text=request.POST.get("text"),
             panels=panels,
         )
     except BadStudy as problem:
@@ -121,15 +121,15 @@ def _save_chart(request: HttpRequest, given: Any) -> int:
     """Create the study, or add the chart to the chosen one; return its id."""
     has_panel = bool(given.get("kind"))
     into = given.get("into", "")
-    title, words = given.get("title", ""), given.get("words", "")
+    title, text = given.get("title", ""), given.get("text", "")
     if not (into.isascii() and into.isdigit() and len(into) < 10):
         panels = [_make_panel(given)] if has_panel else []
-        return create_study(title, words=words, panels=panels, owner=read_person(request)).pk
+        return create_study(title, text=text, panels=panels, owner=read_person(request)).pk
     study = _find_mine(request, int(into))
     if has_panel:
         # The proposed title describes today's data; a panel without a title always describes the current data.
         own_title = "" if title == given.get("proposed") else title
-        add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "words": words}))
+        add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "text": text}))
     return study.id
 
 
@@ -149,7 +149,7 @@ def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
                 "kind": row.kind,
                 "query": row.query,
                 "title": request.POST.get(f"title-{place}", row.title),
-                "words": request.POST.get(f"words-{place}", row.words),
+                "text": request.POST.get(f"text-{place}", row.text),
             },
             f"/panels/{place}",
         )
@@ -173,7 +173,7 @@ def _show_form(
     context = {
         "study": detail,
         "title": typed.get("title", detail.title),
-        "words": typed.get("words", detail.words),
+        "text": typed.get("text", detail.text),
         "panels": [_make_row(typed, place, row) for place, row in enumerate(detail.panels)],
         "error": error,
     }
@@ -186,5 +186,5 @@ def _make_row(typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
         "kind": row.kind,
         "query": row.query,
         "title": typed.get(f"title-{place}", row.title),
-        "words": typed.get(f"words-{place}", row.words),
+        "text": typed.get(f"text-{place}", row.text),
     }

@@ -39,7 +39,7 @@ class ShownStudyPanel:
     place: int
     kind: str
     title: str
-    words: SafeString
+    text: SafeString
     page_url: str
     template: str = ""
     figure: Any = None
@@ -79,15 +79,13 @@ def find_page(panel: PanelRow) -> str:
 def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownStudyPanel:
     """Return one panel with current data; place: its position in the study, from 1."""
     page_url = find_page(panel) if has_links else ""
-    words = render_markdown(panel.words, has_own_links=has_links)
+    text = render_markdown(panel.text, has_own_links=has_links)
     render = _RENDERERS.get(panel.kind)
     if render is None:
         problem = "Open its page to see it." if page_url else "It has its own page."
-        return ShownStudyPanel(place, panel.kind, name_panel(panel), words, page_url, problem=problem)
+        return ShownStudyPanel(place, panel.kind, name_panel(panel), text, page_url, problem=problem)
     template, title, figure, problem = render(request, panel, place, has_links)
-    return ShownStudyPanel(
-        place, panel.kind, panel.title or title, words, page_url, template, figure, problem
-    )
+    return ShownStudyPanel(place, panel.kind, panel.title or title, text, page_url, template, figure, problem)
 
 
 def name_panel(panel: PanelRow) -> str:

@@ -30,7 +30,7 @@ class PendingChart:
     place: int
     kind: str
     title: str
-    words: SafeString
+    text: SafeString
 
 
 @require_safe
@@ -61,12 +61,12 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
 
 def _render_study(study: StudyDetail) -> bytes:
     places = [
-        PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.words, has_own_links=False))
+        PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
         for place, panel in enumerate(study.panels, start=1)
     ]
     context = {
         "study": study,
-        "words": render_markdown(study.words, has_own_links=False),
+        "text": render_markdown(study.text, has_own_links=False),
         "places": places,
         "kinds": sorted({panel.kind for panel in study.panels} & RENDERED_KINDS),
     }

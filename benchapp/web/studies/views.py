@@ -47,7 +47,7 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
     panels = make_panels(request, detail.panels, has_links=True)
     context = {
         "study": detail,
-        "words": render_markdown(detail.words),
+        "text": render_markdown(detail.text),
         "panels": panels,
         "kinds": list_kinds(panels),
         "is_mine": is_mine,

@@ -80,7 +80,7 @@ def things(db):
     )
     make_measurement(run, series, percentiles={"99": 8.5}, missing={"latency": "not-measured"}, iops=1.5)
     token, _ = make_token(host=host)
-    panel = {"kind": "scaling", "query": "x=volume_count", "title": "", "words": ""}
+    panel = {"kind": "scaling", "query": "x=volume_count", "title": "", "text": ""}
     study = Study.objects.create(title="Disks", panels=[panel])
     return {
         "name": "db-7",

@@ -10,11 +10,11 @@ from tests.factories import make_token, make_user
 
 pytestmark = pytest.mark.django_db
 
-PANEL = {"kind": "scaling", "query": "q=host:db-1&x=volume_count", "title": "Reads", "words": "*so*"}
+PANEL = {"kind": "scaling", "query": "q=host:db-1&x=volume_count", "title": "Reads", "text": "*so*"}
 
 
 def make_study(**fields) -> Study:
-    return Study.objects.create(**{"title": "Disks", "words": "- a", "panels": [PANEL], **fields})
+    return Study.objects.create(**{"title": "Disks", "text": "- a", "panels": [PANEL], **fields})
 
 
 def test_studies_are_listed_those_changed_last_first(reader: Client) -> None:
@@ -45,7 +45,7 @@ def test_study_is_read_with_its_charts_and_without_its_share_token(reader: Clien
     response = reader.get(f"/api/v1/studies/{study.pk}")
 
     body = response.json()
-    assert (body["title"], body["words"], body["is_shared"]) == ("Disks", "- a", True)
+    assert (body["title"], body["text"], body["is_shared"]) == ("Disks", "- a", True)
     assert body["panels"] == [{**PANEL, "page": "/scaling/?q=host:db-1&x=volume_count"}]
     assert body["page"] == f"/studies/{study.pk}/"
     assert "s" * 43 not in response.content.decode()
@@ -62,7 +62,7 @@ def test_study_is_made_for_who_made_the_token() -> None:
 
     study = Study.objects.get()
     assert (response.status_code, response["Location"]) == (201, f"/api/v1/studies/{study.pk}")
-    assert (study.title, study.words, study.panels, study.owner) == ("New", "", [PANEL], admin)
+    assert (study.title, study.text, study.panels, study.owner) == ("New", "", [PANEL], admin)
 
 
 def test_editor_changes_an_own_study_in_parts(person: Callable[[Role], Client]) -> None:
@@ -72,12 +72,12 @@ def test_editor_changes_an_own_study_in_parts(person: Callable[[Role], Client]) 
     client.force_login(owner)
 
     response = client.patch(
-        f"/api/v1/studies/{study.pk}", {"words": "changed"}, content_type="application/json"
+        f"/api/v1/studies/{study.pk}", {"text": "changed"}, content_type="application/json"
     )
 
     study.refresh_from_db()
-    assert response.json()["words"] == "changed"
-    assert (study.title, study.words, study.panels) == ("Disks", "changed", [PANEL])
+    assert response.json()["text"] == "changed"
+    assert (study.title, study.text, study.panels) == ("Disks", "changed", [PANEL])
 
 
 def test_editor_changes_no_foreign_study(person: Callable[[Role], Client]) -> None:
@@ -109,7 +109,7 @@ def test_study_is_deleted(admin: Client) -> None:
         ({"title": "x", "panels": ["x"]}, "value-invalid"),
         ({"title": "x", "panels": [{"kind": "song"}]}, "value-invalid"),
         ({"title": "x", "panels": [PANEL] * 41}, "value-invalid"),
-        ({"title": "x", "words": "a\x00b"}, "value-invalid"),
+        ({"title": "x", "text": "a\x00b"}, "value-invalid"),
         ({"title": "x", "panels": [{**PANEL, "query": "\x07"}]}, "value-invalid"),
     ],
 )

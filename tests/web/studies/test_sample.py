@@ -182,7 +182,7 @@ def test_each_study_has_its_findings(viewer: Client, sample: Loaded) -> None:
 
 def test_loading_again_changes_nothing(sample: Loaded) -> None:
     counts = [model.objects.count() for model in (Host, Submission, Run, Measurement, Series, Study)]
-    Study.objects.filter(pk=sample.studies[0][0]).update(words="Our own words.")
+    Study.objects.filter(pk=sample.studies[0][0]).update(text="Our own words.")
 
     again = load_sample()
 
@@ -190,7 +190,7 @@ def test_loading_again_changes_nothing(sample: Loaded) -> None:
     assert (again.imported.new, again.imported.already_there, again.new_studies) == (0, 30, 0)
     assert [model.objects.count() for model in (Host, Submission, Run, Measurement, Series, Study)] == counts
     assert counts == [1, 30, 30, 154, 154, 8]
-    assert Study.objects.get(pk=sample.studies[0][0]).words == "Our own words."
+    assert Study.objects.get(pk=sample.studies[0][0]).text == "Our own words."
 
 
 def test_sample_is_read_again_like_everything_else(sample: Loaded) -> None:

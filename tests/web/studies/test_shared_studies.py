@@ -31,7 +31,7 @@ def stranger() -> Client:
 
 
 def share(*kinds_and_queries: tuple[str, str], **fields: Any) -> str:
-    panels = [{"kind": kind, "query": query, "title": "", "words": ""} for kind, query in kinds_and_queries]
+    panels = [{"kind": kind, "query": query, "title": "", "text": ""} for kind, query in kinds_and_queries]
     return share_study(make_study(panels=panels, **fields).pk)
 
 
@@ -59,7 +59,7 @@ def note_drawing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_text_and_placeholders_of_charts_take_one_query(
     stranger: Client, django_assert_num_queries: Any
 ) -> None:
-    token = share(("scaling", QUERY), ("matrix", "q=host:db-1"), words="Numbers of **our** disks.")
+    token = share(("scaling", QUERY), ("matrix", "q=host:db-1"), text="Numbers of **our** disks.")
 
     with django_assert_num_queries(1):
         page = Page(stranger.get(f"/shared/{token}/"))
@@ -96,7 +96,7 @@ def test_each_chart_has_a_link_for_readers_without_script(stranger: Client, meas
 def test_shared_chart_has_no_links_to_other_pages(
     kind: str, query: str, stranger: Client, measured: None
 ) -> None:
-    token = share((kind, query), words="See [runs](/runs/) and [the source](https://blog.example/).")
+    token = share((kind, query), text="See [runs](/runs/) and [the source](https://blog.example/).")
 
     response = stranger.get(chart_path(token))
 
@@ -139,7 +139,7 @@ def test_shared_pages_do_not_contain_sign_in_names(
         ("history", "q=host:db-1"),
         ("compare", "a=volume_count:1&b=volume_count:4&metric=iops"),
     )
-    token = share(*kinds, owner=ada, words="Numbers of our disks.")
+    token = share(*kinds, owner=ada, text="Numbers of our disks.")
     if is_withdrawn:
         stop_sharing(Study.objects.get().pk)
 
@@ -151,7 +151,7 @@ def test_shared_pages_do_not_contain_sign_in_names(
 
 
 def test_shared_text_links_to_other_sites_only(stranger: Client) -> None:
-    token = share(words="See [runs](/runs/) and [the source](https://blog.example/).")
+    token = share(text="See [runs](/runs/) and [the source](https://blog.example/).")
 
     page = Page(stranger.get(f"/shared/{token}/"))
 

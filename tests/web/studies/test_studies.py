@@ -46,7 +46,7 @@ def test_list_of_studies_takes_one_query(viewer: Client, django_assert_num_queri
 
 
 def test_study_shows_each_chart_with_its_table(viewer: Client, measured: None) -> None:
-    study = make_study(words="Numbers of **our** disks.")
+    study = make_study(text="Numbers of **our** disks.")
 
     response = viewer.get(address("study", study))
 
@@ -65,7 +65,7 @@ def test_study_shows_each_chart_with_its_table(viewer: Client, measured: None) -
 
 def test_text_is_sanitized(viewer: Client) -> None:
     study = make_study(
-        words="<script>alert(1)</script> [a](javascript:alert(1)) ![p](https://elsewhere.example/p.png)",
+        text="<script>alert(1)</script> [a](javascript:alert(1)) ![p](https://elsewhere.example/p.png)",
         panels=[],
     )
 
@@ -79,7 +79,7 @@ def test_text_is_sanitized(viewer: Client) -> None:
 
 def test_chart_with_a_bad_filter_reports_it_and_the_study_is_shown(viewer: Client, measured: None) -> None:
     study = make_study(
-        panels=[{"kind": "scaling", "query": "q=speed:9&x=volume_count", "title": "Odd", "words": ""}]
+        panels=[{"kind": "scaling", "query": "q=speed:9&x=volume_count", "title": "Odd", "text": ""}]
     )
 
     response = viewer.get(address("study", study))
@@ -100,13 +100,13 @@ def test_chart_is_saved_as_a_new_study_of_the_user() -> None:
 
     response = sign_in(person).post(
         reverse("add_study"),
-        {"kind": "scaling", "query": f"?{QUERY}&after=x", "title": " Reads  of db-1 ", "words": "So *so*."},
+        {"kind": "scaling", "query": f"?{QUERY}&after=x", "title": " Reads  of db-1 ", "text": "So *so*."},
     )
 
     study = Study.objects.get()
     assert response.headers["Location"] == address("study", study)
-    assert (study.title, study.words, study.owner) == ("Reads of db-1", "So *so*.", person)
-    assert study.panels == [{"kind": "scaling", "query": QUERY, "title": "", "words": ""}]
+    assert (study.title, study.text, study.owner) == ("Reads of db-1", "So *so*.", person)
+    assert study.panels == [{"kind": "scaling", "query": QUERY, "title": "", "text": ""}]
 
 
 def test_chart_is_appended_to_an_own_study() -> None:
@@ -156,7 +156,7 @@ def test_chart_is_not_added_to_a_study_of_someone_else(editor: Client) -> None:
     [
         ({"title": " "}, "the title is required"),
         ({"title": "x" * 201}, "201 characters; at most 200"),
-        ({"words": "x" * 20_001}, "20001 characters; at most 20000"),
+        ({"text": "x" * 20_001}, "20001 characters; at most 20000"),
         ({"kind": "song"}, "Valid values: scaling, matrix, history, compare"),
         ({"query": "x" * 4001}, "4001 characters; at most 4000"),
         ({"query": "&".join(["a=1"] * 101)}, "the address has more than 100 parameters"),
@@ -166,7 +166,7 @@ def test_chart_is_not_added_to_a_study_of_someone_else(editor: Client) -> None:
 def test_invalid_study_is_rejected_and_the_input_is_shown_again(
     editor: Client, changes: dict[str, str], words: str
 ) -> None:
-    given = {"kind": "scaling", "query": QUERY, "title": "Disks", "words": "typed"} | changes
+    given = {"kind": "scaling", "query": QUERY, "title": "Disks", "text": "typed"} | changes
 
     response = editor.post(reverse("add_study"), given)
 
@@ -176,7 +176,7 @@ def test_invalid_study_is_rejected_and_the_input_is_shown_again(
 
 
 def edit(client: Client, study: Study, **given: str) -> Any:
-    form = {"title": study.title, "words": study.words, "version": study.updated_at.isoformat(), "do": "save"}
+    form = {"title": study.title, "text": study.text, "version": study.updated_at.isoformat(), "do": "save"}
     return client.post(address("edit_study", study), {**form, **given})
 
 
@@ -184,14 +184,12 @@ def test_owner_changes_text_and_panels() -> None:
     person = make_user(Role.EDITOR)
     study = make_study(owner=person)
 
-    response = edit(
-        sign_in(person), study, title="New", words="- a", **{"title-0": "Other", "words-0": "*b*"}
-    )
+    response = edit(sign_in(person), study, title="New", text="- a", **{"title-0": "Other", "text-0": "*b*"})
 
     study.refresh_from_db()
     assert response.headers["Location"] == address("study", study)
-    assert (study.title, study.words) == ("New", "- a")
-    assert study.panels == [{"kind": "scaling", "query": QUERY, "title": "Other", "words": "*b*"}]
+    assert (study.title, study.text) == ("New", "- a")
+    assert study.panels == [{"kind": "scaling", "query": QUERY, "title": "Other", "text": "*b*"}]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +206,7 @@ def test_owner_changes_text_and_panels() -> None:
 )
 def test_panels_are_reordered_and_removed(admin: Client, button: str, titles: list[str]) -> None:
     study = make_study(
-        panels=[{"kind": "scaling", "query": "", "title": title, "words": ""} for title in ("A", "B", "C")]
+        panels=[{"kind": "scaling", "query": "", "title": title, "text": ""} for title in ("A", "B", "C")]
     )
 
     response = edit(admin, study, do=button)
@@ -231,7 +229,7 @@ def test_change_of_an_outdated_version_is_rejected(admin: Client) -> None:
 def test_rejected_change_shows_the_input_again(admin: Client) -> None:
     study = make_study()
 
-    page = Page(edit(admin, study, title="", words="much typing"))
+    page = Page(edit(admin, study, title="", text="much typing"))
 
     assert "title is required" in page.words
     assert "much typing" in page.words
@@ -282,7 +280,7 @@ def test_shared_link_is_created_and_revoked(admin: Client) -> None:
 
 
 def test_chart_of_an_unknown_kind_is_reported(viewer: Client) -> None:
-    study = make_study(panels=[{"kind": "hologram", "query": "", "title": "", "words": ""}])
+    study = make_study(panels=[{"kind": "hologram", "query": "", "title": "", "text": ""}])
 
     page = Page(viewer.get(address("study", study)))
 
@@ -301,7 +299,7 @@ def test_link_to_save_a_chart_contains_its_address(visitor: Callable[[Role], Cli
 
 @pytest.mark.parametrize("kind", ["matrix", "history"])
 def test_other_kinds_of_charts_are_rendered_in_a_study(kind: str, viewer: Client, measured: None) -> None:
-    study = make_study(panels=[{"kind": kind, "query": "q=host:db-1", "title": "", "words": ""}])
+    study = make_study(panels=[{"kind": kind, "query": "q=host:db-1", "title": "", "text": ""}])
 
     response = viewer.get(address("study", study))
 
@@ -312,7 +310,7 @@ def test_other_kinds_of_charts_are_rendered_in_a_study(kind: str, viewer: Client
 
 @pytest.mark.parametrize("kind", ["matrix", "history"])
 def test_other_kinds_of_charts_report_a_bad_filter(kind: str, viewer: Client, measured: None) -> None:
-    study = make_study(panels=[{"kind": kind, "query": "q=speed:9", "title": "", "words": ""}])
+    study = make_study(panels=[{"kind": kind, "query": "q=speed:9", "title": "", "text": ""}])
 
     response = viewer.get(address("study", study))
 
@@ -351,7 +349,7 @@ def test_chart_pages_offer_editors_to_save_the_chart(
 
 
 def make_comparison(query: str = "a=volume_count:1&b=volume_count:4&metric=iops") -> Study:
-    return make_study(panels=[{"kind": "compare", "query": query, "title": "", "words": ""}])
+    return make_study(panels=[{"kind": "compare", "query": query, "title": "", "text": ""}])
 
 
 def test_comparison_is_rendered_with_its_table(measured: None, viewer: Client) -> None:
