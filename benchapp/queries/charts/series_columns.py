@@ -91,7 +91,7 @@ class _Query:
 def _compose(
     filter: Filter, metrics: tuple[str, ...], *, maximum: int, groups: tuple[SeriesGroup, ...]
 ) -> _Query:
-    """Return the query of the measured series of a filter; with terms for facts, after queries of its own."""
+    """Return the query of the measured series of a filter; with terms for facts, after separate queries."""
     kinds = {
         "id": "bigint",
         "measurement_count": "integer",

@@ -160,7 +160,7 @@ def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int 
     else:
         changes = changes.exclude(state=ChangeState.WITHDRAWN)
     changes = changes.filter(behind("started_at", cursor, is_descending=True))
-    rows = read_rows(changes.order_by("-started_at", "-id")[: limit + 1])
+    rows = read_change_rows(changes.order_by("-started_at", "-id")[: limit + 1])
     return cut_page(rows, limit, cursor_of=lambda change: Cursor(change.started_at, change.id))
 
 
@@ -190,7 +190,7 @@ def read_marks_version(series_ids: Sequence[int], *, metrics: Sequence[str]) -> 
 def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
     changes = Change.objects.filter(series_id=series_id, metric=metric)
-    return read_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
+    return read_change_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
 
 
 def read_sides(change: ChangeRow) -> Sides:
@@ -221,7 +221,7 @@ def read_sides(change: ChangeRow) -> Sides:
     )
 
 
-def read_rows(changes: QuerySet[Change]) -> list[ChangeRow]:
+def read_change_rows(changes: QuerySet[Change]) -> list[ChangeRow]:
     """Return changes with their series; one query."""
     return [make_change_row(change) for change in changes.select_related("series")]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from benchapp.analysis.incidents.typical_change import measure_multiple
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState
-from benchapp.queries.incidents.changes import ChangeRow, read_rows
+from benchapp.queries.incidents.changes import ChangeRow, read_change_rows
 from benchapp.queries.incidents.shapes import ChangeColumn, ChangeOrder
 
 # Workloads whose titles are compared; of more it is not known that all have the same.
@@ -83,7 +83,7 @@ def read_incident_changes(incident_id: int, *, order: ChangeOrder, limit: int | 
     if len(samples) > _WORKLOADS_MAXIMUM:
         samples = {}
     wanted = {*(key.id for key in (*shown, *live[:1])), *samples.values()}
-    rows = {row.id: row for row in read_rows(Change.objects.filter(pk__in=wanted))} if wanted else {}
+    rows = {row.id: row for row in read_change_rows(Change.objects.filter(pk__in=wanted))} if wanted else {}
     titles = (rows[pk].series.workload_title for pk in samples.values() if pk in rows)
     return SortedChanges(
         changes=tuple(rows[key.id] for key in shown if key.id in rows),
