@@ -105,16 +105,17 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
     upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
     Series.objects.filter(pk__in=ids).update(judging_is_due=False)
-    drifted = judge_drift(ids, now=timezone.now())
-    store_levels(histories, {series.series_id: series.metrics for series in claimed})
+    metrics = {series.series_id: series.metrics for series in claimed}
+    drifted = judge_drift(histories, metrics, now=timezone.now())
+    store_levels(histories, metrics)
     written = [*updates, *inserted]
-    change_ids = (*(record.id for record in written if record.id is not None), *drifted.change_ids)
+    change_ids = (*(record.id for record in written if record.id is not None), *drifted)
     grouped = group_changes(change_ids, ids)
     return Judged(
         tuple(ids),
         change_ids,
         grouped.incident_ids,
-        tuple(sorted((*drifted.event_ids, *grouped.event_ids))),
+        grouped.event_ids,
         tuple(_list_transitions(stored, written)),
     )
 

@@ -1,4 +1,4 @@
-"""Baselines: the current level, an accepted one, and drift from it."""
+"""Baselines: the current level, an accepted one, and drift from it or from the beginning of the level itself."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +25,12 @@ BASELINE_RUNS_MINIMUM: Final = 20
 CURRENT_RUNS_MINIMUM: Final = 5
 # Share of the tolerated change within which a level has recovered.
 BACK_SHARE: Final = 0.5
+# Shares of a drift between which its slope lies.
+_SLOPE_SHARES: Final = (0.15, 0.85)
+# Interval of 99 % relative to that of 95 %, for a normal distribution: a drift of a single series must exceed this one.
+_CLEAR_FACTOR: Final = 2.576 / 1.960
+# Share of the tolerated change from which medians are compared with their intervals, which takes 50 times as long.
+_WORTH_COMPARING: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,15 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The current level relative to a baseline; `is_beyond`: the whole interval exceeds the tolerated change."""
+    """The current level relative to a baseline.
+
+    is_beyond: the whole 95 % interval exceeds the tolerated change. is_clear: the 99 % interval does, too.
+    """
 
     now: ShiftLevel
     shift: Shift
     is_beyond: bool
+    is_clear: bool
 
 
 def find_steady_baseline(values: Sequence[float], changes: Iterable[int] = ()) -> Baseline | None:
@@ -74,20 +84,37 @@ def measure_drift(
     before, after = np.array(baseline.values), np.array(present.values)
     correlation = max(profile_noise(side).correlation for side in (before, after))
     shift = measure_shift(before, after, correlation=correlation)
-    return Drift(present.level, shift, _is_beyond(shift, tolerated_change))
+    return Drift(
+        present.level,
+        shift,
+        is_beyond=_is_beyond(shift, tolerated_change),
+        is_clear=_is_beyond(shift, tolerated_change, widening=_CLEAR_FACTOR),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
     """Comparison of a series with its baseline. start: index of the first run beyond the tolerated change.
 
+    slope_first, slope_last: the runs between which most of the change took place.
     is_back: the current level is within half of the tolerated change; in between, the state does not change.
     """
 
     accepted: Baseline
     drift: Drift
     start: int
+    slope_first: int
+    slope_last: int
     is_back: bool
+
+
+def may_have_drifted(values: Sequence[float], *, tolerated_change: float) -> bool:
+    """Return whether a level may be beyond the tolerated change of its beginning: by their medians alone."""
+    if len(values) < 2 * BASELINE_RUNS_MINIMUM:
+        return False
+    size = min(len(values) // 2, COMPARED_RUNS_MAXIMUM)
+    before, after = float(np.median(values[:size])), float(np.median(values[-size:]))
+    return abs(after - before) > _WORTH_COMPARING * tolerated_change * abs(before)
 
 
 def compare_to_baseline(
@@ -109,24 +136,39 @@ def compare_to_baseline(
     drift = measure_drift(accepted, later, places, tolerated_change=tolerated_change)
     if drift is None or drift.shift.relative is None:
         return None
-    start = size + _find_onset(later, accepted.level.median, drift.shift.relative, tolerated_change)
+    onset = _find_onset(later, accepted.level.median, drift.shift.relative, tolerated_change)
+    # A slope that continues is beyond the median of the newest 60 runs.
+    newest = float(np.median(values[-BASELINE_RUNS_MINIMUM:]))
+    whole = max(abs(newest / accepted.level.median - 1), abs(drift.shift.relative))
+    first, last = (
+        _find_onset(values, accepted.level.median, drift.shift.relative, share * whole)
+        for share in _SLOPE_SHARES
+    )
     return BaselineComparison(
-        accepted, drift, start, abs(drift.shift.relative) < BACK_SHARE * tolerated_change
+        accepted,
+        drift,
+        start=size + onset,
+        # Windows of 20 runs are at a share in their middle.
+        slope_first=first + BASELINE_RUNS_MINIMUM // 2,
+        slope_last=min(last + BASELINE_RUNS_MINIMUM // 2, len(values) - 1),
+        is_back=abs(drift.shift.relative) < BACK_SHARE * tolerated_change,
     )
 
 
-def _find_onset(later: Sequence[float], accepted: float, relative: float, tolerated_change: float) -> int:
-    """Return the first index from which all medians of 20 runs exceed the tolerated change; else the last."""
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(later), BASELINE_RUNS_MINIMUM)
+def _find_onset(values: Sequence[float], accepted: float, relative: float, change: float) -> int:
+    """Return the first index from which all medians of 20 runs exceed the change; else the last."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(values), BASELINE_RUNS_MINIMUM)
     away = (np.median(windows, axis=1) - accepted) / abs(accepted) * np.sign(relative)
-    within = np.flatnonzero(away <= tolerated_change)
+    within = np.flatnonzero(away <= change)
     return min(int(within[-1]) + 1 if len(within) else 0, len(windows) - 1)
 
 
-def _is_beyond(shift: Shift, tolerated_change: float) -> bool:
-    if shift.low is None or shift.high is None:
+def _is_beyond(shift: Shift, tolerated_change: float, *, widening: float = 1.0) -> bool:
+    if shift.low is None or shift.high is None or shift.relative is None:
         return False
-    return shift.low > tolerated_change or shift.high < -tolerated_change
+    low = shift.relative - widening * (shift.relative - shift.low)
+    high = shift.relative + widening * (shift.high - shift.relative)
+    return low > tolerated_change or high < -tolerated_change
 
 
 def _make_baseline(start: int, values: Array) -> Baseline | None:

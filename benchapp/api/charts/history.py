@@ -69,7 +69,7 @@ class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     at: Time
     run: int | None
     state: Annotated[str, Meta(extra_json_schema={"enum": MARKED_STATES})]
-    is_drift: Annotated[bool, Meta(description="a drift from the baseline, not a new level")]
+    is_drift: Annotated[bool, Meta(description="a gradual change, not a new level")]
     is_regression: bool
     relative: Annotated[float, Meta(description="after / before − 1")]
     relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]

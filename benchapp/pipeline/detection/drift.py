@@ -1,26 +1,32 @@
-"""Detect drift: compare series with their accepted baselines.
+"""Detect drift: compare each level with its own beginning, and with the accepted baseline if there is one.
 
 Many small steps and a slow slope are not changes of level, but add up. A drift is a change of method `drift-v1`: it
-starts at the first run beyond the threshold, exists as long as the baseline, and records its recovery.
+starts at the first run beyond the threshold, and records its recovery.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchapp.analysis.detection.baselines import DRIFT_METHOD, BaselineComparison, compare_to_baseline
+from benchapp.analysis.detection.baselines import (
+    BACK_SHARE,
+    BASELINE_RUNS_MINIMUM,
+    DRIFT_METHOD,
+    BaselineComparison,
+    compare_to_baseline,
+    may_have_drifted,
+)
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, IncidentState
-from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
+from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines
 from benchapp.pipeline.detection.series import MetricHistory, select_metric
-from benchapp.pipeline.incidents.drift import assign_drifts
-from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.grouping import lock_incidents
 
 # Two live changes of a series cannot have the same start: drift starts 1 µs after its run.
@@ -31,40 +37,58 @@ _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 
 @dataclass(frozen=True, slots=True)
-class Drifted:
-    """Drifts that were created, updated or withdrawn, and the events to notify about."""
+class _Compared:
+    """A comparison with the beginning of a history. accepted_from: of the accepted baseline; None: of the level.
 
-    change_ids: tuple[int, ...] = ()
-    event_ids: tuple[int, ...] = ()
+    is_covered: a change of level since the baseline already reports it.
+    """
+
+    history: MetricHistory
+    comparison: BaselineComparison
+    accepted_from: datetime | None
+    is_covered: bool = False
+
+    @property
+    def compared_from(self) -> datetime:
+        """Return when the first compared run started."""
+        return to_time(int(self.history.times[0]))
 
 
-def judge_drift(series_ids: Sequence[int], *, now: datetime) -> Drifted:
-    """Compare these series with their baselines; their rows must be locked. Two queries without a baseline."""
-    baselines = read_baselines(series_ids)
-    stored = _read_drifts(series_ids)
-    if not baselines and not stored:
-        return Drifted()
-    lock_incidents()
-    written = [drift for drift in stored if _withdraw_outdated(drift, baselines, now)]
-    live = {
-        (drift.series_id, drift.metric): drift for drift in stored if drift.state != ChangeState.WITHDRAWN
-    }
-    steps = _read_steps({series_id for series_id, _ in baselines})
-    new = []
-    for key, history in _list_histories(baselines):
-        from_at = baselines[key]
-        comparison = _compare(history, steps.get(key, ()), tolerated_change=SMALLEST_CHANGES[history.metric])
-        if comparison is None:
-            continue
-        drift = _find_open(live.get(key), from_at, comparison)
-        if drift is not None:
-            written += [drift] if _update(drift, history, comparison, now) else []
-        elif comparison.drift.is_beyond and not _is_covered(comparison, steps.get(key, ()), since=from_at):
-            new.append(_make(history, comparison, from_at, now))
+def judge_drift(
+    histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]], *, now: datetime
+) -> tuple[int, ...]:
+    """Compare these series, whose rows must be locked, with the beginnings of their levels and with their baselines.
+
+    metrics: those that are evaluated, by series. Return the changes that were created, updated or withdrawn; those
+    without incident wait for `assign_drifts`. Three queries without a drift.
+    """
+    baselines = read_baselines(list(histories))
+    stored = _read_drifts(list(histories))
+    steps = _read_steps(list(histories))
+    if stored:
+        lock_incidents()
+    written, new = [], []
+    for series_id, history in histories.items():
+        for metric in metrics[series_id]:
+            key = (series_id, metric)
+            drifts, from_at = stored.get(key, []), baselines.get(key)
+            compared = _compare_metric(
+                history, key, from_at, steps=steps.get(series_id, ()), is_watched=bool(drifts)
+            )
+            current = _find_current(drifts, compared)
+            written += [
+                drift
+                for drift in drifts
+                if drift is not current and _update_earlier(drift, history.values[metric], from_at, now)
+            ]
+            if current is not None and compared is not None:
+                written += [current] if _update(current, compared, now) else []
+            elif compared is not None and compared.comparison.drift.is_beyond and not compared.is_covered:
+                new.append(_make(compared, now))
     created = Change.objects.bulk_create(new)
-    events = Events(now)
-    assign_drifts(created, events)
-    return Drifted(tuple(change.pk for change in (*written, *created)), events.list_to_notify())
+    if created and not stored:
+        lock_incidents()
+    return tuple(change.pk for change in (*written, *created))
 
 
 def compare_metric_to_baseline(
@@ -75,29 +99,68 @@ def compare_metric_to_baseline(
     return _compare(history, list(rows.exclude(method=DRIFT_METHOD)), tolerated_change=tolerated_change)
 
 
-def _read_drifts(series_ids: Sequence[int]) -> list[Change]:
-    """Return the live drifts, the newest of a metric last."""
+def _read_drifts(series_ids: Sequence[int]) -> dict[MetricKey, list[Change]]:
+    """Return the live drifts of each metric, the newest last."""
     rows = Change.objects.filter(series_id__in=series_ids, method=DRIFT_METHOD)
     live = rows.exclude(state=ChangeState.WITHDRAWN).select_related("incident")
-    return list(live.order_by("started_at", "id"))
-
-
-def _read_steps(series_ids: set[int]) -> dict[MetricKey, list[Change]]:
-    rows = Change.objects.filter(series_id__in=series_ids, state__in=_LIVE).exclude(method=DRIFT_METHOD)
     found: dict[MetricKey, list[Change]] = defaultdict(list)
-    for change in rows.order_by("started_at", "id"):
+    for change in live.order_by("started_at", "id"):
         found[change.series_id, change.metric].append(change)
     return found
 
 
-def _list_histories(baselines: Mapping[MetricKey, datetime]) -> Iterator[tuple[MetricKey, MetricHistory]]:
-    """Yield the values since each baseline, except baselines whose first runs are not read."""
-    histories = read_histories(sorted({series_id for series_id, _ in baselines}))
-    for (series_id, metric), from_at in sorted(baselines.items()):
-        history = histories[series_id]
-        if history.is_cut and to_time(int(history.times[0])) > from_at:
-            continue
-        yield (series_id, metric), select_metric(history, series_id, metric, baseline_from_at=from_at)
+def _read_steps(series_ids: Sequence[int]) -> dict[int, list[Change]]:
+    """Return the changes of level of each series, in all metrics."""
+    rows = Change.objects.filter(series_id__in=series_ids, state__in=_LIVE).exclude(method=DRIFT_METHOD)
+    found: dict[int, list[Change]] = defaultdict(list)
+    for change in rows.only("series_id", "metric", "started_at", "relative").order_by("started_at", "id"):
+        found[change.series_id].append(change)
+    return found
+
+
+def _compare_metric(
+    history: StoredHistory,
+    key: MetricKey,
+    from_at: datetime | None,
+    *,
+    steps: Sequence[Change],
+    is_watched: bool,
+) -> _Compared | None:
+    """Compare with the accepted baseline, and with the beginning of the current level unless that is beyond.
+
+    steps: of all metrics. A level begins with a change of any of them: one of IOPS changes latencies, too, perhaps by
+    less than their threshold, and several of these would add up to a drift. is_watched: the metric has drifts, whose
+    end is to be found; otherwise equal medians are not compared.
+    """
+    smallest = SMALLEST_CHANGES[key[1]]
+    values = select_metric(history, *key, baseline_from_at=from_at)
+    own_steps = [step for step in steps if step.metric == key[1]]
+    accepted = None
+    is_read = from_at is not None and not (history.is_cut and to_time(int(history.times[0])) > from_at)
+    if is_read and (comparison := _compare(values, own_steps, tolerated_change=smallest)):
+        is_covered = _is_covered(comparison, own_steps, since=from_at)
+        accepted = _Compared(values, comparison, from_at, is_covered)
+        if comparison.drift.is_beyond and not is_covered:
+            return accepted
+    level = _select_level(values, steps)
+    if not is_watched and not may_have_drifted(level.values.tolist(), tolerated_change=smallest):
+        return accepted
+    own = _compare(level, (), tolerated_change=smallest)
+    if own is not None and (own.drift.is_beyond or accepted is None):
+        return _Compared(level, own, None)
+    return accepted
+
+
+def _select_level(history: MetricHistory, steps: Sequence[Change]) -> MetricHistory:
+    """Return the values since the last change of level."""
+    moments = [to_microseconds(step.started_at) for step in steps]
+    start = int(np.searchsorted(history.times, max(moments, default=np.iinfo(np.int64).min)))
+    return replace(
+        history,
+        times=history.times[start:],
+        run_ids=history.run_ids[start:],
+        values=history.values[start:],
+    )
 
 
 def _compare(
@@ -111,23 +174,29 @@ def _compare(
     )
 
 
-def _find_open(drift: Change | None, from_at: datetime, comparison: BaselineComparison) -> Change | None:
-    """Return the live drift of this baseline, unless it has ended: recovered, resolved, and the series drifts again."""
-    if drift is None or _read_accepted(drift) != from_at:
+def _find_current(drifts: Sequence[Change], compared: _Compared | None) -> Change | None:
+    """Return the drift of what is compared, unless it has ended: recovered, resolved, and the series drifts again."""
+    if compared is None:
         return None
-    is_over = drift.evidence.get("is_back") and (
-        drift.incident is None or drift.incident.state == IncidentState.RESOLVED
-    )
-    return None if is_over and comparison.drift.is_beyond else drift
+    for drift in reversed(drifts):
+        # One from before a new baseline, or from before a change of level, is an earlier one.
+        if drift.started_at <= compared.compared_from or _read_compared(drift) < compared.compared_from:
+            continue
+        is_over = drift.evidence.get("is_back") and (
+            drift.incident is None or drift.incident.state == IncidentState.RESOLVED
+        )
+        return None if is_over and compared.comparison.drift.is_beyond else drift
+    return None
 
 
-def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, since: datetime) -> bool:
-    """Return whether a change of level since then already covers the drift, with its own incident."""
+def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, since: datetime | None) -> bool:
+    """Return whether a change of level since the baseline already covers the drift, with its own incident."""
     is_fall = (comparison.drift.shift.relative or 0.0) < 0
-    return any((step.relative < 0) == is_fall for step in steps if step.started_at > since)
+    return any((step.relative < 0) == is_fall for step in steps if since is None or step.started_at > since)
 
 
-def _make(history: MetricHistory, comparison: BaselineComparison, from_at: datetime, now: datetime) -> Change:
+def _make(compared: _Compared, now: datetime) -> Change:
+    history, comparison = compared.history, compared.comparison
     relative = comparison.drift.shift.relative or 0.0
     is_rise_better = CATALOGUE[history.metric].better == "higher"
     first_good = len(comparison.accepted.values) - 1
@@ -145,22 +214,23 @@ def _make(history: MetricHistory, comparison: BaselineComparison, from_at: datet
         evidence={
             "chance": _CHANCE,
             "interval_s": round(float(np.median(intervals)) / 1e6, 3),
-            "accepted_from": from_at.isoformat(),
             "runs": len(history.values),
-            "points_from": to_time(int(history.times[0])).isoformat(),
-            "points_to": to_time(int(history.times[-1])).isoformat(),
+            "points_from": compared.compared_from.isoformat(),
             "is_back": False,
             "history": [{"state": ChangeState.PROVISIONAL.value, "at": now.isoformat()}],
+            **_describe_evidence(compared),
+            **_describe_slope(compared),
         },
         found_at=now,
         updated_at=now,
-        **_describe(comparison),
+        **_describe_levels(comparison),
     )
 
 
-def _update(drift: Change, history: MetricHistory, comparison: BaselineComparison, now: datetime) -> bool:
+def _update(drift: Change, compared: _Compared, now: datetime) -> bool:
     """Update a drift by the newest runs; return whether it changed."""
-    evidence = {**drift.evidence, "points_to": to_time(int(history.times[-1])).isoformat()}
+    comparison, history = compared.comparison, compared.history
+    evidence = {**drift.evidence, **_describe_evidence(compared)}
     if comparison.is_back or comparison.drift.is_beyond:
         evidence["is_back"] = not comparison.drift.is_beyond
     state = drift.state
@@ -168,10 +238,37 @@ def _update(drift: Change, history: MetricHistory, comparison: BaselineCompariso
         state = ChangeState.CONFIRMED.value
     if state != drift.state:
         evidence["history"] = [*evidence["history"], {"state": state, "at": now.isoformat()}][-20:]
-    columns: dict[str, Any] = {"state": state, "evidence": evidence}
+    columns: dict[str, Any] = {"state": state}
     if comparison.drift.is_beyond:
-        # The size of the drift is retained after a recovery.
-        columns |= _describe(comparison)
+        # The size and the slope of the drift are retained after a recovery.
+        columns |= _describe_levels(comparison)
+        evidence |= _describe_slope(compared)
+    return _save(drift, {**columns, "evidence": evidence}, now)
+
+
+def _update_earlier(
+    drift: Change, values: NDArray[np.float64], from_at: datetime | None, now: datetime
+) -> bool:
+    """Update a drift of an earlier level or baseline: withdraw it if its baseline was undone, and find its recovery."""
+    accepted = drift.evidence.get("accepted_from")
+    if accepted is not None:
+        is_undone = from_at is None or (
+            datetime.fromisoformat(accepted) != from_at and drift.started_at > from_at
+        )
+        return is_undone and _save(drift, {"state": ChangeState.WITHDRAWN.value, "withdrawn_at": now}, now)
+    if drift.incident is None or drift.incident.state == IncidentState.RESOLVED:
+        return False
+    newest = values[np.isfinite(values)][-BASELINE_RUNS_MINIMUM:]
+    shift = drift.after_median - drift.before_median
+    if not len(newest) or shift == 0:
+        return False
+    left = (float(np.median(newest)) - drift.before_median) / shift * abs(drift.relative)
+    is_back = left < BACK_SHARE * SMALLEST_CHANGES[drift.metric]
+    return _save(drift, {"evidence": {**drift.evidence, "is_back": is_back}}, now)
+
+
+def _save(drift: Change, columns: Mapping[str, Any], now: datetime) -> bool:
+    """Save the columns; return whether any differs."""
     if all(getattr(drift, name) == value for name, value in columns.items()):
         return False
     for name, value in columns.items():
@@ -181,17 +278,7 @@ def _update(drift: Change, history: MetricHistory, comparison: BaselineCompariso
     return True
 
 
-def _withdraw_outdated(drift: Change, baselines: Mapping[MetricKey, datetime], now: datetime) -> bool:
-    """Withdraw a drift from a baseline that was undone; one from before a newer baseline stays as it is."""
-    from_at = baselines.get((drift.series_id, drift.metric))
-    if from_at is not None and (_read_accepted(drift) == from_at or drift.started_at <= from_at):
-        return False
-    drift.state, drift.withdrawn_at, drift.updated_at = ChangeState.WITHDRAWN, now, now
-    drift.save(update_fields=["state", "withdrawn_at", "updated_at"])
-    return True
-
-
-def _describe(comparison: BaselineComparison) -> dict[str, Any]:
+def _describe_levels(comparison: BaselineComparison) -> dict[str, Any]:
     before, after, shift = comparison.accepted.level, comparison.drift.now, comparison.drift.shift
     return {
         "before_median": before.median,
@@ -206,5 +293,24 @@ def _describe(comparison: BaselineComparison) -> dict[str, Any]:
     }
 
 
-def _read_accepted(drift: Change) -> datetime:
-    return datetime.fromisoformat(drift.evidence["accepted_from"])
+def _describe_evidence(compared: _Compared) -> dict[str, Any]:
+    return {
+        "accepted_from": compared.accepted_from and compared.accepted_from.isoformat(),
+        "compared_from": compared.compared_from.isoformat(),
+        "points_to": to_time(int(compared.history.times[-1])).isoformat(),
+    }
+
+
+def _describe_slope(compared: _Compared) -> dict[str, Any]:
+    """Return when most of the drift took place, and whether the drift of this series alone is significant."""
+    times, comparison = compared.history.times, compared.comparison
+    return {
+        "slope_from": to_time(int(times[comparison.slope_first])).isoformat(),
+        "slope_to": to_time(int(times[comparison.slope_last])).isoformat(),
+        "is_clear": comparison.drift.is_clear,
+    }
+
+
+def _read_compared(drift: Change) -> datetime:
+    # Drifts from before levels were compared with their beginning have only a baseline.
+    return datetime.fromisoformat(drift.evidence.get("compared_from") or drift.evidence["accepted_from"])

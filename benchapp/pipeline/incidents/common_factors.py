@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Max, Min, QuerySet
 from psycopg import sql
 
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.common_factors import CommonFactor, find_common_factors
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, name_pattern
@@ -124,7 +125,9 @@ def measure_breadth(incident: Incident) -> Breadth:
         )
     if len(scopes) == 1:
         factors.extend(find_affected_hosts(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
-        factors.extend(_compare_elsewhere(incident, scopes[0], changed))
+        # Drifts have no common start.
+        if changes.exclude(method=DRIFT_METHOD).exists():
+            factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimension == "volume_type"]
     reach = max([len(changed) / max(len(cells), 1), *shares])
     return Breadth(tuple(scopes), len(changed), len(cells), reach, factors)

@@ -1,20 +1,34 @@
 """Group drifts into incidents: one per host or pool and direction, whatever their start."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.models import Change, ChangeState, Incident, IncidentState, Series, Severity, Verdict
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
-from benchapp.pipeline.incidents.grouping import lock_incidents
+
+# Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
+_STEP_RUNS: Final = 30
+_STEP_MARGIN_RUNS: Final = 10
 
 
-def assign_drifts(changes: Sequence[Change], events: Events) -> None:
-    """Assign new drifts to the open drift incident of their host or pool, or open one; one notice each."""
+def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
+    """Assign drifts of these series to the open drift incident of their host or pool, or open one; one notice each.
+
+    A new incident needs two series that drift, or one whose 99 % interval exceeds the threshold: in a fleet without
+    drift the 95 % interval of one of 100 series exceeds it in two months. Others wait, and so do short slopes where
+    other series of the scope have a change of level in an incident. Call it under `lock_incidents`, and
+    refresh the returned incidents.
+    """
+    waiting = Change.objects.filter(method=DRIFT_METHOD, incident=None).exclude(state=ChangeState.WITHDRAWN)
+    touched = set(waiting.filter(series_id__in=series_ids).values_list("series__scope", flat=True))
+    changes = list(waiting.filter(series__scope__in=touched).order_by("id")) if touched else []
+    changes = [change for change in changes if not change.evidence.get("is_back")]
     if not changes:
-        return
-    lock_incidents()
+        return set()
     scopes = dict(
         Series.objects.filter(pk__in={change.series_id for change in changes}).values_list("pk", "scope")
     )
@@ -24,12 +38,42 @@ def assign_drifts(changes: Sequence[Change], events: Events) -> None:
         planned_event = expected.get(change.pk)
         key = planned_event.planned_event_id if planned_event else 0
         groups[scopes[change.series_id], change.is_regression, key].append(change)
-    for (scope, is_regression, _), members in sorted(groups.items()):
+    assigned: set[int] = set()
+    for (scope, is_regression, _), found in sorted(groups.items()):
+        starts = _read_starts(scope, is_regression=is_regression)
+        members = [change for change in found if not _is_known_step(change, starts)]
+        if not members:
+            continue
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
+        if incident is None and not _is_significant(members):
+            continue
         if incident is None:
             incident = _open(scope, members, planned_event, events=events)
         Change.objects.filter(pk__in=[change.pk for change in members]).update(incident=incident)
+        assigned.add(incident.pk)
+    return assigned
+
+
+def _read_starts(scope: str, *, is_regression: bool) -> set[datetime]:
+    """Return when the changes of level in incidents of a scope and direction began."""
+    rows = Change.objects.filter(series__scope=scope, is_regression=is_regression).exclude(incident=None)
+    live = rows.exclude(method=DRIFT_METHOD).exclude(state=ChangeState.WITHDRAWN)
+    return set(live.values_list("started_at", flat=True))
+
+
+def _is_known_step(change: Change, starts: Collection[datetime]) -> bool:
+    """Return whether a drift is a step that other series of the scope show clearly, and that has an incident."""
+    interval = timedelta(seconds=change.evidence["interval_s"])
+    first, last = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
+    margin = _STEP_MARGIN_RUNS * interval
+    is_short = last - first <= _STEP_RUNS * interval
+    return is_short and any(first - margin <= start <= last + margin for start in starts)
+
+
+def _is_significant(members: Sequence[Change]) -> bool:
+    is_clear = any(change.evidence.get("is_clear") for change in members)
+    return is_clear or len({change.series_id for change in members}) > 1
 
 
 def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
@@ -63,13 +107,11 @@ def _open(scope: str, members: Sequence[Change], expected: Expected | None, *, e
         # Set by the refresh at the end of the batch.
         severity=Severity.LOW,
         started_at=min(change.started_at for change in members),
-        relative=max((change.relative for change in members), key=abs),
+        relative=members[0].relative,
         opened_at=events.now,
         updated_at=events.now,
     )
     incident.save()
-    words = (
-        f"drifted from the baseline; expected: {expected.reason}" if expected else "drifted from the baseline"
-    )
+    words = f"gradual change; expected: {expected.reason}" if expected else "gradual change"
     events.add(incident, "opened", words=words, is_notified=is_regression and expected is None)
     return incident

@@ -32,6 +32,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.pipeline.incidents.candidates import Candidate, read_candidates, read_families
+from benchapp.pipeline.incidents.drift import assign_drifts
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
@@ -192,6 +193,8 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     known = {incident_id for _, incident_id, _ in touched if incident_id is not None}
     candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
     joined = _assign_all(candidates, read_families(scopes), events)
+    # After the changes of level, which explain some drifts.
+    joined |= assign_drifts(series_ids, events)
     recovered = update_recoveries(series_ids, events)
     refresh_incidents(known | joined, events)
     wide = merge_wide(known | joined, events)

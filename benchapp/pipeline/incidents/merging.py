@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.grammar import parse_filter
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User
@@ -109,6 +110,9 @@ def _merge_by_factor(incident: Incident, events: Events) -> int | None:
 
 
 def _is_untouched(incident: Incident) -> bool:
+    """Return whether an incident may be merged. Drifts have no common start, and are never merged."""
+    if incident.changes.filter(method=DRIFT_METHOD).exists():
+        return False
     is_open = incident.state == IncidentState.NEW and incident.recovered_at is None
     return is_open and incident.scope != "" and incident.assignee_id is None
 
@@ -119,7 +123,9 @@ def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
 
 def _find_near(incident: Incident) -> QuerySet[Incident]:
     window = find_event_window(read_intervals(incident))
+    drifts = Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD)
     return Incident.objects.filter(
+        ~Exists(drifts),
         state=IncidentState.NEW,
         is_regression=True,
         merged_into=None,

@@ -1,6 +1,9 @@
 """Update incidents from their changes: title, severity, common factors, suspects, state."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median_low
 from typing import Any, Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -68,7 +71,7 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
         incident.severity = Severity(
             judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
         )
-    incident.title = write_title(sizes[0], breadth, is_drift=live[0].method == DRIFT_METHOD)
+    incident.title = write_title(sizes[0], breadth, slope=find_slope(live))
     incident.started_at = live[0].started_at
     incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
     incident.metric_sizes = list_metric_sizes(sizes)
@@ -147,8 +150,34 @@ def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
     ]
 
 
-def write_title(typical: MetricSize, breadth: Breadth, *, is_drift: bool) -> str:
-    """Return the title: place, typical metric, median and range of its changes, number of its series, common factor."""
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """When most of a gradual change took place."""
+
+    from_at: datetime
+    to_at: datetime
+
+
+def find_slope(changes: Sequence[Change]) -> Slope | None:
+    """Return the median start and end of the slopes of drifts; None unless all changes are drifts."""
+    ends = [
+        (change.evidence.get("slope_from"), change.evidence.get("slope_to"))
+        for change in changes
+        if change.method == DRIFT_METHOD
+    ]
+    if not ends or len(ends) < len(changes):
+        return None
+    starts, stops = (
+        sorted(datetime.fromisoformat(moment) for moment in of if moment) for of in zip(*ends, strict=True)
+    )
+    return Slope(median_low(starts), median_low(stops)) if starts else None
+
+
+def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -> str:
+    """Return the title: place, typical metric, median and range of its changes, number of its series, common factor.
+
+    slope: of a gradual change.
+    """
     scopes = breadth.scopes
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else f"{len(scopes)} hosts or pools"
     cells = f"{typical.series} of {breadth.all_cells} series" if breadth.all_cells > 1 else "1 series"
@@ -157,11 +186,20 @@ def write_title(typical: MetricSize, breadth: Breadth, *, is_drift: bool) -> str
         low, high = sorted((typical.low, typical.high), key=abs)
         ends = [_write_percent(end).removesuffix(" %") for end in (low, high)]
         size += f" ({ends[0]} to {ends[1]} %)" if ends[0] != ends[1] else ""
-    if is_drift:
-        size = f"drifted {size} from the baseline"
+    if slope is not None:
+        verb = "decreased" if typical.relative < 0 else "increased"
+        size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
     title = f"{place}: {CATALOGUE[typical.metric].label} {size} in {cells}"
     factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
     return (f"{title}, {factors[0]['words']}" if factors else title)[:_TITLE_MAXIMUM]
+
+
+def _write_days(slope: Slope) -> str:
+    """Return the days: "between 3 Mar and 2 Apr", "on 3 Mar"; with the year if the slope ends in another one."""
+    first, last = slope.from_at.astimezone(UTC), slope.to_at.astimezone(UTC)
+    if first.date() == last.date():
+        return f"on {first:%-d %b}"
+    return f"between {first:%-d %b{'' if first.year == last.year else ' %Y'}} and {last:%-d %b}"
 
 
 def _write_percent(relative: float) -> str:

@@ -98,8 +98,12 @@ def format_metric_size(size: Mapping[str, Any]) -> str:
 def _format_with_place(change: Change) -> str:
     since = f" since {format_moment(change.started_at)}"
     if change.method == DRIFT_METHOD:
-        accepted = datetime.fromisoformat(change.evidence["accepted_from"])
-        since = f", the level accepted on {format_moment(accepted)}; gradual drift{since}"
+        accepted = change.evidence.get("accepted_from")
+        if accepted:
+            since = f", the level accepted on {format_moment(datetime.fromisoformat(accepted))}; gradual drift{since}"
+        else:
+            ends = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
+            since = f", gradually between {' and '.join(map(format_moment, ends))}"
     return f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
 
 

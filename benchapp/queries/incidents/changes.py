@@ -75,7 +75,7 @@ class ChangeRow:
 
     @property
     def is_drift(self) -> bool:
-        """Return whether it is a drift from a baseline rather than a new level."""
+        """Return whether it is a gradual change rather than a new level."""
         return self.method == DRIFT_METHOD
 
     @property
@@ -85,8 +85,18 @@ class ChangeRow:
 
     @property
     def accepted_from_at(self) -> datetime | None:
-        """Return the start of the baseline it drifted from; None if it is not a drift."""
+        """Return the start of the accepted baseline it drifted from; None if it is not a drift from one."""
         return _read_time(self.evidence.get("accepted_from"))
+
+    @property
+    def slope_from_at(self) -> datetime | None:
+        """Return the run from which a drift took place; None if it is not a drift."""
+        return _read_time(self.evidence.get("slope_from"))
+
+    @property
+    def slope_to_at(self) -> datetime | None:
+        """Return the run until which most of a drift took place; None if it is not a drift."""
+        return _read_time(self.evidence.get("slope_to"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +120,7 @@ class ChangeMark:
 
     @property
     def is_drift(self) -> bool:
-        """Return whether it is a drift from a baseline rather than a new level."""
+        """Return whether it is a gradual change rather than a new level."""
         return self.method == DRIFT_METHOD
 
 

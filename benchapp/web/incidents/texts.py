@@ -59,6 +59,10 @@ def describe_incident(detail: IncidentDetail) -> str:
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_since(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
+    if largest.is_drift and largest.slope_from_at and largest.slope_to_at:
+        verb = "decreased" if row.relative < 0 else "increased"
+        span = f"{format_since(largest.slope_from_at)} and {format_since(largest.slope_to_at)}"
+        return f"{what} {verb} by {size} between {span}{_describe_coincidence(row)}"
     return f"{what} {way} {size} since {format_since(row.started_at)}{_describe_coincidence(row)}"
 
 
@@ -105,12 +109,12 @@ def describe_action(kind: str) -> str:
 
 
 def describe_sizes(detail: IncidentDetail) -> str:
-    """Return the sizes by metric and the largest change; "" for a single change.
+    """Return the sizes by metric and the largest change; "" if all changes are of one metric and size.
 
     "IOPS −15 % (−9 to −31 %) in 12 series; mean latency +17 % in 9 series. Largest: p99 latency +81 % on db-09."
     """
     sizes, largest = detail.row.metric_sizes, detail.largest
-    if largest is None or not sizes or detail.row.change_count < 2:
+    if largest is None or not sizes or (len(sizes) == 1 and sizes[0].low == sizes[0].high):
         return ""
     texts = [_describe_metric_size(size) for size in sizes]
     change = f"{_name_metric(largest.metric)} {format_signed_percent(largest.relative)}"
@@ -191,12 +195,14 @@ def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentR
 
 
 def describe_drift(change: ChangeRow) -> str:
-    """Describe a drift from the baseline, or its end; "" if the change is not a drift or withdrawn."""
-    if not (change.is_live and change.is_drift and change.accepted_from_at):
+    """Describe a drift, or its end; "" if the change is not a drift or withdrawn."""
+    if not (change.is_live and change.is_drift):
         return ""
     interval = format_confidence_interval(change.relative_low, change.relative_high)
     size = f"{format_signed_percent(change.relative)}{f' ({interval})' if interval else ''}"
-    baseline = f"the baseline of {format_since(change.accepted_from_at)}"
+    baseline = "the beginning of its level"
+    if change.accepted_from_at:
+        baseline = f"the baseline of {format_since(change.accepted_from_at)}"
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
     return f"Drifted {size} from {baseline}, since {format_since(change.started_at)}."

@@ -1,6 +1,6 @@
-"""Drift from accepted baselines."""
+"""Drift from the beginning of a level, and from accepted baselines."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -43,8 +43,7 @@ def read_drifts(**wanted: object) -> list[Change]:
 
 
 def test_slow_slope_is_a_drift_and_not_a_change() -> None:
-    make_pinned(SLOPE)
-    assert not Change.objects.exists()
+    make_cells(make_host(), [SLOPE])
 
     judge_all()
 
@@ -56,6 +55,26 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
     assert drift.relative_high is not None
     assert drift.relative_low < drift.relative < drift.relative_high < -0.05
     assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
+    slope = [datetime.fromisoformat(drift.evidence[f"slope_{end}"]) for end in ("from", "to")]
+    assert NOON <= slope[0] < drift.started_at < slope[1] + timedelta(days=1)
+    assert slope[1] - slope[0] > timedelta(hours=80)
+    assert drift.evidence["accepted_from"] is None
+
+
+def test_fast_slope_ends_where_the_level_is_reached() -> None:
+    ramp = [
+        value * (1 - 0.002 * min(max(run - 60, 0), 50)) for run, value in enumerate(make_level(1000.0, 200))
+    ]
+    make_cells(make_host(), [ramp, ramp])
+
+    judge_all()
+
+    for drift in read_drifts():
+        first, last = (
+            (datetime.fromisoformat(drift.evidence[f"slope_{end}"]) - NOON) / timedelta(hours=1)
+            for end in ("from", "to")
+        )
+        assert (60 < first < 80, 90 < last < 115) == (True, True)
 
 
 def test_expected_drift_is_recorded_without_notice() -> None:
@@ -78,17 +97,14 @@ def test_expected_drift_is_recorded_without_notice() -> None:
 
 
 def test_drift_opens_one_incident_with_one_notice() -> None:
-    make_pinned(SLOPE)
+    make_cells(make_host("db-1"), [SLOPE])
 
     first, again = judge_all(), judge_all()
 
     incident = get_incident()
-    assert incident.title == "db-1: IOPS drifted −6 % from the baseline in 1 series"
-    assert len(first.event_ids) == 1
-    assert again == Judged()
-    assert list(IncidentEvent.objects.values_list("kind", "words")) == [
-        ("opened", "drifted from the baseline")
-    ]
+    assert incident.title == "db-1: IOPS decreased by 6 % between 23 Nov and 28 Nov in 1 series"
+    assert (len(first.event_ids), again) == (1, Judged())
+    assert list(IncidentEvent.objects.values_list("kind", "words")) == [("opened", "gradual change")]
 
 
 def test_more_runs_update_the_drift() -> None:
@@ -141,14 +157,6 @@ def test_steady_series_does_not_drift() -> None:
     assert not Change.objects.exists()
 
 
-def test_series_without_baseline_does_not_drift() -> None:
-    make_cells(make_host(), [SLOPE])
-
-    judge_all()
-
-    assert not Change.objects.exists()
-
-
 def test_baseline_of_few_runs_has_no_drift_yet() -> None:
     (series,) = make_cells(make_host(), [SLOPE])
     judge_all()
@@ -156,7 +164,38 @@ def test_baseline_of_few_runs_has_no_drift_yet() -> None:
 
     judge_all()
 
-    assert not Change.objects.exists()
+    (drift,) = read_drifts()
+    assert (drift.started_at < NOON + timedelta(hours=162), drift.evidence["accepted_from"]) == (True, None)
+
+
+def test_weak_drift_of_one_series_waits_for_a_second_one() -> None:
+    weak = [value * (1 - 0.000388 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    host = make_host()
+    (one,) = make_cells(host, [weak])
+    judge_all()
+    (drift,) = read_drifts(series=one)
+    assert (drift.evidence["is_clear"], drift.incident) == (False, None)
+
+    make_cells(host, [STEADY, weak])
+    judge_all()
+
+    assert {drift.incident for drift in read_drifts()} == {get_incident()}
+    assert get_incident().change_count == 2
+
+
+def test_drift_before_a_step_recovers_with_the_level() -> None:
+    (series,) = make_cells(make_host(), [SLOPE])
+    judge_all()
+    add_runs(series, make_level(700.0, 20))
+    judge_all()
+    (drift,) = read_drifts()
+    assert drift.evidence["is_back"] is False
+
+    add_runs(series, make_level(1000.0, 30))
+    judge_all()
+
+    (drift,) = read_drifts()
+    assert drift.evidence["is_back"] is True
 
 
 def test_change_of_level_is_not_a_drift_too() -> None:
@@ -182,16 +221,33 @@ def test_recovered_level_recovers_the_incident() -> None:
     assert "recovered" in incident.events.values_list("kind", flat=True)
 
 
-def test_undoing_the_baseline_withdraws_the_drift() -> None:
+def test_undoing_the_baseline_keeps_what_drifted_from_its_level() -> None:
     make_pinned(SLOPE)
     judge_all()
+    assert read_drifts()[0].evidence["accepted_from"] == NOON.isoformat()
 
     DetectionResult.objects.update(baseline_from_at=None)
     Series.objects.update(judging_is_due=True)
     judge_all()
 
     (drift,) = read_drifts()
-    assert (drift.state, get_incident().state, get_incident().verdict) == ("withdrawn", "resolved", "noise")
+    assert (drift.evidence["accepted_from"], get_incident().state) == (None, "new")
+
+
+def test_undoing_the_baseline_withdraws_what_drifted_from_it_alone() -> None:
+    # Two small steps, neither of which is more than half of the drift from the baseline.
+    line = [*make_level(1000.0, 60), *make_level(960.0, 60), *make_level(920.0, 80)]
+    make_pinned(line)
+    judge_all()
+    found = read_drifts()
+
+    DetectionResult.objects.update(baseline_from_at=None)
+    Series.objects.update(judging_is_due=True)
+    judge_all()
+
+    for drift in read_drifts(pk__in=[one.pk for one in found]):
+        accepted = drift.evidence["accepted_from"]
+        assert (drift.state == "withdrawn") == (accepted is not None)
 
 
 def test_new_baseline_ends_the_drift_and_undo_restores_it() -> None:
@@ -238,7 +294,7 @@ def test_drift_after_a_recovery_is_a_new_one() -> None:
 
 
 def test_drift_that_improves_sends_no_notice() -> None:
-    rise = [value * (1 + 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    rise = [value * (1 + 0.0006 * index) for index, value in enumerate(make_level(1000.0, 200))]
     make_pinned(rise)
 
     judged = judge_all()
@@ -270,3 +326,30 @@ def test_mail_names_the_baseline() -> None:
 
     assert ", the level accepted on 21 Nov 2026" in message.sentence
     assert "gradual drift since" in message.sentence
+
+
+def test_step_that_others_show_clearly_is_not_a_drift_of_noisy_series() -> None:
+    noisy = [1000.0 + 90 * (-1) ** run * (run % 4 < 2) - (60 if run >= 100 else 0) for run in range(200)]
+    step = make_level(1000.0, 100) + make_level(900.0, 100)
+    make_cells(make_host(), [step, noisy, [value + 1 for value in noisy]])
+
+    judge_all()
+
+    incident = get_incident()
+    assert not incident.changes.filter(method=DRIFT_METHOD).exists()
+    assert all(drift.incident is None for drift in read_drifts())
+
+
+def test_drift_of_another_metric_begins_after_a_change_of_level() -> None:
+    """Two steps of IOPS lengthen the latency by less than its threshold each, and by more together."""
+    (series,) = make_cells(
+        make_host(), [make_level(1000.0, 80) + make_level(925.0, 80) + make_level(855.0, 80)]
+    )
+    for measurement in series.measurements.all():
+        measurement.latency_mean_ns = 1e9 / (measurement.iops or 1)
+        measurement.save(update_fields=["latency_mean_ns"])
+
+    judge_all()
+
+    assert set(Change.objects.values_list("metric", flat=True)) == {"iops"}
+    assert read_drifts() == []

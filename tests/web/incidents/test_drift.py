@@ -1,4 +1,4 @@
-"""Drift from a baseline, on every page that shows it."""
+"""Drift from a baseline, and from the beginning of a level, on every page that shows it."""
 
 import pytest
 from django.test import Client
@@ -29,9 +29,9 @@ def test_inbox_and_incident_show_the_drift(drifted: Series, viewer: Client) -> N
     inbox = Page(viewer.get("/incidents/")).words
     page = Page(viewer.get(f"/incidents/{incident.pk}/")).words
 
-    assert "db-1: IOPS drifted −6 % from the baseline in 1 series" in inbox
+    assert "db-1: IOPS decreased by 6 % between" in inbox
     assert "IOPS of db-1 drifted down 5.7 % from the baseline of 21 Nov 12:00 UTC" in page
-    assert "drifted from the baseline" in page
+    assert "gradual change" in page
     assert "drift, provisional" in page
 
 
@@ -66,5 +66,19 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
 def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) -> None:
     words = Page(viewer.get(f"/history/?series={drifted.pk}&metric=iops")).words
 
-    assert "drifted −5.7 % from its baseline." in words
+    assert "drifted −5.7 %." in words
     assert "stayed at one level" not in words
+
+
+def test_drift_without_baseline_is_named_with_its_time(viewer: Client) -> None:
+    values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    (series,) = make_cells(make_host("db-1"), [values])
+    judge_all()
+
+    page = Page(viewer.get(f"/incidents/{Incident.objects.get().pk}/")).words
+
+    assert "IOPS of db-1 decreased by 5.7 % between" in page
+    assert (
+        "from the beginning of its level, since"
+        in Page(viewer.get(f"/series/{series.pk}/?metric=iops")).words
+    )

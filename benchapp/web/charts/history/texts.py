@@ -252,11 +252,11 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
 
 
 def list_drifts(history: SeriesHistory, metric: Metric) -> list[str]:
-    """Return a sentence for each series that drifted from its baseline, largest drift first."""
+    """Return a sentence for each series that drifted, largest drift first."""
     found = [
         (
             abs(mark.relative),
-            f"{line.name} drifted {format_signed_percent(mark.relative)} from its baseline.",
+            f"{line.name} drifted {format_signed_percent(mark.relative)}.",
         )
         for line in history.lines
         for mark in list_drift_marks(line, metric)

@@ -1,0 +1,82 @@
+"""Slow decreases that are reported as drifts, and drifts that are reported without one, on the noise of a fleet.
+
+    python -m benchmarks drift [--seed 1] [--every 6]
+
+120 series of IOPS with 240 runs each, four a day, evaluated after every 6 runs from the 40th on; decreases begin at run
+70. A series counts as reported if one evaluation finds a drift in that direction, as `pipeline.detection.drift` does.
+"""
+
+import argparse
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from benchapp.analysis.changepoints.detector import judge_values
+from benchapp.analysis.detection.baselines import compare_to_baseline, may_have_drifted
+from benchapp.metrics import SMALLEST_CHANGES
+from benchmarks.fleet_noise import Array, make_values
+
+_HOSTS: Final = 6
+_CELLS: Final = 20
+_RUNS: Final = 240
+_FIRST_RUN: Final = 70
+_THRESHOLD: Final = SMALLEST_CHANGES["iops"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Number of series with a drift. clear: those whose 99 % interval exceeds the threshold; increases: upwards."""
+
+    decreases: int
+    clear: int
+    increases: int
+
+
+def main() -> None:
+    """Print the table of all slopes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks drift")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--every", type=int, default=6, help="runs")
+    options = parser.parse_args()
+    values = make_values(hosts=_HOSTS, cells=_CELLS, runs=_RUNS, seed=options.seed)
+    print(
+        "| slope | target | series with a drift, of 120 | of these clear alone | increases |\n|---|---|---|---|---|"
+    )
+    for words, size, runs, target in (
+        ("−20 % over 30 days", 0.2, 120, "≥ 110"),
+        ("−10 % over 30 days", 0.1, 120, "80"),
+        ("none", 0.0, 120, "≤ 1"),
+    ):
+        slope = 1 - size * np.clip((np.arange(_RUNS) - _FIRST_RUN) / runs, 0, 1)
+        found = count_drifts(values * slope, every=options.every)
+        print(f"| {words} | {target} | {found.decreases} | {found.clear} | {found.increases} |", flush=True)
+
+
+def count_drifts(values: Array, *, every: int) -> Reported:
+    """Evaluate the series, one in each row, as their runs arrive, and count those with a drift."""
+    found = [_find_directions(row.tolist(), every) for row in values]
+    return Reported(
+        sum("decrease" in one for one in found),
+        sum("clear decrease" in one for one in found),
+        sum("increase" in one for one in found),
+    )
+
+
+def _find_directions(values: list[float], every: int) -> set[str]:
+    found = set()
+    for end in range(40, len(values) + 1, every):
+        changes = judge_values(values[:end], least_relative_change=_THRESHOLD).changes
+        level = values[max((change.index for change in changes), default=0) : end]
+        if not may_have_drifted(level, tolerated_change=_THRESHOLD):
+            continue
+        comparison = compare_to_baseline(level, tolerated_change=_THRESHOLD)
+        if comparison is None or not comparison.drift.is_beyond:
+            continue
+        way = "decrease" if (comparison.drift.shift.relative or 0) < 0 else "increase"
+        found |= {way, f"clear {way}"} if comparison.drift.is_clear else {way}
+    return found
+
+
+if __name__ == "__main__":
+    main()
