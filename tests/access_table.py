@@ -131,6 +131,7 @@ WEB = {
     "compare/": (PAGE_READERS,),
     "incidents/": (PAGE_READERS,),
     "incidents/status/": (PAGE_READERS,),
+    "incidents/health/": (PAGE_READERS,),
     "incidents/bulk": (Row("POST", PAGE_EDITORS),),
     "incidents/bulk/undo": (Row("POST", PAGE_EDITORS),),
     "incidents/<int:incident_id>/": (PAGE_READERS,),

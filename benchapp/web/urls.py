@@ -13,8 +13,8 @@ from benchapp.web.charts.scaling import views as scaling
 from benchapp.web.hosts import views as hosts
 from benchapp.web.incidents import actions as incident_actions
 from benchapp.web.incidents import baseline as incident_baseline
+from benchapp.web.incidents import benchmark_health, detection_status
 from benchapp.web.incidents import bulk as bulk_triage
-from benchapp.web.incidents import detection_status
 from benchapp.web.incidents import views as incidents
 from benchapp.web.maintenance import views as planned_events
 from benchapp.web.overview import charts as overview_charts
@@ -75,6 +75,7 @@ urlpatterns = [
     path("history/", history.history, name="history"),
     path("incidents/", incidents.incidents, name="incidents"),
     path("incidents/status/", detection_status.detection_status, name="detection_status"),
+    path("incidents/health/", benchmark_health.benchmark_health, name="benchmark_health"),
     path("incidents/bulk", bulk_triage.triage_selected, name="bulk_triage"),
     path("incidents/bulk/undo", bulk_triage.undo_selected, name="undo_bulk_triage"),
     path("incidents/<int:incident_id>/", incidents.incident, name="incident"),

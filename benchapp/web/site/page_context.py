@@ -37,6 +37,7 @@ PLACES: Final = (
                 "incidents",
                 "incident",
                 "detection_status",
+                "benchmark_health",
                 "planned_events",
                 "planned_event",
                 "add_planned_event",

@@ -1,0 +1,200 @@
+"""Benchmark health: benchmarks that need work, and how many incidents were true."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from benchapp.grammar import Filter, write_filter
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.incidents.benchmark_health import (
+    PERIOD_DAYS,
+    SERIES_MAXIMUM,
+    BenchmarkHealth,
+    HealthGrouping,
+    HealthProposal,
+    HealthRow,
+    VerdictCounts,
+    VerdictRow,
+    read_benchmark_health,
+)
+from benchapp.web.incidents.texts import describe_scopes
+from benchapp.web.site.access import may_read
+from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.value_texts import format_count, format_percent
+
+ROWS_ON_A_PAGE: Final = 100
+# Hosts and workloads with most incidents; the rest is in their own rows above.
+_VERDICT_ROWS: Final = 12
+_GROUPINGS: Final[dict[HealthGrouping, str]] = {
+    "series": "Series",
+    "host": "Hosts and pools",
+    "profile": "Profiles",
+}
+_FIRST_COLUMNS: Final[dict[HealthGrouping, str]] = {
+    "series": "Series",
+    "host": "Host or pool",
+    "profile": "Profile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLine:
+    """One row of the table. detail: below the name; proposal: a sentence, "" without."""
+
+    row: HealthRow
+    name: str
+    detail: str
+    url: str
+    precision: str
+    proposal: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """One row of a table of verdicts."""
+
+    name: str
+    row: VerdictRow
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTable:
+    """Verdicts by detector version, host or workload. left_out: rows that are not shown."""
+
+    label: str
+    lines: Sequence[VerdictLine]
+    left_out: int
+
+
+@require_safe
+@may_read
+def benchmark_health(request: HttpRequest) -> HttpResponse:
+    """List series, hosts or profiles with findings, and the verdicts of the period."""
+    bar = make_filter_bar(request, keep=("by",))
+    errors = bar.errors
+    wanted = request.GET.get("by", "series")
+    grouping: HealthGrouping = next((each for each in _GROUPINGS if each == wanted), "series")
+    if wanted != grouping:
+        errors.append(f"{wanted[:80]!r} is not a valid grouping. Valid: {', '.join(_GROUPINGS)}.")
+    page = _read_page(request.GET.get("page", "1"), errors)
+    health = read_benchmark_health(
+        bar.filter,
+        grouping=grouping,
+        now=timezone.now(),
+        offset=(page - 1) * ROWS_ON_A_PAGE,
+        limit=ROWS_ON_A_PAGE,
+    )
+    has_more = health.row_count > page * ROWS_ON_A_PAGE
+    context = {
+        "bar": bar,
+        "errors": errors,
+        "health": health,
+        "first_column": _FIRST_COLUMNS[grouping],
+        "choices": [
+            (label, keep_query(request.GET, by=each, page=None), each == grouping)
+            for each, label in _GROUPINGS.items()
+        ],
+        "lines": [_describe_row(row, bar.filter, grouping) for row in health.rows],
+        "summary": _summarize(health),
+        "tables": _make_tables(health),
+        "period_days": PERIOD_DAYS,
+        "series_maximum": SERIES_MAXIMUM,
+        "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
+        "older_url": keep_query(request.GET, page=str(page + 1)) if has_more else None,
+    }
+    return render(request, "incidents/benchmark_health.html", context, status=400 if errors else 200)
+
+
+def _read_page(text: str, errors: list[str]) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= SERIES_MAXIMUM:
+        return int(text)
+    errors.append(f"{text[:40]!r} is not a valid page; this is the first page.")
+    return 1
+
+
+def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> HealthLine:
+    name, detail, url = row.key, "", ""
+    if row.series is not None:
+        name = row.series.workload_title
+        detail = f"{row.series.scope_name} · {row.series.target_title}"
+        url = reverse("series", args=[row.series.id])
+    elif grouping == "host":
+        name = describe_scopes([row.key])
+        kind, _, value = row.key.partition(":")
+        url = _link_series(filter.with_value(kind, value))
+    else:
+        name = row.key or "no profile"
+    if row.series is None:
+        detail = f"{row.facts.series_count} series"
+    return HealthLine(
+        row,
+        name,
+        detail,
+        url,
+        _format_precision(row.facts.verdicts),
+        _describe_proposal(row.proposal) if row.proposal else "",
+    )
+
+
+def _link_series(filter: Filter) -> str:
+    return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
+
+
+def _describe_proposal(proposed: HealthProposal) -> str:
+    """Return the effect of the threshold in a sentence."""
+    effect = proposed.proposal
+    label = CATALOGUE[proposed.metric].label
+    true = f" and {effect.real_left_out} of {effect.real} true ones" if effect.real else ""
+    return (
+        f"{label}: a threshold of {format_percent(effect.threshold)} instead of {format_percent(proposed.threshold)}"
+        f" leaves out {effect.noise_left_out} of {effect.noise} noise incidents{true}."
+    )
+
+
+def _summarize(health: BenchmarkHealth) -> str:
+    """Return the precision of the period in a sentence."""
+    total = health.total
+    if not total.incident_count:
+        return f"No regressions were reported in the last {PERIOD_DAYS} days."
+    verb = "was" if total.incident_count == 1 else "were"
+    count = format_count(total.incident_count, "regression")
+    reported = f"{count} {verb} reported in the last {PERIOD_DAYS} days"
+    rated, noise = total.verdicts.rated, total.verdicts.noise
+    if not rated:
+        return f"{reported}; none has a verdict. Resolve incidents with a verdict to see how many were true."
+    precision = _format_precision(total.verdicts)
+    warning = " More than a third of them are noise." if total.verdicts.is_mostly_noise else ""
+    return f"{reported}; {rated} with a verdict: {rated - noise} true, {noise} noise (precision {precision}).{warning}"
+
+
+def _format_precision(verdicts: VerdictCounts) -> str:
+    precision = verdicts.precision
+    return "–" if precision is None else f"{precision * 100:.0f} %"
+
+
+def _make_tables(health: BenchmarkHealth) -> list[VerdictTable]:
+    named = (
+        ("Detector version", health.by_method, str),
+        ("Host or pool", health.by_scope, lambda scope: describe_scopes([scope])),
+        ("Workload", health.by_workload, str),
+    )
+    return [
+        VerdictTable(
+            label,
+            [
+                VerdictLine(name_of(row.name), row, _format_precision(row.verdicts))
+                for row in rows[:_VERDICT_ROWS]
+            ],
+            max(0, len(rows) - _VERDICT_ROWS),
+        )
+        for label, rows, name_of in named
+    ]
