@@ -52,6 +52,15 @@ _MARK: Final = (
     "UPDATE benchapp_series SET judging_is_due = TRUE, measurement_count = %s, first_at = coalesce(first_at, %s),"
     " last_at = %s"
 )
+# What the pipeline counts and records beside the runs.
+_COUNT_RUNS: Final = "UPDATE benchapp_host SET run_count = run_count + %s WHERE id = ANY(%s)"
+_EXTEND_ENVIRONMENTS: Final = (
+    "INSERT INTO benchapp_seriesenvironment (series_id, environment_id, first_at, last_at)"
+    " SELECT m.series_id, run.environment_id, min(m.started_at), max(m.started_at)"
+    " FROM benchapp_measurement m JOIN benchapp_run run ON run.id = m.run_id WHERE run.id >= %s AND run.id < %s"
+    " GROUP BY m.series_id, run.environment_id"
+    " ON CONFLICT (series_id, environment_id) DO UPDATE SET last_at = excluded.last_at"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +198,9 @@ def write_runs(world: World, first: int, end: int) -> None:
     _copy(_MEASUREMENTS, (row for key in keys for row in _make_measurements(world, *key)))
     with connection.cursor() as cursor:
         cursor.execute(_MARK, [end, START, say_time(end - 1)])
+        cursor.execute(_COUNT_RUNS, [world.layouts * (end - first), list(world.host_ids)])
+        ids = [_number_run(world, run, host=0, layout=0) for run in (first, end)]
+        cursor.execute(_EXTEND_ENVIRONMENTS, ids)
 
 
 def say_time(run: int) -> datetime:

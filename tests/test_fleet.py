@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from benchapp.models import Incident
+from benchapp.models import Host, Incident, Run, SeriesEnvironment
+from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from benchmarks.fleet_months import PlantedEvent, list_events, make_months
 from benchmarks.fleet_months_score import is_title_right
 from benchmarks.fleet_noise import make_values, plant
 from benchmarks.fleet_score import Score, score
-from benchmarks.fleet_world import make_world
+from benchmarks.fleet_world import make_world, write_runs
 from benchmarks.fleet_year import choose_planted, judge_all_due, live, plan_judging
 
 pytestmark = pytest.mark.django_db
@@ -90,3 +91,21 @@ def test_title_is_right_with_a_metric_of_the_event_and_its_size(title: str, is_r
     event = PlantedEvent("db-1", frozenset({1}), 60, {"iops": -0.15, "latency_mean_ns": 0.18})
 
     assert is_title_right(title, event) is is_right
+
+
+def test_fleet_has_the_counts_and_environments_that_the_pipeline_keeps() -> None:
+    size = {"hosts": 2, "cells": 20, "runs": 4, "seed": 1}
+    world = make_world(make_values(**size), hosts=2, planted=[], seed=1)
+    for first in (0, 2):
+        write_runs(world, first, first + 2)
+
+    kept = set(SeriesEnvironment.objects.values_list("series_id", "environment_id", "first_at", "last_at"))
+    recalculate_environments(world.series_ids)
+
+    assert kept == set(
+        SeriesEnvironment.objects.values_list("series_id", "environment_id", "first_at", "last_at")
+    )
+    assert len(kept) == 40
+    assert [host.run_count for host in Host.objects.all()] == [
+        Run.objects.filter(host=host).count() for host in Host.objects.all()
+    ]
