@@ -5,7 +5,8 @@
 Pages per second: 8 connections that keep one request each under way, over 2 million measurements. CPU: of the web
 process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame. Drawing: a
 history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the click to the
-first contentful paint and to the drawn chart. Web process, PostgreSQL, client and Chromium share the cores.
+first contentful paint and to the drawn chart; on loopback, and as over a slow line (Chromium's emulation). Web
+process, PostgreSQL, client and Chromium share the cores.
 """
 
 import json
@@ -39,6 +40,9 @@ RATED = {
 }
 POINTS = 1000
 VISITS = 7
+# A slow line: round trip and throughput in both directions. Aim of the drawn chart: 1 500 ms cold, 500 ms warm.
+SLOW_LATENCY_MS = 150
+SLOW_BYTES_PER_S = 200_000
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 SEED = """
 from datetime import timedelta
@@ -178,24 +182,43 @@ def _print_timings(url: str, chromium: str) -> None:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        visits = list(_visit(browser, url))
+        visits = list(_visit(browser, url, is_slow=False))
+        slow = list(_visit(browser, url, is_slow=True))
         browser.close()
+    line = f"{SLOW_LATENCY_MS} ms, {SLOW_BYTES_PER_S // 1000} KB/s"
     print(f"{f'history of {POINTS} points, ms (median of {VISITS})':44}{'server':>9}{'paint':>9}{'chart':>9}")
     for words, kept in (
         ("empty cache", [first for first, _ in visits]),
         ("warm cache", [again for _, again in visits]),
+        (f"empty cache, {line} (aim: 1500)", [first for first, _ in slow]),
+        (f"warm cache, {line} (aim: 500)", [again for _, again in slow]),
     ):
         figures = (statistics.median(visit[name] for visit in kept) for name in ("server", "paint", "chart"))
         print(f"{words:44}" + "".join(f"{figure:9.0f}" for figure in figures))
 
 
-def _visit(browser: Any, url: str) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+def _visit(browser: Any, url: str, *, is_slow: bool) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
     browser.new_page().goto(url)  # what the server does once only is not counted
     for _ in range(VISITS):
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
+        if is_slow:
+            _slow_down(context.new_cdp_session(page))
         yield _measure(page, url), _measure(page, url)
         context.close()
+
+
+def _slow_down(devtools: Any) -> None:
+    devtools.send("Network.enable")
+    devtools.send(
+        "Network.emulateNetworkConditions",
+        {
+            "offline": False,
+            "latency": SLOW_LATENCY_MS,
+            "downloadThroughput": SLOW_BYTES_PER_S,
+            "uploadThroughput": SLOW_BYTES_PER_S,
+        },
+    )
 
 
 def _measure(page: Any, url: str) -> dict[str, float]:
