@@ -205,6 +205,7 @@ def _read_submission(post: Post, body: Body, token: ApiToken) -> IncomingSubmiss
     key = _read_idempotency_key(post.headers.get("idempotency-key"))
     assert token.host_id is not None
     if kind == Kind.ENVELOPE:
+        _refuse_query(post.query)
         kind, document_id = _check_document(body.unpacked, key)
         return IncomingSubmission(token.host_id, kind, body.unpacked, document_id, body.packed)
     try:
@@ -219,6 +220,19 @@ def _read_submission(post: Post, body: Body, token: ApiToken) -> IncomingSubmiss
     if fault is not None:
         raise Problem(422, fault.code, "No fio output", fault.detail)
     return IncomingSubmission(token.host_id, kind, body.unpacked, key, body.packed, parameters)
+
+
+def _refuse_query(query: str) -> None:
+    """Refuse every query parameter: a sender that expects one to have an effect would store what it did not mean to."""
+    for name, _ in parse_qsl(query, keep_blank_values=True):
+        raise Problem(
+            400,
+            "parameter-unknown",
+            "Unknown query parameter",
+            f"unknown parameter {name[:80]!r}. This resource has no parameters; nothing was stored",
+            pointer=name[:80],
+            valid=(),
+        )
 
 
 def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:

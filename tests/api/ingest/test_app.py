@@ -273,6 +273,14 @@ def test_wrong_query_parameter_is_a_400_that_names_it(
     assert Submission.objects.count() == 0
 
 
+@pytest.mark.parametrize("query", ["validate=1", "volume_type=gp3", "x"])
+def test_envelope_with_a_query_parameter_is_a_400_and_not_stored(token: str, query: str) -> None:
+    problem = refused(pack_envelope(), token, query=query)
+
+    assert (problem.status, problem.code, problem.pointer) == (400, "parameter-unknown", query.split("=")[0])
+    assert Submission.objects.count() == 0
+
+
 @pytest.mark.parametrize(
     "body", [b"hello", b"\x00\x01\x02", b"{}", b'{"jobs": 7}', b"[" * 100_000, b"\xff" * 50]
 )
