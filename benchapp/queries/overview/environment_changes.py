@@ -9,20 +9,21 @@ from django.db import connection
 from django.utils import timezone
 
 from benchapp.dimensions import FACT_NAMES
-from benchapp.models import Environment
+from benchapp.grammar import Filter
+from benchapp.models import Environment, Series, SeriesEnvironment
+from benchapp.models.filtering import match_series
 
 RECENT: Final = timedelta(days=90)
 # Newest first: those of a host are as many as it has series.
 _ROWS_MAXIMUM: Final = 2000
-# The environment that began last before the new one.
+# The environment that began last before the new one; NEWEST: a query of the new ones.
 _READ: Final = (
-    "SELECT series.scope, earlier.environment_id, begun.environment_id, min(begun.first_at) FROM ("
-    " SELECT series_id, environment_id, first_at FROM benchapp_seriesenvironment WHERE first_at >= %s"
-    " ORDER BY first_at DESC LIMIT %s) AS begun"
+    "SELECT series.scope, earlier.environment_id, begun.environment_id, min(begun.first_at)"
+    " FROM benchapp_seriesenvironment AS begun"
     " JOIN benchapp_series series ON series.id = begun.series_id"
     " CROSS JOIN LATERAL (SELECT environment_id FROM benchapp_seriesenvironment"
     "  WHERE series_id = begun.series_id AND first_at < begun.first_at"
-    "  ORDER BY first_at DESC LIMIT 1) AS earlier GROUP BY 1, 2, 3"
+    "  ORDER BY first_at DESC LIMIT 1) AS earlier WHERE begun.id IN (NEWEST) GROUP BY 1, 2, 3"
 )
 
 
@@ -37,13 +38,17 @@ class RecentChange:
     since_at: datetime
 
 
-def list_recent_changes(*, now: datetime | None = None) -> list[RecentChange]:
+def list_recent_changes(filter: Filter | None = None, *, now: datetime | None = None) -> list[RecentChange]:
     """Return the changes of the last 90 days between known values, the newest first; two queries.
 
-    Of the newest 2 000 environments that began on a series.
+    Of the newest 2 000 environments that began on a series of the filter.
     """
+    begun = SeriesEnvironment.objects.filter(first_at__gte=(now or timezone.now()) - RECENT)
+    if filter:
+        begun = begun.filter(series__in=Series.objects.filter(match_series(filter)))
+    text, values = begun.order_by("-first_at").values("pk")[:_ROWS_MAXIMUM].query.sql_with_params()
     with connection.cursor() as cursor:
-        cursor.execute(_READ, [(now or timezone.now()) - RECENT, _ROWS_MAXIMUM])
+        cursor.execute(_READ.replace("NEWEST", text), values)
         rows = cursor.fetchall()
     if not rows:
         return []

@@ -5,8 +5,10 @@ from typing import Final
 
 from django.db import connection
 
+from benchapp.grammar import Filter
 from benchapp.metrics import Metric
-from benchapp.models import ChangeState
+from benchapp.models import ChangeState, Series
+from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
@@ -17,13 +19,15 @@ _INCIDENTS_MAXIMUM: Final = 20
 _CHANGES_MAXIMUM: Final = 200
 _LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
 # The series with the newest changes of open incidents, and those measured last; one of each may be both.
+# changed, measured: conditions of a filter.
 _LIST: Final = (
     "(SELECT series_id FROM (SELECT series_id, started_at, id FROM benchapp_change WHERE state = ANY(%s)"
     "  AND incident_id IN (SELECT id FROM benchapp_incident WHERE state = ANY(%s)"
-    "   ORDER BY started_at DESC, id DESC LIMIT %s)"
+    "   ORDER BY started_at DESC, id DESC LIMIT %s){changed}"
     "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest"
     " GROUP BY series_id ORDER BY max(started_at) DESC, max(id) DESC LIMIT %s)"
-    " UNION (SELECT id FROM benchapp_series WHERE last_at IS NOT NULL ORDER BY last_at DESC, id DESC LIMIT %s)"
+    " UNION (SELECT id FROM benchapp_series WHERE last_at IS NOT NULL{measured}"
+    "  ORDER BY last_at DESC, id DESC LIMIT %s)"
 )
 
 
@@ -37,12 +41,13 @@ class SeriesLevel:
     mark: SeriesMark | None
 
 
-def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
+def read_recent_series(filter: Filter | None = None, *, limit: int = 10) -> list[SeriesLevel]:
     """Return the series with the newest open changes and those measured last, in at most eight queries.
 
-    First those with an open regression, largest first, then with an open improvement, then the others by time.
+    Of those that match the filter. First those with an open regression, largest first, then with an open improvement,
+    then the others by time.
     """
-    rows = read_rows(_list_series(limit))
+    rows = read_rows(_list_series(limit, filter))
     levels = read_main_levels([row.id for row in rows])
     by_metric: dict[str, list[int]] = {}
     for series_id, found in levels.items():
@@ -60,16 +65,25 @@ def read_recent_series(*, limit: int = 10) -> list[SeriesLevel]:
     return sorted(series, key=_rank)[:limit]
 
 
-def _list_series(limit: int) -> list[int]:
+def _list_series(limit: int, filter: Filter | None) -> list[int]:
+    matching, values = "", []
+    if filter:
+        text, parameters = Series.objects.filter(match_series(filter)).values("pk").query.sql_with_params()
+        matching, values = f"IN ({text})", list(parameters)
     with connection.cursor() as cursor:
         cursor.execute(
-            _LIST,
+            _LIST.format(
+                changed=f" AND series_id {matching}" if matching else "",
+                measured=f" AND id {matching}" if matching else "",
+            ),
             [
                 _LIVE,
                 [state.value for state in OPEN_STATES],
                 _INCIDENTS_MAXIMUM,
+                *values,
                 _CHANGES_MAXIMUM,
                 limit,
+                *values,
                 limit,
             ],
         )

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.grammar import Filter
 from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
 from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
@@ -32,6 +32,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.agent_archive import read_agent_version
 from benchapp.web.site.command_lines import list_first_steps
+from benchapp.web.site.filter_bar import make_filter_bar
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -71,7 +72,8 @@ class ShownPin:
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; above it, or alone without runs, the first steps of a new installation."""
-    page = list_runs(RunFilter(), limit=_RUNS)
+    bar = make_filter_bar(request)
+    page = list_runs(RunFilter(match=bar.filter), limit=_RUNS)
     installation = read_installation(sample_host=SAMPLE_HOST)
     context: dict[str, Any] = {
         "title": "Welcome to benchapp",
@@ -79,29 +81,36 @@ def home(request: HttpRequest) -> HttpResponse:
         "sample_host": SAMPLE_HOST,
         "steps": list_first_steps(make_base_url(request)) if installation.is_new else None,
     }
-    if not page.items:
+    if not page.items and not bar.text:
         return render(request, "overview/overview.html", context)
-    hosts = read_fleet_hosts(without=SAMPLE_HOST)
-    severe = list_most_severe(IncidentFilter(tab=Tab.OPEN), limit=_INCIDENTS_READ)
+    filter = bar.filter if bar.filter.terms or bar.filter.words else None
+    hosts = read_fleet_hosts(filter, without=SAMPLE_HOST)
+    asked = IncidentFilter(tab=Tab.OPEN, match=bar.filter)
+    severe = list_most_severe(asked, limit=_INCIDENTS_READ)
     incidents = severe.items
-    open_count = count_tabs(Filter())[Tab.OPEN] if severe.next_cursor else len(incidents)
+    open_count = count_tabs(bar.filter)[Tab.OPEN] if severe.next_cursor else len(incidents)
+    suffix = f"?{urlencode({'q': bar.text})}" if filter else ""
     columns, runs = make_run_lines(page.items)
     context |= {
         "title": summarize_state(hosts, open_count),
-        "facts": list_summary_facts(hosts, open_incidents=open_count, most_severe=incidents),
+        "bar": bar,
+        "has_content": True,
+        "is_filtered": filter is not None,
+        "suffix": suffix,
+        "facts": list_summary_facts(hosts, open_incidents=open_count, most_severe=incidents, suffix=suffix),
         "incidents": make_incident_lines(incidents[:_INCIDENTS_SHOWN]),
         "open_count": open_count,
         "strip": make_host_strip(hosts),
         "chart_names": CHART_TITLES.items(),
         "pins": _list_pins(request),
         "attention": _read_attention(request, incidents, hosts),
-        "environment_changes": make_change_links(list_recent_changes()),
-        "series": [_make_row(series) for series in read_recent_series()],
+        "environment_changes": make_change_links(list_recent_changes(filter)),
+        "series": [_make_row(series) for series in read_recent_series(filter)],
         "columns": columns,
         "runs": runs,
         "studies": list_studies(limit=_STUDIES).items,
     }
-    return render(request, "overview/overview.html", context)
+    return render(request, "overview/overview.html", context, status=400 if bar.error else 200)
 
 
 def _read_attention(

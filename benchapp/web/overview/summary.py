@@ -29,16 +29,21 @@ def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
 
 
 def list_summary_facts(
-    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow]
+    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow], suffix: str = ""
 ) -> list[SummaryFact]:
-    """Return the facts of the summary: active hosts, open incidents, silent hosts."""
-    facts = [_describe_active(hosts)]
+    """Return the facts of the summary: active hosts, open incidents, silent hosts.
+
+    suffix: query of links to lists, as the filter of the page.
+    """
+    facts = [_describe_active(hosts, suffix)]
     if not most_severe:
         facts.append(SummaryFact("No incident is open."))
     else:
         worst = most_severe[0]
         facts += [
-            SummaryFact("", format_count(open_incidents, "open incident"), reverse("incidents"), "."),
+            SummaryFact(
+                "", format_count(open_incidents, "open incident"), f"{reverse('incidents')}{suffix}", "."
+            ),
             SummaryFact(
                 "Most severe: ",
                 worst.title,
@@ -50,15 +55,17 @@ def list_summary_facts(
     return facts
 
 
-def _describe_active(hosts: FleetHosts) -> SummaryFact:
+def _describe_active(hosts: FleetHosts, suffix: str) -> SummaryFact:
     days = f"the last {ACTIVE_WITHIN.days} days"
+    if not hosts.count and suffix:
+        return SummaryFact("No hosts match the filter.")
     if not hosts.count:
         return SummaryFact("No hosts are ", "enrolled", reverse("hosts"), ".")
     verb = "has" if hosts.active_count == 1 else "have"
     return SummaryFact(
         "",
         f"{format_integer(hosts.active_count)} of {format_count(hosts.count, 'host')}",
-        reverse("hosts"),
+        f"{reverse('hosts')}{suffix}",
         f" {verb} a run in {days}.",
     )
 

@@ -14,9 +14,12 @@ from benchapp.models import Host, Run, State, Submission, User
 from benchapp.pipeline.importing.sample import load_sample
 from benchapp.pipeline.judge import judge_due, judge_series
 from tests.factories import (
+    calculate_levels,
     make_change,
+    make_environment,
     make_host,
     make_incident,
+    make_measurement,
     make_run,
     make_series,
     make_submission,
@@ -248,3 +251,59 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     # points, levels (2), marks; studies; new incidents.
     with django_assert_num_queries(26):
         viewer.get(reverse("home"))
+
+
+def test_filter_selects_what_the_overview_shows(viewer: Client) -> None:
+    for name in ("db-1", "web-1"):
+        host = make_host(name)
+        series = make_series([1000.0, 850.0], host=host)
+        make_incident(changes=[make_change(series)], title=f"{name}: IOPS down")
+    calculate_levels()
+
+    page = Page(viewer.get("/", {"q": "host:db-*"}))
+    everything = Page(viewer.get("/"))
+
+    assert "db-1: IOPS down" in page.words and "web-1" not in page.words
+    assert page.words.count("1 open incident") >= 1
+    assert list(list_cells(page)) == ["/hosts/db-1/"]
+    assert "The following three charts are of the whole fleet" in page.words
+    assert "uploads and subscriptions of the whole server" in page.words
+    assert {"/incidents/?q=host%3Adb-%2A", "/hosts/?q=host%3Adb-%2A", "/runs/?q=host%3Adb-%2A"} <= set(
+        page.links
+    )
+    assert set(list_cells(everything)) == {"/hosts/db-1/", "/hosts/web-1/"}
+    assert "of the whole fleet" not in everything.words
+
+
+def test_environment_changes_of_the_overview_follow_the_filter(viewer: Client) -> None:
+    for name, kernel in (("db-1", "6.1"), ("web-1", "6.6")):
+        host = make_host(name)
+        series = make_series(host=host)
+        for hour, own in enumerate(("5.15", kernel)):
+            at = timezone.now() - timedelta(days=2) + timedelta(hours=hour)
+            run = make_run(host, started_at=at, environment=make_environment(kernel=own))
+            make_measurement(run, series, iops=1000.0)
+
+    page = Page(viewer.get("/", {"q": "host:db-1"}))
+
+    assert "kernel 5.15 → 6.1" in page.words
+    assert "6.6" not in page.words
+
+
+def test_filter_without_matches_is_no_new_installation(viewer: Client) -> None:
+    add([1000.0], host="db-1")
+
+    page = Page(viewer.get("/", {"q": "host:nobody"}))
+
+    assert "Welcome" not in page.words
+    assert "No hosts match the filter." in page.words
+    assert "No runs match this filter." in page.words
+
+
+def test_invalid_filter_of_the_overview_is_an_error(viewer: Client) -> None:
+    add([1000.0], host="db-1")
+
+    response = viewer.get("/", {"q": "speed:9"})
+
+    assert response.status_code == 400
+    assert "Unknown filter" in Page(response).words
