@@ -127,7 +127,7 @@ SMALLEST_CHANGES: Final[dict[str, float]] = {
     "elapsed_s": 0.05,
 }
 
-# The usual relative spread of a series, where comparable series do not tell: the median of 205 histories of fio on a
+# The usual relative spread of a series, if there are no comparable series: the median of 205 histories of fio on a
 # storage client. Of tails nothing was counted; twice and three times as much is on the safe side.
 USUAL_SPREADS: Final[dict[str, float]] = {
     "iops": 0.037,

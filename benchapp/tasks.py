@@ -74,16 +74,16 @@ def _hint_judge() -> None:
 
 @shared_task(time_limit=90)
 def judge() -> None:
-    """Judge what is due, and put what it tells into the outbox. Never retried: series stay due, the sweep comes."""
-    started, is_telling = time.monotonic(), False
+    """Detect changes in series that are due, and write notices into the outbox. Never retried: series stay due."""
+    started, has_notices = time.monotonic(), False
     while time.monotonic() - started < _TASK_BUDGET_S:
         judged = detect_and_notify(limit=_JUDGED_AT_ONCE)
-        is_telling |= bool(judged.event_ids)
+        has_notices |= bool(judged.event_ids)
         if not judged.series_ids:
             break
     else:
         _hint_judge()
-    if is_telling:
+    if has_notices:
         with transaction.atomic():
             notify.delay_on_commit()
 

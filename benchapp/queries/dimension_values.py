@@ -113,13 +113,13 @@ def _make_value(dimension: Dimension, parts: list[Any]) -> Value | None:
 
 
 def _has_prefix(dimension: Dimension, value: Value | None, prefix: str) -> bool:
-    said = _say(dimension, value).lower()
+    text = _format_value(dimension, value).lower()
     if dimension.name == "fio_version" and not prefix.startswith(FIO_PREFIX[0]):
-        said = said.removeprefix(FIO_PREFIX)
-    return said.startswith(prefix)
+        text = text.removeprefix(FIO_PREFIX)
+    return text.startswith(prefix)
 
 
-def _say(dimension: Dimension, value: Value | None) -> str:
+def _format_value(dimension: Dimension, value: Value | None) -> str:
     return str(value) if isinstance(value, str) else write_value(dimension, value)
 
 

@@ -95,14 +95,14 @@ def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") ->
 
     direction: of a series; included for mixed workloads ("70 % reads, the writes").
     """
-    return " · ".join(_say_workload(workload, direction))
+    return " · ".join(_format_workload(workload, direction))
 
 
 def describe_target(target: TargetTitleColumns) -> str:
     """Return a target in one line: "ext4 on 4 × gp3 500 GiB, RAID0, chunk 64 KiB"; "unknown layout" if it is."""
-    volumes = _say_volumes(target)
+    volumes = _format_volumes(target)
     storage = " on ".join(part for part in (target.filesystem or "", volumes) if part)
-    parts = [part for part in (storage, *_say_striping(target)) if part]
+    parts = [part for part in (storage, *_format_striping(target)) if part]
     if target.instance_type:
         parts.append(f"on {target.instance_type}" if parts else target.instance_type)
     layout = ", ".join(parts)
@@ -130,11 +130,11 @@ def name_scope(scope: str) -> str:
     return scope.partition(":")[2]
 
 
-def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[str]:
+def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[str]:
     if workload.engine == _SHELL:
-        yield _say_small_files(workload)
+        yield _format_small_files(workload)
         return
-    pattern = _say_pattern(workload)
+    pattern = _format_pattern(workload)
     if workload.rw in _MIXED and workload.read_share_percent is not None and "trim" not in workload.rw:
         pattern += f" {workload.read_share_percent}/{100 - workload.read_share_percent}"
     if direction and workload.rw in _MIXED:
@@ -164,21 +164,21 @@ def _say_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator[st
             yield f"beside {value}" if name == "beside" else f"{name} {value}"
 
 
-def _say_small_files(workload: WorkloadTitleColumns) -> str:
+def _format_small_files(workload: WorkloadTitleColumns) -> str:
     """Return the title of a shell timing: no depth, no block size, one job."""
     count = workload.options.get("nrfiles")
     files = f"{count} small files" if count else "small files"
     return f"{files} {'written' if workload.rw == 'write' else 'read'} by the shell"
 
 
-def _say_pattern(workload: WorkloadTitleColumns) -> str:
+def _format_pattern(workload: WorkloadTitleColumns) -> str:
     """Return the pattern; without fio options, it is unknown whether it was random."""
     if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
         return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
     return name_rw(workload.rw)
 
 
-def _say_volumes(target: TargetTitleColumns) -> str:
+def _format_volumes(target: TargetTitleColumns) -> str:
     size = "" if target.volume_size_bytes is None else format_size(target.volume_size_bytes)
     kind = target.volume_type or ""
     if target.volume_count is None:
@@ -188,19 +188,19 @@ def _say_volumes(target: TargetTitleColumns) -> str:
     )
 
 
-def _say_striping(target: TargetTitleColumns) -> Iterator[str]:
+def _format_striping(target: TargetTitleColumns) -> Iterator[str]:
     if target.provisioned_iops is not None:
         yield f"{target.provisioned_iops} IOPS provisioned"
     # "none" is known, but not shown: a single volume is not striped.
     if target.raid_level and target.raid_level != "none":
-        yield _say_raid(target.raid_level)
+        yield _format_raid(target.raid_level)
     if target.stripe_count is not None:
         yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"
     if target.chunk_size_bytes is not None:
         yield f"chunk {format_size(target.chunk_size_bytes)}"
 
 
-def _say_raid(level: str) -> str:
+def _format_raid(level: str) -> str:
     if level.isdigit():
         return f"RAID{level}"
     return level.upper() if level.lower().startswith("raid") else level

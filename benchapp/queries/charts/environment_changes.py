@@ -16,7 +16,7 @@ from benchapp.models import RECENTLY_REPORTED, Environment
 from benchapp.queries.series_versions import VersionedCache
 from benchapp.queries.shapes import EnvironmentRow, names_of
 
-# More would be a carpet of ticks; the newest tell of what the reader sees last.
+# More marks would cover the axis; the newest are shown.
 CHANGES_MAXIMUM: Final = 200
 _FIELDS_MAXIMUM: Final = 12
 _TEXT_MAXIMUM: Final = 80
@@ -81,7 +81,7 @@ def read_environment_changes(versions: Mapping[int, str]) -> dict[int, Environme
 
 
 def read_time_zone(run_id: int) -> str:
-    """Return the IANA name of the zone that a run's host said it is in, "" where it said none; one query."""
+    """Return the IANA name of the zone that a run's host reported, "" if it reported none; one query."""
     named = Environment.objects.filter(runs__id=run_id).values_list("facts__time_zone", flat=True).first()
     return named if isinstance(named, str) and _ZONE.fullmatch(named) else ""
 
@@ -109,8 +109,8 @@ def _compare(
             yield FieldChange(
                 name,
                 label,
-                _say(name, before.get(name)),
-                _say(name, after.get(name)),
+                _format_value(name, before.get(name)),
+                _format_value(name, after.get(name)),
                 link_comparison(name, before.get(name), after.get(name)),
             )
 
@@ -126,7 +126,7 @@ def link_comparison(name: str, before: Any, after: Any) -> str | None:
     return f"/compare/?{urlencode(sides, safe=':,/')}"
 
 
-def _say(name: str, value: Any) -> str | None:
+def _format_value(name: str, value: Any) -> str | None:
     if value is None or value == "":
         return None
     if name == "memory_bytes":

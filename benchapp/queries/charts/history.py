@@ -1,6 +1,6 @@
 """Histories of one or several series for one chart: points or buckets, levels, environment changes.
 
-Short names that tell the series of one picture apart: only what they differ in.
+Short names distinguish the series of one chart by the dimensions in which they differ.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from benchapp.queries.titles import describe_value
 
 Value = str | int | float | bool | None
 
-# How a value is said where its bare number would say nothing.
+# Formats of values that a bare number would not identify.
 _PATTERNS: Final = {
     "iodepth": "depth {}",
     "numjobs": "{} jobs",
@@ -51,7 +51,7 @@ _LEFT_OUT: Final = frozenset({"rw", "direction"})
 
 
 def order_rows(rows: Sequence[SeriesRow]) -> tuple[SeriesRow, ...]:
-    """Return the series by what tells them apart: 1, 2, 4, 8 volumes; unknown first."""
+    """Return the series by what distinguishes them: 1, 2, 4, 8 volumes; unknown first."""
     chosen = _choose_dimensions([_list_values(row) for row in rows])
 
     def place(row: SeriesRow) -> list[tuple[bool, float, str]]:
@@ -65,13 +65,14 @@ def order_rows(rows: Sequence[SeriesRow]) -> tuple[SeriesRow, ...]:
 
 
 def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
-    """Return a name for each series, by the fewest dimensions that tell them apart; a number where none does."""
+    """Return a name for each series, by the fewest dimensions that distinguish them; with its id where none does."""
     values = [_list_values(row) for row in rows]
     chosen = _choose_dimensions(values)
     if not chosen:
         chosen = ["host"] if rows and not rows[0].is_pool else ["pool"]
     names = [
-        " · ".join(_say(name, each[name]) for name in chosen if each[name] is not None) for each in values
+        " · ".join(_format_value(name, each[name]) for name in chosen if each[name] is not None)
+        for each in values
     ]
     return [
         f"{name or 'series'} #{row.id}" if names.count(name) > 1 or not name else name
@@ -81,14 +82,14 @@ def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
 
 def _choose_dimensions(values: Sequence[Mapping[str, Value]]) -> list[str]:
     chosen: list[str] = []
-    told = 1
+    distinct = 1
     for name in SERIES_DIMENSIONS:
-        if name in _LEFT_OUT or told == len(values):
+        if name in _LEFT_OUT or distinct == len(values):
             continue
         count = len({tuple(each[one] for one in (*chosen, name)) for each in values})
-        if count > told:
+        if count > distinct:
             chosen.append(name)
-            told = count
+            distinct = count
     return chosen
 
 
@@ -106,13 +107,13 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
     return own
 
 
-def _say(name: str, value: Value) -> str:
+def _format_value(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return _FLAGS[value]
     if isinstance(value, str) and name != "raid_level":
         return value
-    said = _PATTERNS.get(name, "{}").format(write_value(SERIES_DIMENSIONS[name], value))
-    return _SINGULAR.get(said, said)
+    text = _PATTERNS.get(name, "{}").format(write_value(SERIES_DIMENSIONS[name], value))
+    return _SINGULAR.get(text, text)
 
 
 LINES_MAXIMUM: Final = 12

@@ -186,9 +186,9 @@ def _list_contrasts(
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
     if columns == _PAIR and chart.color is not None and chart.color.name not in _PATTERNS:
         pairs += [((row, 0), (row, 1)) for row in range(rows)]
-    said = {(cliff.value.place.facet, cliff.value.place.line) for cliff in cliffs}
+    described = {(cliff.value.place.facet, cliff.value.place.line) for cliff in cliffs}
     for one, other in pairs:
-        found = None if other in said else find_contrast(curves[one], curves[other])
+        found = None if other in described else find_contrast(curves[one], curves[other])
         if found is not None:
             yield found
 

@@ -43,7 +43,7 @@ class LatencyTable:
 
 def read_fan_table(series_id: int, span: Span) -> LatencyTable:
     """Return the percentiles of the newest 30 runs of a time range; one query."""
-    # One more row tells whether older runs exist.
+    # One more row shows whether older runs exist.
     fan = read_fan(series_id, count=FAN_RUNS + 1, newest=FAN_RUNS + 1, **span)
     return _make_table(
         fan, [f"p{percent:g}" for percent in FAN.values()], _show_percentiles(fan), most=FAN_RUNS
