@@ -91,6 +91,12 @@ def _list_signatures(incident: Incident) -> list[Sign]:
 
 def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
     alike = _find_alike(incident, sign)
+    if sign[0] == "factor" and len(alike) > 1:
+        # Besides two with the factor, one with too few series for any counts, too, if the factor covers all of them.
+        known = {other.pk for other in alike}
+        alike += [
+            other for other in _find_near(incident) if other.pk not in known and _is_covered(other, sign)
+        ]
     wide = next((other for other in alike if other.scope == ""), None)
     if wide is None and len({other.scope for other in alike}) < _SCOPES_MINIMUM:
         return None
@@ -100,13 +106,19 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
 
 def _merge_by_factor(incident: Incident, events: Events) -> int | None:
     """Merge an incident with too few series for a common factor into a wide one whose factor covers all of them."""
-    changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
     for wide in _find_near(incident).filter(scope=""):
-        for _, name, value in (sign for sign in _list_signatures(wide) if sign[0] == "factor"):
-            condition = match_series(parse_filter(f"{name}:{value}"), "series__")
-            if changes.exists() and not changes.exclude(condition).exists():
-                return _merge(wide, [wide, incident], "same common factor", events=events)
+        factors = (sign for sign in _list_signatures(wide) if sign[0] == "factor")
+        if any(_is_covered(incident, sign) for sign in factors):
+            return _merge(wide, [wide, incident], "same common factor", events=events)
     return None
+
+
+def _is_covered(incident: Incident, factor: Sign) -> bool:
+    """Return whether all changes of an incident are in series with a common factor of another one."""
+    _, name, value = factor
+    changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    condition = match_series(parse_filter(f"{name}:{value}"), "series__")
+    return changes.exists() and not changes.exclude(condition).exists()
 
 
 def _is_untouched(incident: Incident) -> bool:

@@ -76,6 +76,23 @@ def test_single_series_of_another_host_joins_the_incident_with_its_common_factor
     assert Incident.objects.filter(merged_into=None).count() == (1 if is_joined else 2)
 
 
+@pytest.mark.parametrize(("fell", "count"), [(0, 1), (1, 3)])
+def test_single_series_counts_as_a_scope_besides_two_hosts_with_its_common_factor(
+    fell: int, count: int
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(2):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [steady(0), steady(1), steady(2), steady(3)]
+    values[fell] = fallen(4)
+    make_cells(make_host("db-2"), values, targets=layouts)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == count
+
+
 def test_different_volume_types_on_three_hosts_stay_three_incidents() -> None:
     for number, kind in enumerate(("st1", "io2", "gp3")):
         layouts = [{"volume_type": kind}, {"volume_type": "standard"}]
