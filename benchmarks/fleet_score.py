@@ -1,7 +1,7 @@
 """Hold what the incidents say against what was planted."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -50,15 +50,24 @@ def score(world: World, planted: Sequence[Planted]) -> Score:
     homes = dict(Incident.objects.values_list("id", "merged_into_id"))
     cells = {series_id: cell for cell, series_id in enumerate(world.series_ids)}
     members: dict[int, list[int | None]] = defaultdict(list)
+    series: dict[tuple[int, int | None], set[int]] = defaultdict(set)
     rows = Change.objects.filter(is_regression=True).exclude(incident=None)
     for series_id, moment, incident_id in rows.values_list("series_id", "started_at", "incident_id"):
         home = homes[incident_id] or incident_id
-        members[home].append(_find_planted(planted, cells[series_id], find_run(moment)))
+        number = _find_planted(planted, cells[series_id], find_run(moment))
+        members[home].append(number)
+        series[home, number].add(series_id)
     owners = {incident_id: _find_owner(of) for incident_id, of in members.items()}
     false = Incident.objects.filter(pk__in=[key for key, owner in owners.items() if owner is None])
     return Score(
         tuple(
-            _describe(one, [key for key, owner in owners.items() if owner == number], number, members)
+            _describe(
+                one,
+                [key for key, owner in owners.items() if owner == number],
+                number,
+                members=members,
+                series=series,
+            )
             for number, one in enumerate(planted)
         ),
         tuple(f"run {find_run(one.started_at)}: {one.title} ({one.verdict or one.state})" for one in false),
@@ -78,7 +87,14 @@ def _find_owner(of: Sequence[int | None]) -> int | None:
     return owner if count >= _MOSTLY * len(of) else None
 
 
-def _describe(one: Planted, ids: Sequence[int], number: int, members: dict[int, list[int | None]]) -> Found:
+def _describe(
+    one: Planted,
+    ids: Sequence[int],
+    number: int,
+    *,
+    members: Mapping[int, Sequence[int | None]],
+    series: Mapping[tuple[int, int | None], set[int]],
+) -> Found:
     if not ids:
         return Found(one, None, 0, 0, is_grouped=False, size_error=None)
     largest = max(ids, key=lambda key: members[key].count(number))
@@ -93,7 +109,7 @@ def _describe(one: Planted, ids: Sequence[int], number: int, members: dict[int, 
         planted=one,
         delay_runs=find_run(opened.at) - one.run + 1 if opened else None,
         incidents=len(ids),
-        cells=own,
+        cells=len(series[largest, number]),
         is_grouped=is_grouped,
         size_error=100 * (median(sizes) + one.size) if sizes else None,
     )
