@@ -87,7 +87,8 @@ class DetectionStatus(models.TextChoices):
 class DetectionResult(models.Model):
     """Detection status and noise of one metric of one series.
 
-    spread: of the current level. smallest_detectable_change: in five runs. Both relative.
+    n: valid runs; repetitions count once. spread: of the current level. smallest_detectable_change: in five runs. Both
+    relative.
     runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
     baseline_from_at: start of the accepted baseline; earlier runs are not compared.
     """

@@ -584,3 +584,13 @@ def test_detection_status_page_describes_each_series(viewer: Client) -> None:
         "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Detecting 5 % takes 50 runs." in words
     )
     assert "No series yet" in Page(viewer.get(reverse("detection_status") + "?status=stale")).words
+
+
+def test_change_of_a_young_series_is_marked_on_the_incident_and_the_series(viewer: Client) -> None:
+    series = make_series([1000.0, 850.0])
+    change = make_change(series, evidence={"usual_spread": 0.037})
+    incident = make_incident(changes=[change])
+
+    pages = [viewer.get(f"/incidents/{incident.pk}/"), viewer.get(f"/series/{series.pk}/?metric=iops")]
+
+    assert all("confirmed, young series" in page.content.decode() for page in pages)
