@@ -1,7 +1,7 @@
 """Histories of several series, downsampled if long."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -20,6 +20,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
     answer_lines,
@@ -30,6 +31,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import FACT_NAMES
+from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName
 from benchapp.queries.charts.environment_changes import FieldChange
@@ -37,6 +39,7 @@ from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
     LINES_MAXIMUM,
+    ChosenSeries,
     SeriesHistory,
     choose_series,
     read_history,
@@ -267,8 +270,33 @@ class Histories(ApiView):
             color=wanted.get("color"),
         )
         if wanted["format"] != "json":
+            _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
             return _answer_lines(request, history, format=wanted["format"], etag=etag)
         return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
+
+
+def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chosen: bool) -> None:
+    """Raise Problem 400 if rows alone could not say that series or runs are missing; JSON has fields for that.
+
+    is_chosen: series were asked for; without, the newest ones are meant.
+    """
+    found = f"{chosen.total}{' or more' if chosen.has_more else ''} series match"
+    if is_chosen and chosen.left_out:
+        _refuse(f"{found}; at most {LINES_MAXIMUM} fit into one history", "series")
+    if history.newest is not None:
+        _refuse(
+            f"the time range has too many runs; only the newest {history.newest} of each fit", "from"
+        )
+
+
+def _refuse(detail: str, pointer: str) -> NoReturn:
+    raise Problem(
+        400,
+        "parameter-invalid",
+        "Incomplete list",
+        f"{detail}. Select less, or read all points from /api/v1/points",
+        pointer=pointer,
+    )
 
 
 def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponse:

@@ -15,6 +15,7 @@ from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, Time, with_
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
+    IdsField,
     NamesField,
     SpanParameters,
     flag_parameter,
@@ -36,6 +37,7 @@ from benchapp.queries.series.measurements import (
 from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow
 
 POINT_FORMATS: Final = ("json", "ndjson", "csv", "parquet")
+_IDS_MAXIMUM: Final = 1000
 _ROWS_MAXIMUM: Final = 2**31 - 1
 _LABEL: Final = "label."
 
@@ -96,6 +98,7 @@ class PointColumnsField(NamesField):
 class PointRowParameters(FilterParameters, SpanParameters):
     """Which points, and their columns; all of them without `limit`."""
 
+    series = IdsField(_IDS_MAXIMUM, help_text="ids of series, separated by commas; default: all")
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
     format = serializers.ChoiceField(choices=POINT_FORMATS, required=False, default="json")
     shape = serializers.ChoiceField(

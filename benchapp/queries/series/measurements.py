@@ -34,14 +34,15 @@ _NAMES: Final = count(1)
 class MeasurementFilter:
     """Which measurements; None leaves out nothing.
 
-    match: workload and layout are those of the series; host, pool and environment those of the run. from_at is
-    inclusive, to_at exclusive. is_valid: not failed, not excluded.
+    series: ids. match: workload and layout are those of the series; host, pool and environment those of the run.
+    from_at is inclusive, to_at exclusive. is_valid: not failed, not excluded.
     """
 
     match: Filter = field(default_factory=Filter)
     from_at: datetime | None = None
     to_at: datetime | None = None
     is_valid: bool | None = None
+    series: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,8 @@ def stream_measurements(
 
 def _select(wanted: MeasurementFilter, order: MeasurementOrder, limit: int | None) -> models.QuerySet[Any]:
     found = Measurement.objects.filter(match_measurements(wanted.match))
+    if wanted.series is not None:
+        found = found.filter(series__in=wanted.series)
     if wanted.from_at is not None:
         found = found.filter(started_at__gte=wanted.from_at)
     if wanted.to_at is not None:

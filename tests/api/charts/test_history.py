@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.queries.charts.history import LINES_DEFAULT, LINES_MAXIMUM
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -85,6 +86,24 @@ def test_history_that_makes_no_sense_is_refused(reader, query, pointer):
     response = reader.get(f"/api/v1/history?{query}")
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+
+
+@pytest.mark.parametrize("query", ["q=direction:read", "series={ids}"])
+def test_csv_of_a_history_without_some_of_its_series_is_refused(reader, query):
+    ids = ",".join(str(make_series([1.0]).id) for _ in range(LINES_MAXIMUM + 1))
+    address = f"/api/v1/history?{query.format(ids=ids)}"
+
+    response = reader.get(f"{address}&format=csv")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, "series")
+    assert reader.get(address).json()["lines_left_out"] == 1
+
+
+def test_csv_of_a_history_without_a_choice_has_the_newest_series(reader):
+    for _ in range(LINES_MAXIMUM + 1):
+        make_series([1.0])
+
+    assert len(read_csv(reader.get("/api/v1/history?format=csv"))) == LINES_DEFAULT
 
 
 def test_history_that_is_known_is_not_sent_again(reader):

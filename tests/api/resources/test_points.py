@@ -107,6 +107,14 @@ def test_points_are_filtered(reader, query, values):
     assert [point["iops"] for point in read_points(reader, query)] == values
 
 
+def test_points_of_series_by_id(reader):
+    first, _, third = (make_series([value]) for value in (1.0, 2.0, 3.0))
+
+    points = read_points(reader, f"series={third.id},{first.id}")
+
+    assert [point["iops"] for point in points] == [1.0, 3.0]
+
+
 def test_a_filter_by_host_finds_the_runs_of_that_host_in_the_series_of_a_pool(reader):
     series = make_series(pool="db")
     for name, value in (("db-1", 1.0), ("db-2", 2.0)):
