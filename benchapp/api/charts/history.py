@@ -284,9 +284,7 @@ def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chose
     if is_chosen and chosen.left_out:
         _refuse(f"{found}; at most {LINES_MAXIMUM} fit into one history", "series")
     if history.newest is not None:
-        _refuse(
-            f"the time range has too many runs; only the newest {history.newest} of each fit", "from"
-        )
+        _refuse(f"the time range has too many runs; only the newest {history.newest} of each fit", "from")
 
 
 def _refuse(detail: str, pointer: str) -> NoReturn:

@@ -4,8 +4,9 @@ import gc
 import os
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import schemathesis
@@ -28,6 +29,8 @@ from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
 from benchapp.models import ApiToken, Kind, Role, Scope, Study
+from benchapp.pipeline.incidents.bulk import take_bulk_steps
+from benchapp.pipeline.incidents.triage import acknowledge
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
@@ -248,7 +251,14 @@ def more_things(things, bearer):
     submission = make_submission(host, kind=Kind.ENVELOPE, body=body)
     caller = ApiToken.objects.get(scope=Scope.ADMIN).created_by
     own = make_subscription(caller, is_confirmed=False)
-    return {**things, "run_of_agent": make_run(host, submission=submission).pk, "unconfirmed_id": own.pk}
+    triaged = make_incident().pk
+    report = take_bulk_steps({triaged: partial(acknowledge, triaged, by=caller)})
+    return {
+        **things,
+        "run_of_agent": make_run(host, submission=submission).pk,
+        "unconfirmed_id": own.pk,
+        "bulk": str(UUID(report.bulk)),
+    }
 
 
 @pytest.fixture
