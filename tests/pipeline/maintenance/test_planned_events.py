@@ -269,7 +269,7 @@ def test_impact_counts_series_hosts_runs_and_lists_open_incidents() -> None:
     make_host("db-2")
     make_host("db-3", retired_at=NOON)
     open_one = make_incident(changes=[make_change(series, at=NOON + HOUR)], title="db-1 fell")
-    make_incident(changes=[make_change(series, at=NOON + HOUR, metric="latency_ns")], state="resolved")
+    make_incident(changes=[make_change(series, at=NOON + HOUR, metric="latency_p99_ns")], state="resolved")
 
     impact = preview_impact(make_planned_event(filter="host:db-*", from_at=NOON, to_at=NOON + 2 * HOUR))
 
