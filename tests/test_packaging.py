@@ -299,7 +299,13 @@ def test_code_is_compiled_before_the_servers_start(target):
 
 def test_targets_of_make_write_bytecode_in_a_shell_that_turns_it_off():
     printed = subprocess.run(
-        ["make", "--no-print-directory", "--eval", "show:; @printenv PYTHONDONTWRITEBYTECODE || echo none", "show"],
+        [
+            "make",
+            "--no-print-directory",
+            "--eval",
+            "show:; @printenv PYTHONDONTWRITEBYTECODE || echo none",
+            "show",
+        ],
         cwd=ROOT,
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
