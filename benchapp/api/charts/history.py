@@ -292,7 +292,7 @@ def _refuse(detail: str, pointer: str) -> NoReturn:
         400,
         "parameter-invalid",
         "Incomplete list",
-        f"{detail}. Select less, or read all points from /api/v1/points",
+        f"{detail}. Choose fewer, or use /api/v1/points, which has no limit",
         pointer=pointer,
     )
 
