@@ -8,8 +8,9 @@ from datetime import datetime
 from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from uuid import UUID
 
-from msgspec import Struct, UnsetType
+from msgspec import UnsetType
 
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.json import dump_json
@@ -59,10 +60,8 @@ def _find_kind(hint: Any) -> ColumnKind:
         datetime: "time",
         Sequence[str]: "texts",
     }
-    is_object = get_origin(hint) in (Mapping, Sequence) or (
-        isinstance(hint, type) and issubclass(hint, Struct)
-    )
-    return simple.get(hint, "json" if is_object else "text")
+    is_text = get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, str | UUID))
+    return simple.get(hint, "text" if is_text else "json")
 
 
 def write_json(
