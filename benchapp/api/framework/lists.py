@@ -67,7 +67,7 @@ def answer_list(
             about=about,
             headers=headers,
         )
-    kinds, written = list_kinds(row), row_format("csv" if page.format == "csv" else "ndjson")
+    kinds, written = list_kinds(row), row_format("csv" if page.format == "csv" else "ndjson", name=name)
     batches = _read_all(first, read, describe, columns=chosen)
     return answer_stream(
         request,

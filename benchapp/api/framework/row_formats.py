@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -64,12 +64,9 @@ def _find_kind(hint: Any) -> ColumnKind:
     return simple.get(hint, "text" if is_text else "json")
 
 
-def write_json(
-    columns: Sequence[RowColumn], batches: Batches, *, name: str, about: Mapping[str, Any]
-) -> Iterator[bytes]:
-    """Yield one JSON object: `about`, the rows as objects in `name`, and their `count`, which proves that all came."""
-    head = dump_json(dict(about))[1:-1]
-    yield b"{" + (head + b"," if head else b"") + dump_json(name) + b":["
+def write_json(columns: Sequence[RowColumn], batches: Batches, *, name: str) -> Iterator[bytes]:
+    """Yield one JSON object: the rows as objects in `name`, and their `count`, which proves that all came."""
+    yield b"{" + dump_json(name) + b":["
     names, count = [column.name for column in columns], 0
     for batch in batches:
         rows = dump_json([dict(zip(names, row, strict=True)) for row in batch])[1:-1]
@@ -144,12 +141,11 @@ def write_parquet(columns: Sequence[RowColumn], batches: Batches) -> Iterator[by
 def row_format(
     format: Literal["json", "ndjson", "csv", "parquet"],
     *,
-    name: str = "rows",
-    about: Mapping[str, Any] | None = None,
+    name: str,
 ) -> RowFormat:
-    """Return how to write a format; name and about: of JSON."""
+    """Return how to write a format; name: of the rows in JSON."""
     if format == "json":
-        return RowFormat("application/json", partial(write_json, name=name, about=about or {}))
+        return RowFormat("application/json", partial(write_json, name=name))
     if format == "ndjson":
         return RowFormat("application/x-ndjson", write_ndjson)
     if format == "csv":
