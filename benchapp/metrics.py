@@ -42,13 +42,13 @@ CATALOGUE: Final[dict[str, Metric]] = {
 class ReferenceLimit:
     """A threshold for one metric of one profile, in the metric's base unit.
 
-    words: the criterion, short enough for a chart. source: its reference.
+    label: the criterion, short enough for a chart. source: its reference.
     """
 
     profile: str
     metric: str
     value: float
-    words: str
+    label: str
     source: str
 
     def is_met(self, value: float) -> bool:
@@ -77,14 +77,14 @@ def find_limit(profile: str, metric: str) -> ReferenceLimit | None:
 class ReferenceLine:
     """The result of a known system for one metric and direction of one profile, in the metric's base unit.
 
-    It judges nothing: it lies beside what was measured. words: short enough for a chart. source: who says so.
+    It judges nothing: it lies beside what was measured. label: short enough for a chart. source: who says so.
     """
 
     profile: str
     metric: str
     direction: str
     value: float
-    words: str
+    label: str
     source: str
 
 

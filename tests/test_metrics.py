@@ -55,7 +55,7 @@ def test_known_systems_stand_beside_the_random_mix_by_direction(direction: str, 
     lines = find_references("gitlab-randrw", "iops", direction)
 
     assert [line.value for line in lines] == values
-    assert [line.words for line in lines] == ["known good: SSD", "known bad: spinning disk"]
+    assert [line.label for line in lines] == ["known good: SSD", "known bad: spinning disk"]
     assert all("GitLab" in line.source for line in lines)
 
 

@@ -237,6 +237,40 @@ def test_texts_of_the_charts_of_a_study_are_renamed_and_restored(db: None) -> No
     assert disks.panels == panels
 
 
+def test_texts_of_stored_incidents_and_notices_are_renamed_and_restored(transactional_db: None) -> None:
+    factors = [{"dimension": "volume_type", "value": "gp3", "words": "all with gp3"}]
+    suspects = [{"name": "kernel", "before": "words", "words": 'the "words": 6.1'}]
+    incident = make_incident(common_factors=factors, suspects=suspects)
+    body = {
+        "levels": [{"name": "IOPS", "before_words": "100", "after_words": "80", "words": "−20 %"}],
+        "link_words": "Incident 1",
+        "details": [["Severity", "low"]],
+        "facts": {"event": {"id": 3, "words": ""}, "incident": {"suspects": suspects}},
+    }
+    notice = Notice.objects.create(
+        subscription=make_subscription(), key="notice", body=body, not_before_at=NOON, created_at=NOON
+    )
+    names = import_module("benchapp.migrations.0028_text_in_stored_incidents_and_notices")
+    renamed = [{"name": "kernel", "before": "words", "text": 'the "words": 6.1'}]
+
+    names.rename_texts(apps, None)
+
+    incident.refresh_from_db()
+    notice.refresh_from_db()
+    assert incident.common_factors == [{"dimension": "volume_type", "value": "gp3", "text": "all with gp3"}]
+    assert incident.suspects == renamed
+    assert notice.body == {
+        "levels": [{"name": "IOPS", "before_text": "100", "after_text": "80", "text": "−20 %"}],
+        "link_text": "Incident 1",
+        "details": [["Severity", "low"]],
+        "facts": {"event": {"id": 3, "text": ""}, "incident": {"suspects": renamed}},
+    }
+    names.restore_texts(apps, None)
+    incident.refresh_from_db()
+    notice.refresh_from_db()
+    assert (incident.common_factors, incident.suspects, notice.body) == (factors, suspects, body)
+
+
 def test_keys_in_bodies_of_notices_are_renamed_and_restored(transactional_db: None) -> None:
     factors = [{"dimension": "volume_type", "value": "gp3"}]
     bodies = [

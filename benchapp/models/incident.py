@@ -46,9 +46,9 @@ class Incident(models.Model):
     metric: the typical one, in which the most series changed; relative: the median of its changes.
     metric_sizes: [{metric, series, relative, low, high}], the typical metric first: number of series, median, lowest
     and highest change. Both are empty until the first evaluation.
-    common_factors: common factors, [{dimension, value, share, words}], strongest first.
+    common_factors: common factors, [{dimension, value, share, text}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
-    unaffected_hosts, words}], most likely cause first; hosts_* count other hosts with the same environment change.
+    unaffected_hosts, text}], most likely cause first; hosts_* count other hosts with the same environment change.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
     recovered_at: when recovery was detected. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.
@@ -127,7 +127,7 @@ class IncidentEvent(models.Model):
     at = models.DateTimeField(help_text="server's clock")
     by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     kind = models.CharField(max_length=20)
-    words = models.TextField(blank=True, default="", max_length=5000)
+    text = models.TextField(blank=True, default="", max_length=5000)
     before = models.JSONField(default=dict)
     undone_at = models.DateTimeField(null=True, blank=True)
 

@@ -60,12 +60,12 @@ def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
 
 def read_reason(text: str) -> str:
     """Return a reason in one line. Raises BadReason if it is empty or too long."""
-    words = " ".join(text.replace("\x00", "\ufffd").split())
-    if not words:
+    reason = " ".join(text.replace("\x00", "\ufffd").split())
+    if not reason:
         raise BadReason("a reason is required")
-    if len(words) > REASON_MAXIMUM:
-        raise BadReason(f"the reason has {len(words)} characters; at most {REASON_MAXIMUM} are allowed")
-    return words
+    if len(reason) > REASON_MAXIMUM:
+        raise BadReason(f"the reason has {len(reason)} characters; at most {REASON_MAXIMUM} are allowed")
+    return reason
 
 
 def _lock(run_id: int) -> Run:

@@ -41,7 +41,7 @@ def _make_body(entry: Any, width: int, paths: tuple[str, str], can_select: bool)
     runs, series = paths
     head = _make_head_cells(entry.run, entry.height, runs, can_select)
     rows = [
-        f'<td class="nowrap"><a href="{series}{line.series_id}/">{escape(line.words)}</a>'
+        f'<td class="nowrap"><a href="{series}{line.series_id}/">{escape(line.text)}</a>'
         f"{_FAILED if line.error else ''}</td>{number_cells(line.cells)}"
         for line in entry.lines
     ] or [f'<td colspan="{width}" class="muted">no measurements</td>']

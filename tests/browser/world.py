@@ -265,17 +265,17 @@ def _make_incidents(owner: User) -> tuple[Incident, Series]:
         make_change(series, at=at, before=10_000.0 * place, after=8_500.0 * place)
         for place, series in enumerate(moved, 1)
     ]
-    kernel = {"name": "kernel", "before": "5.15.0", "after": "6.1.0", "share": 1.0, "words": "the kernel"}
+    kernel = {"name": "kernel", "before": "5.15.0", "after": "6.1.0", "share": 1.0, "text": "the kernel"}
     told = {
         "title": "db-09: IOPS −15 % in 3 of 12 series, all with stripes 16",
         "severity": "high",
         "suspects": [kernel],
         "common_factors": [
-            {"dimension": "stripe_count", "value": "16", "share": 1, "words": "only with 16 stripes (3 of 3)"}
+            {"dimension": "stripe_count", "value": "16", "share": 1, "text": "only with 16 stripes (3 of 3)"}
         ],
     }
     incident = make_incident(changes=changes, **told)
-    hostile = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 0.5, "words": HOSTILE}
+    hostile = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 0.5, "text": HOSTILE}
     make_incident(title=HOSTILE, suspects=[hostile], common_factors=[hostile], severity="low")
     make_incident(title="db-10: p99 latency +40 % in 1 of 4 series", relative=0.4, state="acknowledged")
     make_incident(title="db-11: IOPS +20 % in 4 of 4 series", relative=0.2, is_regression=False)
@@ -284,7 +284,7 @@ def _make_incidents(owner: User) -> tuple[Incident, Series]:
         at=timezone.now(),
         by=owner,
         kind="commented",
-        words=f"{HOSTILE} https://example.com/",
+        text=f"{HOSTILE} https://example.com/",
     )
     for status, series in zip(("steady", "noisy", "learning"), moved, strict=True):
         make_detection_result(

@@ -55,10 +55,10 @@ test("a run is described with its differences from previous run, level and previ
   const lines = [makeLine(1, { levels: [[0, 1, 1000], [2, 9, 1100]] })];
   const history = read(makeAnswer([{ iops: 1000 }, { iops: 1010 }, { iops: 1111 }], { lines }));
 
-  const words = describeMark(history.marks[2], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: false });
+  const text = describeMark(history.marks[2], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: false });
 
   assert.equal(
-    words,
+    text,
     "Run 3 of 3, 12 May 2026 02:00 UTC · 1\u202f111 IOPS · +10.0 % vs. previous run · " +
       "+1.0 % vs. level, median 1\u202f100 of 5 runs · p10–p90 1\u202f090 to 1\u202f110 · +11.1 % vs. previous level, 1\u202f000",
   );
@@ -77,10 +77,10 @@ test("a bucket is described with its runs, median and extremes", () => {
   const bucket = { series: 1, from_at: iso(0), to_at: iso(2), n: 40, failed: 2, excluded: 0, doubtful: 1, iops_n: 38, iops_minimum: 10, iops_p10: 80, iops_median: 100, iops_p90: 120, iops_maximum: 900, iops_minimum_run: 3, iops_maximum_run: 9 };
   const history = read({ ...makeAnswer([]), is_thinned: true, buckets: [bucket] });
 
-  const words = describeMark(history.marks[0], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: true });
+  const text = describeMark(history.marks[0], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: true });
 
   assert.equal(
-    words,
+    text,
     "line 1 · Bucket 1 of 1, 12 May 2026 00:00 UTC to 12 May 2026 02:00 UTC · 40 runs, 2 failed, 1 with badges: median 100 IOPS · min 10.0, max 900",
   );
 });
@@ -154,8 +154,8 @@ test("an axis that does not start at zero says so", () => {
 
 test("a limit is within the axis, a known system only where it is near", () => {
   const history = read(makeAnswer([{ iops: 20000 }, { iops: 21000 }]));
-  const references = [{ value: 33415, words: "known good: SSD" }, { value: 2000, words: "known bad: spinning disk" }];
-  const panel = preparePanel(history, { metric: "iops", view: whole, references, limit: { value: 40000, words: "good" } });
+  const references = [{ value: 33415, label: "known good: SSD" }, { value: 2000, label: "known bad: spinning disk" }];
+  const panel = preparePanel(history, { metric: "iops", view: whole, references, limit: { value: 40000, label: "good" } });
 
   assert.deepEqual(panel.references, [references[0]]);
   assert.ok(panel.domain.max >= 40000);
@@ -330,7 +330,7 @@ test("a panel whose metric no run has says so, and makes no values up", () => {
 
   assert.ok(panel.isEmpty);
   assert.equal(config.options.scales.y.ticks.display, false);
-  assert.ok(config.plugins.some(({ id }) => id === "words"));
+  assert.ok(config.plugins.some(({ id }) => id === "message"));
 });
 
 test("a step below the threshold is named at its first run, in its metric only", () => {

@@ -9,11 +9,11 @@ const panel = (label, cells) => ({ label, corner: "Pattern by volumes", columns:
 
 /** A context that notes what is written, where, and in which color; and what is filled. */
 function makeContext() {
-  const noted = { words: [], fills: [] };
+  const noted = { texts: [], fills: [] };
   const nothing = () => {};
   const target = {
     noted,
-    fillText: (text, x, y) => noted.words.push({ text, x, y, color: target.fillStyle, font: target.font }),
+    fillText: (text, x, y) => noted.texts.push({ text, x, y, color: target.fillStyle, font: target.font }),
     fillRect: (...box) => noted.fills.push({ box, color: target.fillStyle }),
     strokeText: nothing, beginPath: nothing, moveTo: nothing, lineTo: nothing, stroke: nothing, save: nothing, restore: nothing, rect: nothing, clip: nothing,
   };
@@ -37,14 +37,14 @@ test("the picture has every word of the page, in the colors of its theme", () =>
 
   drawMatrix(context, layMatrix([panel("5 GiB files", [cell, { reason: "not measured" }])]), { colors, family: "sans-serif" });
 
-  const { words, fills } = context.noted;
+  const { texts, fills } = context.noted;
   assert.deepEqual(
-    words.map(({ text }) => text),
+    texts.map(({ text }) => text),
     ["5 GiB files", "Pattern by volumes", "1", "2", "4k random read", "24 000", "▼ −25.0 % worse", "1 d · n 12", "not measured"],
   );
   assert.deepEqual(fills[0], { box: [0, 0, 480, 124], color: "paper" });
-  assert.equal(words.find(({ text }) => text.endsWith("worse")).color, "red");
-  assert.match(words.find(({ text }) => text === "24 000").font, /^600 13px/);
+  assert.equal(texts.find(({ text }) => text.endsWith("worse")).color, "red");
+  assert.match(texts.find(({ text }) => text === "24 000").font, /^600 13px/);
 });
 
 test("a change within the spread is no color", () => {
@@ -53,5 +53,5 @@ test("a change within the spread is no color", () => {
 
   drawMatrix(context, layMatrix([panel("", [quiet])]), { colors, family: "sans-serif" });
 
-  assert.equal(context.noted.words.find(({ text }) => text === "+1.0 %").color, "muted");
+  assert.equal(context.noted.texts.find(({ text }) => text === "+1.0 %").color, "muted");
 });

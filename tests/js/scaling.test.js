@@ -157,8 +157,8 @@ test("up to six lines are labelled at their ends, bars and narrow screens have t
   assert.ok(build({ ...data, draw: "bars" }).options.layout.padding.right < 20);
 });
 
-test("rows are sorted by value, by words where there is none, the unknown last", () => {
-  const cell = (value, words = "") => ({ value, words });
+test("rows are sorted by value, by text where there is none, the unknown last", () => {
+  const cell = (value, text = "") => ({ value, text });
 
   assert.ok(compareCells(cell(2), cell(10), false) < 0);
   assert.ok(compareCells(cell(2), cell(10), true) > 0);

@@ -30,7 +30,7 @@ from benchapp.pipeline.incidents.triage import Step, take_steps
 from benchapp.queue import wake_notify, wake_up
 
 _SERIES_MAXIMUM: Final = 10_000
-_WORDS_MAXIMUM: Final = 5000
+_COMMENT_MAXIMUM: Final = 5000
 
 
 class AcceptedLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -85,7 +85,7 @@ class BaselineInput(serializers.Serializer[Any]):
         help_text="ids; without it all series of the incident",
     )
     comment = serializers.CharField(
-        required=False, default="", max_length=_WORDS_MAXIMUM, help_text="plain text"
+        required=False, default="", max_length=_COMMENT_MAXIMUM, help_text="plain text"
     )
     dry_run = serializers.BooleanField(
         required=False, default=False, help_text="return the impact only; nothing is saved"
@@ -123,7 +123,9 @@ class IncidentBaseline(ApiView):
 
 
 def _make_step(incident_id: int, wanted: dict[str, Any], *, by: User | None) -> Step:
-    return partial(accept_level, incident_id, by=by, words=wanted["comment"], series_ids=wanted.get("series"))
+    return partial(
+        accept_level, incident_id, by=by, comment=wanted["comment"], series_ids=wanted.get("series")
+    )
 
 
 def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:

@@ -17,7 +17,7 @@ from benchapp.api.framework.permissions import MayEdit, find_person
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.incidents import WORDS_MAXIMUM, find_editor
+from benchapp.api.resources.incidents import COMMENT_MAXIMUM, find_editor
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import User, Verdict
 from benchapp.pipeline.incidents import triage
@@ -32,7 +32,7 @@ from benchapp.pipeline.incidents.bulk import (
 from benchapp.pipeline.incidents.triage import Step
 from benchapp.queue import wake_notify, wake_up
 
-# Action → the fields that it has, besides `comment` of those with words.
+# Action → the fields that it has, besides `comment` of those with text.
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "acknowledge": (),
     "assign": ("assignee",),
@@ -84,7 +84,7 @@ class BulkTriageInput(serializers.Serializer[Any]):
     )
     comment = serializers.CharField(
         required=False,
-        max_length=WORDS_MAXIMUM,
+        max_length=COMMENT_MAXIMUM,
         help_text="of resolve, accept and reopen: plain text",
     )
 
@@ -145,7 +145,7 @@ class OneBulkTriage(ApiView):
 
 def _make_steps(wanted: Mapping[str, Any], *, by: User | None) -> Callable[[int], Step]:
     """Return what makes the step of an incident."""
-    words = wanted.get("comment", "")
+    comment = wanted.get("comment", "")
     match wanted["action"]:
         case "acknowledge":
             return lambda each: partial(triage.acknowledge, each, by=by)
@@ -154,11 +154,11 @@ def _make_steps(wanted: Mapping[str, Any], *, by: User | None) -> Callable[[int]
             return lambda each: partial(triage.assign, each, by=by, to=to)
         case "resolve":
             verdict = wanted["verdict"]
-            return lambda each: partial(triage.resolve, each, by=by, verdict=verdict, words=words)
+            return lambda each: partial(triage.resolve, each, by=by, verdict=verdict, comment=comment)
         case "accept":
-            return lambda each: partial(accept_level, each, by=by, words=words, series_ids=None)
+            return lambda each: partial(accept_level, each, by=by, comment=comment, series_ids=None)
         case _:
-            return lambda each: partial(triage.reopen, each, by=by, words=words)
+            return lambda each: partial(triage.reopen, each, by=by, comment=comment)
 
 
 def _answer(request: Request, report: BulkReport) -> HttpResponse:

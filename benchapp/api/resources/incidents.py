@@ -43,7 +43,7 @@ class CommonFactorAnswer(ApiAnswer, kw_only=True, frozen=True):
     dimension: str
     value: str
     share: Annotated[float, Meta(description="of the affected series")]
-    words: str
+    text: str
 
 
 class SuspectAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -58,7 +58,7 @@ class SuspectAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     hosts_unaffected: Annotated[int, Meta(description="other hosts with the same change that are unaffected")]
     unaffected_hosts: Annotated[Sequence[str], Meta(description="the first five of these")]
-    words: str
+    text: str
 
 
 class IncidentEventAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -66,7 +66,7 @@ class IncidentEventAnswer(ApiAnswer, kw_only=True, frozen=True):
     at: Time
     by: str | None
     kind: str
-    words: str
+    text: str
     undone_at: Time | None
 
 
@@ -166,7 +166,7 @@ def describe_incident_detail(detail: IncidentDetail) -> IncidentAnswer:
 
 
 _AUTOMATIC: Final = "automatic"
-WORDS_MAXIMUM: Final = 5000
+COMMENT_MAXIMUM: Final = 5000
 _LINK_MAXIMUM: Final = 500
 
 
@@ -212,7 +212,7 @@ class IncidentChanges(serializers.Serializer[Any]):
         required=False, allow_null=True, max_length=LINK_LABEL_MAXIMUM, help_text="a short name, as OPS-123"
     )
     snoozed_until = serializers.DateTimeField(required=False, allow_null=True)
-    comment = serializers.CharField(required=False, max_length=WORDS_MAXIMUM, help_text="plain text")
+    comment = serializers.CharField(required=False, max_length=COMMENT_MAXIMUM, help_text="plain text")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Require verdict and state resolved together."""
@@ -292,7 +292,7 @@ def _list_steps(incident_id: int, wanted: dict[str, Any], *, state: str, by: Use
     if "snoozed_until" in wanted:
         yield partial(triage.snooze, incident_id, by=by, until=wanted["snoozed_until"])
     if "comment" in wanted:
-        yield partial(triage.comment, incident_id, by=by, words=wanted["comment"])
+        yield partial(triage.comment, incident_id, by=by, text=wanted["comment"])
     if to != state and to == IncidentState.RESOLVED:
         yield partial(triage.resolve, incident_id, by=by, verdict=wanted["verdict"])
 

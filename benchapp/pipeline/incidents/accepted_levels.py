@@ -70,14 +70,14 @@ def preview_accept(
 
 @transaction.atomic
 def accept_level(
-    incident_id: int, *, by: User | None, words: str = "", series_ids: Collection[int] | None = None
+    incident_id: int, *, by: User | None, comment: str = "", series_ids: Collection[int] | None = None
 ) -> IncidentEvent:
     """Accept the new level from the first run of each change on, and resolve the incident as expected.
 
     Earlier runs are no longer compared; undo restores them. Raises UnknownIncident, NotPossible; BadTriage if there
     is no level to accept.
     """
-    comment = read_comment(words, is_required=False)
+    reason = read_comment(comment, is_required=False)
     accepted = preview_accept(incident_id, series_ids=series_ids)
     # Series before incidents, in the lock order of detection, to avoid deadlocks.
     series = {level.series_id for level in accepted}
@@ -91,9 +91,9 @@ def accept_level(
     incident.resolved_at = incident.updated_at = now
     incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at"])
     count = f"{len(accepted)} level{'s' if len(accepted) > 1 else ''} of {len(series)} series"
-    text = f"{count}: {comment}" if comment else count
+    text = f"{count}: {reason}" if reason else count
     log.info("incident.accepted", incident=incident_id, levels=len(accepted), by=by.username if by else "")
-    return write_event(incident, "accepted", by=by, words=text, before=before, now=now)
+    return write_event(incident, "accepted", by=by, text=text, before=before, now=now)
 
 
 def check_acceptable(incident: Incident, accepted: Collection[AcceptedLevel]) -> None:

@@ -41,12 +41,12 @@ def find_affected_hosts(changes: QuerySet[Change], scope: str) -> Iterator[dict[
     changed = sorted(host for host, share in shares.items() if share >= CHANGED_SHARE)
     if not changed or len(changed) == len(shares):
         return
-    words = (
+    text = (
         f"host {changed[0]} only: rest of the pool unaffected"
         if len(changed) == 1
         else f"{len(changed)} of {len(shares)} hosts"
     )
-    yield {"dimension": "host", "value": ", ".join(changed), "share": 1.0, "words": words}
+    yield {"dimension": "host", "value": ", ".join(changed), "share": 1.0, "text": text}
 
 
 def read_shares(changes: Iterable[Change]) -> dict[str, float]:
@@ -161,8 +161,8 @@ def _name_value(name: str, value: Any) -> str:
     return f"{label} {written}"
 
 
-def _entry(dimension: str, value: str, share: float, words: str) -> dict[str, Any]:
-    return {"dimension": dimension, "value": value, "share": round(share, 4), "words": words}
+def _entry(dimension: str, value: str, share: float, text: str) -> dict[str, Any]:
+    return {"dimension": dimension, "value": value, "share": round(share, 4), "text": text}
 
 
 def _compare_elsewhere(
@@ -193,10 +193,10 @@ def _compare_elsewhere(
     share = changed_count / len(others)
     peers = f"{len(others)} peer{'s' if len(others) > 1 else ''} with the same workload and layout"
     if changed_count:
-        words = f"{changed_count} of {peers} also changed"
+        text = f"{changed_count} of {peers} also changed"
     else:
-        words = f"only this {kind} ({peers} unaffected)"
-    yield _entry(kind, scope.partition(":")[2], 1 - share, words)
+        text = f"only this {kind} ({peers} unaffected)"
+    yield _entry(kind, scope.partition(":")[2], 1 - share, text)
 
 
 def _find_time(incident: Incident) -> tuple[Any, Any]:

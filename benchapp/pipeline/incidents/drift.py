@@ -112,6 +112,6 @@ def _open(scope: str, members: Sequence[Change], expected: Expected | None, *, e
         updated_at=events.now,
     )
     incident.save()
-    words = f"gradual change; expected: {expected.reason}" if expected else "gradual change"
-    events.add(incident, "opened", words=words, is_notified=is_regression and expected is None)
+    text = f"gradual change; expected: {expected.reason}" if expected else "gradual change"
+    events.add(incident, "opened", text=text, is_notified=is_regression and expected is None)
     return incident

@@ -8,7 +8,7 @@ from typing import Any, Final
 from benchapp.models import Incident, IncidentEvent, IncidentState, Severity, User, Verdict
 from benchapp.pipeline.incidents.candidates import Candidate
 
-WORDS_MAXIMUM: Final = 5000
+TEXT_MAXIMUM: Final = 5000
 
 
 @dataclass(slots=True)
@@ -23,12 +23,12 @@ class Events:
         incident: Incident,
         kind: str,
         *,
-        words: str = "",
+        text: str = "",
         before: Mapping[str, Any] | None = None,
         is_notified: bool = False,
     ) -> IncidentEvent:
         """Write an automatic event of an incident."""
-        event = write_event(incident, kind, by=None, words=words, before=before, now=self.now)
+        event = write_event(incident, kind, by=None, text=text, before=before, now=self.now)
         if is_notified:
             self.to_notify.setdefault(incident.pk, []).append(event.pk)
         return event
@@ -47,18 +47,18 @@ def write_event(
     kind: str,
     *,
     by: User | None,
-    words: str = "",
+    text: str = "",
     before: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> IncidentEvent:
     """Write one event of an incident. before: earlier values of the changed fields, for undo."""
     return IncidentEvent.objects.create(
-        incident=incident, at=now, by=by, kind=kind, words=words[:WORDS_MAXIMUM], before=dict(before or {})
+        incident=incident, at=now, by=by, kind=kind, text=text[:TEXT_MAXIMUM], before=dict(before or {})
     )
 
 
 def make_incident(
-    incident: Incident, significant: Sequence[Candidate], *, events: Events, words: str, is_notified: bool
+    incident: Incident, significant: Sequence[Candidate], *, events: Events, text: str, is_notified: bool
 ) -> int:
     """Save a new incident with its first event; `refresh_incidents` writes title and severity."""
     incident.started_at = min(candidate.at for candidate in significant)
@@ -66,11 +66,11 @@ def make_incident(
     incident.severity = Severity.LOW
     incident.opened_at = incident.updated_at = events.now
     incident.save()
-    events.add(incident, "opened", words=words, is_notified=is_notified)
+    events.add(incident, "opened", text=text, is_notified=is_notified)
     return incident.pk
 
 
-def reopen_incident(incident: Incident, events: Events, *, words: str, is_notified: bool = True) -> None:
+def reopen_incident(incident: Incident, events: Events, *, text: str, is_notified: bool = True) -> None:
     """Reopen a resolved incident automatically; improvements send no notice."""
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
@@ -80,7 +80,7 @@ def reopen_incident(incident: Incident, events: Events, *, words: str, is_notifi
         update_fields=["state", "verdict", "resolved_at", "recovered_at", "planned_event", "updated_at"]
     )
     events.add(
-        incident, "reopened", words=words, before=before, is_notified=is_notified and incident.is_regression
+        incident, "reopened", text=text, before=before, is_notified=is_notified and incident.is_regression
     )
 
 

@@ -134,18 +134,18 @@ def _reopen(significant: Sequence[Candidate], events: Events) -> int | None:
     if recurred is None:
         return None
     is_first = not IncidentEvent.objects.filter(incident=recurred, kind="reopened", undone_at=None).exists()
-    reopen_incident(recurred, events, words="the same series changed again", is_notified=is_first)
+    reopen_incident(recurred, events, text="the same series changed again", is_notified=is_first)
     return recurred.pk
 
 
 def _open(significant: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
     is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in significant)
     is_notified = not (expected or is_history or not significant[0].is_regression)
-    words = ""
+    text = ""
     if expected:
-        words = f"expected: {expected.reason}"
+        text = f"expected: {expected.reason}"
     elif is_history:
-        words = "found in history: began more than 30 days before the newest run"
+        text = "found in history: began more than 30 days before the newest run"
     is_over = bool(expected) or is_history
     incident = Incident(
         scope=significant[0].scope,
@@ -155,7 +155,7 @@ def _open(significant: Sequence[Candidate], expected: Expected | None, events: E
         resolved_at=events.now if is_over else None,
         planned_event_id=expected.planned_event_id if expected else None,
     )
-    return make_incident(incident, significant, events=events, words=words, is_notified=is_notified)
+    return make_incident(incident, significant, events=events, text=text, is_notified=is_notified)
 
 
 _LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage

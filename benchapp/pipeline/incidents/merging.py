@@ -17,7 +17,7 @@ from benchapp.pipeline.incidents.events import Events, describe_state, write_eve
 
 
 def merge_incidents(
-    target: Incident, others: Sequence[Incident], *, by: User | None, words: str, now: datetime
+    target: Incident, others: Sequence[Incident], *, by: User | None, text: str, now: datetime
 ) -> IncidentEvent:
     """Move all changes of the others to `target`, close them, and return the event of `target`, which undo uses.
 
@@ -39,7 +39,7 @@ def merge_incidents(
         target.scope = ""
     target.updated_at = now
     target.save(update_fields=["scope", "updated_at"])
-    return write_event(target, "merged", by=by, words=words, before=before, now=now)
+    return write_event(target, "merged", by=by, text=text, before=before, now=now)
 
 
 def _close(other: Incident, target: Incident, *, by: User | None, now: datetime) -> None:
@@ -48,7 +48,7 @@ def _close(other: Incident, target: Incident, *, by: User | None, now: datetime)
     other.change_count = 0
     other.save(update_fields=["state", "merged_into", "resolved_at", "updated_at", "change_count"])
     # Undone by the event of the target, therefore without `before`.
-    write_event(other, "merged", by=by, words=f"merged into incident {target.pk}", now=now)
+    write_event(other, "merged", by=by, text=f"merged into incident {target.pk}", now=now)
 
 
 # Scopes from which simultaneous changes are not coincidental.
@@ -151,7 +151,7 @@ def _merge(wide: Incident | None, alike: Sequence[Incident], reason: str, *, eve
     target = wide or alike[0]
     others = [other for other in alike if other.pk != target.pk]
     count = "1 incident" if len(others) == 1 else f"{len(others)} incidents"
-    merge_incidents(target, others, by=None, words=f"{count} merged: {reason}", now=events.now)
+    merge_incidents(target, others, by=None, text=f"{count} merged: {reason}", now=events.now)
     for other in others:
         events.drop(other.pk)
     return target.pk

@@ -59,13 +59,13 @@ def _update(
             return False
         incident.recovered_at = events.now
         incident.save(update_fields=["recovered_at"])
-        words = "the newest runs are back at the earlier level"
+        text = "the newest runs are back at the earlier level"
         is_notified = incident.is_regression and not _was_reopened(incident)
-        events.add(incident, "recovered", words=words, before={"recovered_at": None}, is_notified=is_notified)
+        events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
         return True
     if not _is_bad_again(changes, levels):
         return False
-    reopen_incident(incident, events, words=_FLAPPING, is_notified=not _was_reopened(incident))
+    reopen_incident(incident, events, text=_FLAPPING, is_notified=not _was_reopened(incident))
     return True
 
 

@@ -47,15 +47,15 @@ def _refresh(incident: Incident, events: Events) -> None:
             _withdraw(incident, events)
         return
     if _was_withdrawn(incident) and any(change.state == ChangeState.CONFIRMED for change in live):
-        reopen_incident(incident, events, words="confirmed by later runs")
+        reopen_incident(incident, events, text="confirmed by later runs")
     since = incident.updated_at
     gone = [change for change in changes if change.withdrawn_at and change.withdrawn_at > since]
     _describe(incident, live, events)
     if incident.state == IncidentState.RESOLVED:
         return
     if gone:
-        words = f"{len(gone)} of {len(changes)} changes not confirmed by later runs"
-        events.add(incident, "withdrawn", words=words)
+        text = f"{len(gone)} of {len(changes)} changes not confirmed by later runs"
+        events.add(incident, "withdrawn", text=text)
     # What recovered does not persist.
     if incident.recovered_at is None:
         _write_confirmed(incident, live, events)
@@ -82,12 +82,10 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.save(update_fields=_DESCRIPTION)
     is_new = earlier["change_count"] == 0
     if not is_new and _RANKS[Severity(incident.severity)] > _RANKS[Severity(earlier["severity"])]:
-        words = (
-            f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(live)} changes"
-        )
+        text = f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(live)} changes"
         # The notice of an incident that opened in this batch already has the new severity.
         is_notified = _sends_notices(incident) and incident.pk not in events.to_notify
-        events.add(incident, "grew", words=words, before=earlier, is_notified=is_notified)
+        events.add(incident, "grew", text=text, before=earlier, is_notified=is_notified)
 
 
 def _write_confirmed(incident: Incident, live: Sequence[Change], events: Events) -> None:
@@ -96,7 +94,7 @@ def _write_confirmed(incident: Incident, live: Sequence[Change], events: Events)
         return
     earlier = IncidentEvent.objects.filter(incident=incident, kind="confirmed", undone_at=None)
     if not earlier.exists():
-        events.add(incident, "confirmed", words=f"{confirmed} of {len(live)} changes persist after five runs")
+        events.add(incident, "confirmed", text=f"{confirmed} of {len(live)} changes persist after five runs")
 
 
 def _withdraw(incident: Incident, events: Events) -> None:
@@ -110,8 +108,8 @@ def _withdraw(incident: Incident, events: Events) -> None:
     incident.resolved_at = incident.updated_at = events.now
     incident.change_count = 0
     incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at", "change_count"])
-    words = "all changes withdrawn: not confirmed by later runs"
-    events.add(incident, "resolved", words=words, before=before, is_notified=incident.is_regression)
+    text = "all changes withdrawn: not confirmed by later runs"
+    events.add(incident, "resolved", text=text, before=before, is_notified=incident.is_regression)
 
 
 def _was_withdrawn(incident: Incident) -> bool:
@@ -191,7 +189,7 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
         size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
     title = f"{place}: {CATALOGUE[typical.metric].label} {size} in {cells}"
     factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
-    return (f"{title}, {factors[0]['words']}" if factors else title)[:_TITLE_MAXIMUM]
+    return (f"{title}, {factors[0]['text']}" if factors else title)[:_TITLE_MAXIMUM]
 
 
 def _write_days(slope: Slope) -> str:

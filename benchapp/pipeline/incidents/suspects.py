@@ -131,7 +131,7 @@ def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
         "hosts_regressed": len(suspect.elsewhere.regressed),
         "hosts_unaffected": len(suspect.elsewhere.unaffected),
         "unaffected_hosts": list(suspect.elsewhere.unaffected[:_HOSTS_NAMED]),
-        "words": _describe_text(suspect, changes),
+        "text": _describe_text(suspect, changes),
     }
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.incidents.events import WORDS_MAXIMUM, Events, describe_state, write_event
+from benchapp.pipeline.incidents.events import TEXT_MAXIMUM, Events, describe_state, write_event
 from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.merging import merge_incidents
 from benchapp.pipeline.incidents.refresh import measure_sizes, refresh_incidents
@@ -52,7 +52,7 @@ def acknowledge(incident_id: int, *, by: User | None) -> IncidentEvent:
 
 
 @transaction.atomic
-def resolve(incident_id: int, *, by: User | None, verdict: str, words: str = "") -> IncidentEvent:
+def resolve(incident_id: int, *, by: User | None, verdict: str, comment: str = "") -> IncidentEvent:
     """Resolve an incident with a verdict. Raises UnknownIncident, NotPossible, BadTriage."""
     if verdict not in Verdict.values or verdict == Verdict.NONE:
         known = ", ".join(value for value in Verdict.values if value)
@@ -61,11 +61,11 @@ def resolve(incident_id: int, *, by: User | None, verdict: str, words: str = "")
     before = describe_state(incident)
     now = timezone.now()
     _change_state(incident, _OPEN, state=IncidentState.RESOLVED, verdict=verdict, resolved_at=now)
-    return _write(incident, "resolved", by=by, words=read_comment(words, is_required=False), before=before)
+    return _write(incident, "resolved", by=by, text=read_comment(comment, is_required=False), before=before)
 
 
 @transaction.atomic
-def reopen(incident_id: int, *, by: User | None, words: str = "") -> IncidentEvent:
+def reopen(incident_id: int, *, by: User | None, comment: str = "") -> IncidentEvent:
     """Reopen a resolved incident. Raises UnknownIncident; NotPossible, also for a merged one."""
     incident = lock_incident(incident_id)
     if incident.merged_into_id is not None:
@@ -80,7 +80,7 @@ def reopen(incident_id: int, *, by: User | None, words: str = "") -> IncidentEve
         recovered_at=None,
         planned_event=None,
     )
-    return _write(incident, "reopened", by=by, words=read_comment(words, is_required=False), before=before)
+    return _write(incident, "reopened", by=by, text=read_comment(comment, is_required=False), before=before)
 
 
 @transaction.atomic
@@ -89,16 +89,16 @@ def assign(incident_id: int, *, by: User | None, to: User | None) -> IncidentEve
     incident = lock_incident(incident_id)
     before = {"assignee_id": incident.assignee_id}
     _set(incident, assignee=to)
-    words = f"to {to.username}" if to else "removed"
-    return _write(incident, "assigned", by=by, words=words, before=before)
+    text = f"to {to.username}" if to else "removed"
+    return _write(incident, "assigned", by=by, text=text, before=before)
 
 
 @transaction.atomic
-def comment(incident_id: int, *, by: User | None, words: str) -> IncidentEvent:
+def comment(incident_id: int, *, by: User | None, text: str) -> IncidentEvent:
     """Add a comment as plain text. Raises UnknownIncident, BadTriage."""
-    text = read_comment(words, is_required=True)
+    stored = read_comment(text, is_required=True)
     incident = lock_incident(incident_id)
-    return _write(incident, "commented", by=by, words=text)
+    return _write(incident, "commented", by=by, text=stored)
 
 
 @transaction.atomic
@@ -111,11 +111,11 @@ def link(incident_id: int, *, by: User | None, url: str | None, label: str = "")
     address = incident.link if url is None else url.strip()
     if address:
         _check_link(address)
-    text = _read_link_label(label, has_link=bool(address))
+    link_label = _read_link_label(label, has_link=bool(address))
     before = {"link": incident.link, "link_label": incident.link_label}
-    _set(incident, link=address, link_label=text)
-    words = f"{text}: {address}" if text else address
-    return _write(incident, "linked", by=by, words=words or "removed", before=before)
+    _set(incident, link=address, link_label=link_label)
+    text = f"{link_label}: {address}" if link_label else address
+    return _write(incident, "linked", by=by, text=text or "removed", before=before)
 
 
 @transaction.atomic
@@ -127,7 +127,7 @@ def rate(incident_id: int, *, by: User | None, severity: str) -> IncidentEvent:
     incident = lock_incident(incident_id)
     before = {"severity": incident.severity, "has_manual_severity": incident.has_manual_severity}
     _set(incident, severity=severity or incident.severity, has_manual_severity=bool(severity))
-    event = _write(incident, "rated", by=by, words=severity or "automatic", before=before)
+    event = _write(incident, "rated", by=by, text=severity or "automatic", before=before)
     if not severity:
         refresh_incidents([incident_id], Events(timezone.now()))
     return event
@@ -143,8 +143,8 @@ def snooze(incident_id: int, *, by: User | None, until: datetime | None) -> Inci
         raise NotPossible(f"it is {incident.state} and sends no notifications")
     before = {"snoozed_until": incident.snoozed_until.isoformat() if incident.snoozed_until else None}
     _set(incident, snoozed_until=until)
-    words = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "ended"
-    return _write(incident, "snoozed", by=by, words=words, before=before)
+    text = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "ended"
+    return _write(incident, "snoozed", by=by, text=text, before=before)
 
 
 @transaction.atomic
@@ -163,8 +163,8 @@ def merge(incident_id: int, *, into: int, by: User | None) -> IncidentEvent:
         raise NotPossible(f"incident {into} is {target.state}: reopen it first")
     if other.is_regression != target.is_regression:
         raise BadTriage("regressions and improvements cannot be merged")
-    words, now = f"incident {other.pk} merged into this one", timezone.now()
-    event = merge_incidents(target, [other], by=by, words=words, now=now)
+    text, now = f"incident {other.pk} merged into this one", timezone.now()
+    event = merge_incidents(target, [other], by=by, text=text, now=now)
     _log(event, by)
     refresh_incidents([target.pk], Events(now))
     return event
@@ -188,9 +188,9 @@ def split(incident_id: int, *, change_ids: Sequence[int], by: User | None) -> In
     now = timezone.now()
     fresh = _make_split(incident, selected, now)
     Change.objects.filter(pk__in=[change.pk for change in selected]).update(incident=fresh)
-    write_event(fresh, "opened", by=by, words=f"split from incident {incident.pk}", now=now)
+    write_event(fresh, "opened", by=by, text=f"split from incident {incident.pk}", now=now)
     before = {"split_into": fresh.pk, "changes": sorted(change.pk for change in selected)}
-    event = write_event(incident, "split", by=by, words=f"into incident {fresh.pk}", before=before, now=now)
+    event = write_event(incident, "split", by=by, text=f"into incident {fresh.pk}", before=before, now=now)
     _log(event, by)
     refresh_incidents([incident.pk, fresh.pk], Events(now))
     return event
@@ -206,12 +206,12 @@ def lock_incident(incident_id: int) -> Incident:
 
 def read_comment(text: str, *, is_required: bool) -> str:
     """Return text without surrounding space. Raises BadTriage if it is too long, or empty and required."""
-    words = text.replace("\x00", "\ufffd").strip()
-    if is_required and not words:
+    comment = text.replace("\x00", "\ufffd").strip()
+    if is_required and not comment:
         raise BadTriage("the comment is empty")
-    if len(words) > WORDS_MAXIMUM:
-        raise BadTriage(f"{len(words)} characters exceed the maximum of {WORDS_MAXIMUM}")
-    return words
+    if len(comment) > TEXT_MAXIMUM:
+        raise BadTriage(f"{len(comment)} characters exceed the maximum of {TEXT_MAXIMUM}")
+    return comment
 
 
 def _check_link(address: str) -> None:
@@ -268,10 +268,10 @@ def _write(
     kind: str,
     *,
     by: User | None,
-    words: str = "",
+    text: str = "",
     before: dict[str, Any] | None = None,
 ) -> IncidentEvent:
-    event = write_event(incident, kind, by=by, words=words, before=before, now=timezone.now())
+    event = write_event(incident, kind, by=by, text=text, before=before, now=timezone.now())
     _log(event, by)
     return event
 

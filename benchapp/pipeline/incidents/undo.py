@@ -70,7 +70,7 @@ def undo(event_id: int, *, by: User | None) -> IncidentEvent:
     touched = _restore_changes(incident, event.before, now)
     restore_baselines(baselines)
     log.info("incident.undone", incident=incident.pk, undone=event_id, by=by.username if by else "")
-    undone = write_event(incident, "undone", by=by, words=event.kind, now=now)
+    undone = write_event(incident, "undone", by=by, text=event.kind, now=now)
     if touched:
         refresh_incidents({incident.pk, *touched}, Events(now))
     return undone
@@ -105,7 +105,7 @@ def _restore_changes(incident: Incident, before: dict[str, Any], now: datetime) 
     for other_id, fields in closed.items():
         other = lock_incident(int(other_id))
         _restore(other, fields, now)
-        write_event(other, "undone", by=None, words=f"no longer merged into incident {incident.pk}", now=now)
+        write_event(other, "undone", by=None, text=f"no longer merged into incident {incident.pk}", now=now)
     return {int(other_id) for other_id in closed} | _rejoin(incident, before, now)
 
 
@@ -118,5 +118,5 @@ def _rejoin(incident: Incident, before: dict[str, Any], now: datetime) -> set[in
     Incident.objects.filter(pk=fresh.pk).update(
         state=IncidentState.RESOLVED, merged_into=incident, resolved_at=now, updated_at=now, change_count=0
     )
-    write_event(fresh, "undone", by=None, words=f"merged back into incident {incident.pk}", now=now)
+    write_event(fresh, "undone", by=None, text=f"merged back into incident {incident.pk}", now=now)
     return {incident.pk}

@@ -122,7 +122,7 @@ def add_link(message: Message, subscription: Subscription) -> Message:
     )
     path = f"/confirm-address/{secret}/"
     if settings.PUBLIC_URL:
-        return replace(message, url=f"{settings.PUBLIC_URL}{path}", link_words="Confirm or refuse")
+        return replace(message, url=f"{settings.PUBLIC_URL}{path}", link_text="Confirm or refuse")
     # Without PUBLIC_URL there is no trusted host name: the Host header of a request can be forged.
     return replace(message, details=(("Path on that server", path), *message.details))
 

@@ -66,7 +66,7 @@ def _make_host_message(
         sentence=sentence,
         details=tuple(details) if len(hosts) > 1 else (),
         url=f"{base_url}{page}" if base_url else "",
-        link_words=hosts[0].name if len(hosts) == 1 else "Hosts",
+        link_text=hosts[0].name if len(hosts) == 1 else "Hosts",
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
         thread=f"silence-{hosts[0].name}" if len(hosts) == 1 else "silence",
         facts={

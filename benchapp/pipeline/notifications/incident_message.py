@@ -50,7 +50,7 @@ def make_incident_message(
         more_levels=max(change_count - len(shown), 0),
         suspects=tuple(_format_suspect(suspect) for suspect in incident.suspects[:SUSPECTS_SHOWN]),
         url=url,
-        link_words=f"Incident {incident.pk}",
+        link_text=f"Incident {incident.pk}",
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
         thread=f"incident-{incident.pk}",
         facts=_make_facts(incident, event, shown, url=url),
@@ -82,8 +82,8 @@ def _format_sentence(
         sentences.insert(0, f"Resolved by {event.by.username}." if event.by else "Resolved automatically.")
     if event.kind == "reopened":
         sentences.insert(0, "It was resolved and has recurred.")
-    if event.words:
-        sentences.append(to_one_line(event.words)[:1000])
+    if event.text:
+        sentences.append(to_one_line(event.text)[:1000])
     return " ".join(sentences)
 
 
@@ -122,7 +122,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
         ("Severity", incident.severity),
         ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
         ("Since", format_moment(incident.started_at)),
-        ("Common factor", "; ".join(str(each.get("words", "")) for each in incident.common_factors[:2])),
+        ("Common factor", "; ".join(str(each.get("text", "")) for each in incident.common_factors[:2])),
         ("Ticket", f"{incident.link_title}: {incident.link}" if incident.link else ""),
         ("User", event.by.username if event.by else ""),
     ]
@@ -140,9 +140,9 @@ def _make_level(change: Change, base_url: str) -> MessageLevel:
         name=f"{metric.label} · {name_series_briefly(change.series)}",
         before=change.before_median,
         after=change.after_median,
-        before_words=format_value(change.before_median, metric.unit),
-        after_words=format_value(change.after_median, metric.unit),
-        words=f"{sign}{_percent(change.relative)}{interval}",
+        before_text=format_value(change.before_median, metric.unit),
+        after_text=format_value(change.after_median, metric.unit),
+        text=f"{sign}{_percent(change.relative)}{interval}",
         is_regression=change.is_regression,
         url=f"{base_url}/series/{change.series_id}/?{query}" if base_url else "",
     )
@@ -167,8 +167,8 @@ def name_series_briefly(series: Series) -> str:
 
 
 def _format_suspect(suspect: Mapping[str, Any]) -> str:
-    if suspect.get("words"):
-        return to_one_line(str(suspect["words"]))
+    if suspect.get("text"):
+        return to_one_line(str(suspect["text"]))
     return f"{suspect.get('name')}: {suspect.get('before')} → {suspect.get('after')}"
 
 
@@ -195,7 +195,7 @@ def _make_facts(
             "link_label": incident.link_label or None,
             "url": url or None,
         },
-        "event": {"id": event.pk, "kind": event.kind, "at": to_iso(event.at), "words": event.words},
+        "event": {"id": event.pk, "kind": event.kind, "at": to_iso(event.at), "text": event.text},
         "changes": [
             {
                 "id": change.pk,

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class MessageLevel:
-    """One change as two levels, in the metric's base unit. name: metric and series; words: the change as text."""
+    """One change as two levels, in the metric's base unit. name: metric and series; text: the change as text."""
 
     name: str
     before: float
     after: float
-    before_words: str
-    after_words: str
-    words: str
+    before_text: str
+    after_text: str
+    text: str
     is_regression: bool
     url: str = ""
 
@@ -37,7 +37,7 @@ class Message:
     more_levels: int = 0
     suspects: tuple[str, ...] = ()
     url: str = ""
-    link_words: str = ""
+    link_text: str = ""
     settings_url: str = ""
     thread: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Message:
         return cls(**known)
 
 
-def make_test_message(subscription_words: str, *, base_url: str) -> Message:
+def make_test_message(subscription_text: str, *, base_url: str) -> Message:
     """Return a test message."""
     return Message(
         kind="test",
         subject="Test notification",
-        sentence=f"Test of the subscription {subscription_words}. Notifications are delivered to this address.",
+        sentence=f"Test of the subscription {subscription_text}. Notifications are delivered to this address.",
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
         thread="test",
     )

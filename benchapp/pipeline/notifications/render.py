@@ -53,7 +53,7 @@ def _render(message: Message) -> str:
     if message.details:
         parts.append(_render_details(message))
     if message.url:
-        parts.append(f'<p style="margin:12px 0 0">{_link(message.url, message.link_words)}</p>')
+        parts.append(f'<p style="margin:12px 0 0">{_link(message.url, message.link_text)}</p>')
     return "".join(parts)
 
 
@@ -73,17 +73,17 @@ def _render_level(level: MessageLevel) -> str:
     word = "regression" if level.is_regression else "improvement"
     name = _link(level.url, level.name) if level.url else escape(level.name)
     head = (
-        f'<tr><td colspan="2" style="padding:8px 0 2px">{name}: <strong>{escape(level.words)}</strong> '
+        f'<tr><td colspan="2" style="padding:8px 0 2px">{name}: <strong>{escape(level.text)}</strong> '
         f'<span style="{_MUTED}">{word}</span></td></tr>'
     )
     return (
         head
-        + _render_bar("before", level.before / longest, level.before_words, color=_BEFORE)
-        + _render_bar("after", level.after / longest, level.after_words, color=after)
+        + _render_bar("before", level.before / longest, level.before_text, color=_BEFORE)
+        + _render_bar("after", level.after / longest, level.after_text, color=after)
     )
 
 
-def _render_bar(name: str, share: float, words: str, *, color: str) -> str:
+def _render_bar(name: str, share: float, text: str, *, color: str) -> str:
     """Render one bar; share: 0 to 1 of the longer one."""
     width = min(max(round(share * 100), 1), 100)
     rest = f'<td width="{100 - width}%" style="font-size:0"></td>' if width < 100 else ""
@@ -94,7 +94,7 @@ def _render_bar(name: str, share: float, words: str, *, color: str) -> str:
     )
     return (
         f'<tr><td style="padding:1px 12px 1px 0">{bar}</td>'
-        f'<td width="170" style="white-space:nowrap;font-size:12px">{escape(name)} {escape(words)}</td></tr>'
+        f'<td width="170" style="white-space:nowrap;font-size:12px">{escape(name)} {escape(text)}</td></tr>'
     )
 
 
@@ -180,19 +180,19 @@ def _list_lines(message: Message) -> list[str]:
     if message.suspects:
         lines += ["", "Possible causes:", *(f"  {suspect}" for suspect in message.suspects)]
     if message.url:
-        lines += ["", f"{message.link_words}: {message.url}"]
+        lines += ["", f"{message.link_text}: {message.url}"]
     return lines
 
 
 def _format_level(level: MessageLevel) -> list[str]:
     """Format both levels as bars from zero."""
     longest = max(level.before, level.after) or 1.0
-    lines = [f"  {level.name}: {level.words}"]
-    for name, value, words in (
-        ("before", level.before, level.before_words),
-        ("after ", level.after, level.after_words),
+    lines = [f"  {level.name}: {level.text}"]
+    for name, value, text in (
+        ("before", level.before, level.before_text),
+        ("after ", level.after, level.after_text),
     ):
-        lines.append(f"    {name} {'#' * max(round(_WIDTH * value / longest), 1):<{_WIDTH}} {words}")
+        lines.append(f"    {name} {'#' * max(round(_WIDTH * value / longest), 1):<{_WIDTH}} {text}")
     return lines
 
 
@@ -202,8 +202,8 @@ def _make_blocks(message: Message) -> list[dict[str, Any]]:
     lines = [escape_slack(message.sentence)]
     lines += [f"*{escape_slack(name)}* {escape_slack(value)}" for name, value in message.details]
     lines += [
-        f"• {escape_slack(level.name)}: {escape_slack(level.before_words)} → "
-        f"{escape_slack(level.after_words)}, {escape_slack(level.words)}"
+        f"• {escape_slack(level.name)}: {escape_slack(level.before_text)} → "
+        f"{escape_slack(level.after_text)}, {escape_slack(level.text)}"
         for level in message.levels
     ]
     if message.more_levels:
@@ -213,7 +213,7 @@ def _make_blocks(message: Message) -> list[dict[str, Any]]:
     if ends:
         ends.insert(0, "*Possible causes*")
     if message.url:
-        ends.append(f"<{message.url}|{escape_slack(message.link_words)}>")
+        ends.append(f"<{message.url}|{escape_slack(message.link_text)}>")
     return [*blocks, _section(_cut_lines(ends))] if ends else blocks
 
 

@@ -83,7 +83,7 @@ def read_incident(
     events = (
         IncidentEvent.objects.filter(incident_id=incident_id)
         .order_by("at", "id")
-        .values_list("id", "at", "by_id", "by__username", "kind", "words", "undone_at", "before")
+        .values_list("id", "at", "by_id", "by__username", "kind", "text", "undone_at", "before")
     )
     return IncidentDetail(
         row=rows[0],
@@ -221,8 +221,8 @@ def _make_row(incident: Incident, series_count: int) -> IncidentRow:
 
 
 def _make_event(row: Sequence[Any]) -> EventRow:
-    event_id, at, by_id, by_name, kind, words, undone_at, before = row
-    return EventRow(event_id, at, by_id, by_name or "", kind, words, undone_at, has_before=bool(before))
+    event_id, at, by_id, by_name, kind, text, undone_at, before = row
+    return EventRow(event_id, at, by_id, by_name or "", kind, text, undone_at, has_before=bool(before))
 
 
 _COPIED: Final = (

@@ -118,7 +118,7 @@ class EventRow:
     by_id: int | None
     by_name: str
     kind: str
-    words: str
+    text: str
     undone_at: datetime | None
     has_before: bool
 

@@ -66,10 +66,10 @@ def triage_incident(request: HttpRequest, incident_id: int, action: str) -> Http
 
 
 def _describe_result(event: IncidentEvent) -> str:
-    words = f": {event.words}" if event.kind in ("assigned", "rated", "snoozed") else ""
+    detail = f": {event.text}" if event.kind in ("assigned", "rated", "snoozed") else ""
     if event.kind == "split":
-        words = f": incident {event.before['split_into']} has the selected changes"
-    return f"Incident {event.incident_id} {_RESULTS.get(event.kind, event.kind)}{words}."
+        detail = f": incident {event.before['split_into']} has the selected changes"
+    return f"Incident {event.incident_id} {_RESULTS.get(event.kind, event.kind)}{detail}."
 
 
 def _acknowledge(incident_id: int, form: QueryDict, person: User) -> Step:
@@ -77,12 +77,12 @@ def _acknowledge(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _resolve(incident_id: int, form: QueryDict, person: User) -> Step:
-    verdict, words = form.get("verdict", ""), form.get("words", "")
-    return partial(triage.resolve, incident_id, by=person, verdict=verdict, words=words)
+    verdict, comment = form.get("verdict", ""), form.get("comment", "")
+    return partial(triage.resolve, incident_id, by=person, verdict=verdict, comment=comment)
 
 
 def _reopen(incident_id: int, form: QueryDict, person: User) -> Step:
-    return partial(triage.reopen, incident_id, by=person, words=form.get("words", ""))
+    return partial(triage.reopen, incident_id, by=person, comment=form.get("comment", ""))
 
 
 def _assign(incident_id: int, form: QueryDict, person: User) -> Step:
@@ -96,7 +96,7 @@ def _assign(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _comment(incident_id: int, form: QueryDict, person: User) -> Step:
-    return partial(triage.comment, incident_id, by=person, words=form.get("words", ""))
+    return partial(triage.comment, incident_id, by=person, text=form.get("comment", ""))
 
 
 def _link(incident_id: int, form: QueryDict, person: User) -> Step:
@@ -126,8 +126,8 @@ def _split(incident_id: int, form: QueryDict, person: User) -> Step:
 
 
 def _accept(incident_id: int, form: QueryDict, person: User) -> Step:
-    words, series_ids = form.get("words", ""), read_selected_series(form)
-    return partial(accept_level, incident_id, by=person, words=words, series_ids=series_ids)
+    comment, series_ids = form.get("comment", ""), read_selected_series(form)
+    return partial(accept_level, incident_id, by=person, comment=comment, series_ids=series_ids)
 
 
 def _undo(incident_id: int, form: QueryDict, person: User) -> Step:

@@ -52,7 +52,7 @@ def baseline(request: HttpRequest, incident_id: int) -> HttpResponse:
         "effects": list(list_accept_effects(impact)),
         "overlaps": [(overlap, describe_overlap(overlap)) for overlap in impact.incidents],
         "subscriptions": [describe_notified(each) for each in impact.subscriptions],
-        "words": request.POST.get("words", "")[:500],
+        "comment": request.POST.get("comment", "")[:500],
         "api_line": _make_api_line(request, incident_id),
     }
     return render(request, "incidents/baseline.html", context, status=400 if errors else 200)

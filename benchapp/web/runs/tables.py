@@ -76,7 +76,7 @@ class ResultLine(Struct, frozen=True):
     """One measurement in the list of runs."""
 
     series_id: int
-    words: str
+    text: str
     direction: str
     error: int
     cells: tuple[NumberCell, ...]
@@ -211,10 +211,10 @@ def _format_result(measurement: MeasurementRow) -> str:
     workload = measurement.workload_title.split(" · ")[0]
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
-    words = f"{workload} {format_with_unit(measurement.iops, CATALOGUE['iops'])}"
+    result = f"{workload} {format_with_unit(measurement.iops, CATALOGUE['iops'])}"
     if measurement.latency_p99_ns is None:
-        return words
-    return f"{words}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"
+        return result
+    return f"{result}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"
 
 
 def _format_summary(line: MeasurementSummary) -> str:

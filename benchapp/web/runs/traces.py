@@ -42,7 +42,7 @@ class TracePanel:
     label: str
     unit: str
     patterns: tuple[tuple[str, str], ...]
-    words: tuple[str, ...]
+    sentences: tuple[str, ...]
     reading: str
     tables: tuple[TraceTable, ...]
 
@@ -87,7 +87,9 @@ def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[MeasurementRo
         label=_LABELS[first.kind],
         unit=first.unit,
         patterns=tuple((trace.direction, _find_pattern(trace.direction, measurements)) for trace in traces),
-        words=tuple(describe_trace(trace, has_several_jobs=counts[trace.direction] > 1) for trace in traces),
+        sentences=tuple(
+            describe_trace(trace, has_several_jobs=counts[trace.direction] > 1) for trace in traces
+        ),
         reading=_describe_chart(first),
         tables=tuple(_make_table(trace) for trace in traces),
     )

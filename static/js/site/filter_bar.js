@@ -152,7 +152,7 @@ function makeOption({ shown, note }, place) {
   const option = document.createElement("div");
   option.id = `completion-${place}`;
   option.setAttribute("role", "option");
-  option.append(...[shown, note].map((words) => Object.assign(document.createElement("span"), { textContent: words })));
+  option.append(...[shown, note].map((text) => Object.assign(document.createElement("span"), { textContent: text })));
   return option;
 }
 

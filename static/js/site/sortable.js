@@ -1,12 +1,12 @@
 // Sortable tables: [data-sortable]; a cell's data-value takes precedence over its text.
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-/** Compare two cells, {value (number or null), words}: numbers by size, text by collation, unknown last. */
+/** Compare two cells, {value (number or null), text}: numbers by size, text by collation, unknown last. */
 export function compareCells(one, other, isDescending) {
   if (one.value === null || other.value === null) {
     const isOne = one.value === null;
     const isBoth = isOne && other.value === null;
-    return isBoth ? (isDescending ? -1 : 1) * collator.compare(one.words, other.words) : isOne ? 1 : -1;
+    return isBoth ? (isDescending ? -1 : 1) * collator.compare(one.text, other.text) : isOne ? 1 : -1;
   }
   return (isDescending ? -1 : 1) * (one.value - other.value);
 }
@@ -44,5 +44,5 @@ function sortRows(body, column, isDescending) {
 
 function readCell(cell) {
   const raw = cell.dataset.value ?? "";
-  return { value: raw === "" ? null : Number(raw), words: cell.textContent.trim() };
+  return { value: raw === "" ? null : Number(raw), text: cell.textContent.trim() };
 }

@@ -59,7 +59,7 @@ function sizeOf({ file, logs }) {
 export function showResult({ parts, state, detail, code, links, share }, errors) {
   const badge = document.createElement("span");
   badge.className = `state ${STATES[state].kind}`;
-  badge.textContent = STATES[state].words;
+  badge.textContent = STATES[state].label;
   const nodes = [badge];
   if (detail) {
     nodes.push(` ${detail}`);
@@ -67,8 +67,8 @@ export function showResult({ parts, state, detail, code, links, share }, errors)
   if (code) {
     nodes.push(" (", makeLink(`${errors}#${encodeURIComponent(code)}`, code), ")");
   }
-  for (const { address, words } of links) {
-    nodes.push(" ", makeLink(address, words));
+  for (const { address, text } of links) {
+    nodes.push(" ", makeLink(address, text));
   }
   parts.result.replaceChildren(...nodes);
   parts.bar.value = share;
@@ -80,22 +80,22 @@ export function showShare(row, share) {
   row.parts.bar.value = share;
 }
 
-function makeLink(address, words) {
+function makeLink(address, text) {
   const link = document.createElement("a");
   link.href = address;
-  link.textContent = words;
+  link.textContent = text;
   return link;
 }
 
 /** Show the available action, if any. */
 export function showButton(row) {
-  const words = row.isSendable ? BUTTONS[row.state] : "Remove";
+  const label = row.isSendable ? BUTTONS[row.state] : "Remove";
   const { button } = row.parts;
-  if (words === undefined && document.activeElement === button) {
+  if (label === undefined && document.activeElement === button) {
     // Keep the focus on the page when the button disappears.
     button.closest(".table-box").focus();
   }
-  button.hidden = words === undefined;
-  button.textContent = words ?? "";
-  button.setAttribute("aria-label", `${words ?? ""} ${nameOf(row)}`);
+  button.hidden = label === undefined;
+  button.textContent = label ?? "";
+  button.setAttribute("aria-label", `${label ?? ""} ${nameOf(row)}`);
 }

@@ -54,22 +54,22 @@ export function summarize(rows) {
     [count("sending"), "uploading"],
     [count("ready", "queued"), "queued"],
   ];
-  const counts = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
+  const counts = parts.filter(([number]) => number > 0).map(([number, label]) => `${number} ${label}`);
   return `${rows.length === 1 ? "1 file" : `${rows.length} files`}: ${counts.join(", ")}`;
 }
 
 /** Label and badge class of each state. */
 export const STATES = {
-  ready: { words: "ready", kind: "" },
-  queued: { words: "queued", kind: "" },
-  sending: { words: "uploading", kind: "waiting" },
-  waiting: { words: "accepted", kind: "waiting" },
-  stored: { words: "stored", kind: "good" },
-  known: { words: "already uploaded", kind: "" },
-  rejected: { words: "rejected", kind: "bad" },
-  refused: { words: "rejected", kind: "bad" },
-  failed: { words: "failed", kind: "bad" },
-  canceled: { words: "canceled", kind: "" },
+  ready: { label: "ready", kind: "" },
+  queued: { label: "queued", kind: "" },
+  sending: { label: "uploading", kind: "waiting" },
+  waiting: { label: "accepted", kind: "waiting" },
+  stored: { label: "stored", kind: "good" },
+  known: { label: "already uploaded", kind: "" },
+  rejected: { label: "rejected", kind: "bad" },
+  refused: { label: "rejected", kind: "bad" },
+  failed: { label: "failed", kind: "bad" },
+  canceled: { label: "canceled", kind: "" },
 };
 
 /** Convert a submission of the API: {state, detail, code, runs}. */

@@ -59,9 +59,9 @@ function showSummary() {
   // Read by screen readers: not too often.
   summaryTimer ??= setTimeout(() => {
     summaryTimer = null;
-    const words = rows.length === 0 ? "" : summarize(rows);
-    if (summary.textContent !== words) {
-      summary.textContent = words;
+    const text = rows.length === 0 ? "" : summarize(rows);
+    if (summary.textContent !== text) {
+      summary.textContent = text;
     }
   }, SUMMARY_EVERY_MS);
 }
@@ -147,8 +147,8 @@ function showState(row, submission) {
   const upload = `/uploads/${row.id}/`;
   const links =
     news.runs.length === 1
-      ? [{ address: `/runs/${news.runs[0].id}/`, words: `run ${news.runs[0].id}` }]
-      : [{ address: upload, words: news.runs.length > 1 ? `${news.runs.length} runs` : "View upload" }];
+      ? [{ address: `/runs/${news.runs[0].id}/`, text: `run ${news.runs[0].id}` }]
+      : [{ address: upload, text: news.runs.length > 1 ? `${news.runs.length} runs` : "View upload" }];
   const isSettled = news.state !== "waiting" && submission.id !== undefined;
   change(row, isSettled ? news.state : "waiting", { ...news, runs: news.runs.length, links, share: 1 });
   if (!isSettled) {

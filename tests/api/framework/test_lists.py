@@ -26,7 +26,7 @@ def two_of_each():
         series = make_series([10.0, 20.5], host=host, target=make_target(target_name="=1+1", volume_count=4))
         run = make_run(host, labels={"rack": "r1"}, warnings=[{"code": "a", "where": "b", "message": "c"}])
         make_measurement(run, series, iops=1.5, badges=[{"code": "cached"}])
-        make_incident(changes=[make_change(series)], suspects=[{"name": "kernel", "words": "kernel 6.1"}])
+        make_incident(changes=[make_change(series)], suspects=[{"name": "kernel", "text": "kernel 6.1"}])
         make_planned_event()
         Study.objects.create(title="-Disks", panels=[])
     return series.pk

@@ -239,7 +239,7 @@ def test_ticket_has_a_label_which_a_new_link_removes(admin: Client) -> None:
         ("https://tickets.example/9", None),
         (None, None),
     ]
-    assert [event["words"] for event in removed["events"] if event["kind"] == "linked"] == [
+    assert [event["text"] for event in removed["events"] if event["kind"] == "linked"] == [
         "OPS-7: https://tickets.example/7",
         "OPS-8: https://tickets.example/7",
         "https://tickets.example/9",
@@ -276,7 +276,7 @@ def test_baseline_is_accepted_for_selected_series(admin: Client) -> None:
 
     assert (answer.status_code, answer["Location"]) == (201, f"/api/v1/incidents/{incident.pk}")
     assert (answer.json()["state"], answer.json()["verdict"]) == ("resolved", "expected")
-    assert answer.json()["events"][-1]["words"] == "1 level of 1 series: new disks"
+    assert answer.json()["events"][-1]["text"] == "1 level of 1 series: new disks"
     baselines = [series.detection_results.get().baseline_from_at for series in (first, second)]
     assert baselines == [None, NOON + timedelta(hours=1)]
 

@@ -52,7 +52,7 @@ def test_unaffected_hosts_are_named() -> None:
         0,
         ["db-2", "db-3"],
     )
-    assert suspect["words"] == (
+    assert suspect["text"] == (
         "the kernel: 6.1.0-18 → 6.1.0-22, coincides with all changes;"
         " same change on other hosts: 2 hosts unaffected (db-2, db-3)"
     )
@@ -64,7 +64,7 @@ def test_suspect_without_other_hosts_has_no_counter_evidence() -> None:
 
     judge_all()
 
-    assert read_suspect()["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with all changes"
+    assert read_suspect()["text"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with all changes"
 
 
 def test_host_that_also_regressed_is_counted() -> None:
@@ -74,7 +74,7 @@ def test_host_that_also_regressed_is_counted() -> None:
 
     judge_all()
 
-    assert read_suspect()["words"].endswith(
+    assert read_suspect()["text"].endswith(
         "; same change on other hosts: 1 host also regressed, 1 host unaffected (db-3)"
     )
 
@@ -88,7 +88,7 @@ def test_share_of_coinciding_changes_is_counted() -> None:
 
     (kernel,) = Incident.objects.get().suspects
     assert (kernel["coincides_with"], kernel["changes"], kernel["share"]) == (3, 4, 0.75)
-    assert kernel["words"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with 3 of 4 changes"
+    assert kernel["text"] == "the kernel: 6.1.0-18 → 6.1.0-22, coincides with 3 of 4 changes"
 
 
 def test_host_with_few_runs_since_is_ignored() -> None:

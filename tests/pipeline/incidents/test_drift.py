@@ -104,7 +104,7 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
     incident = get_incident()
     assert incident.title == "db-1: IOPS decreased by 6 % between 23 Nov and 28 Nov in 1 series"
     assert (len(first.event_ids), again) == (1, Judged())
-    assert list(IncidentEvent.objects.values_list("kind", "words")) == [("opened", "gradual change")]
+    assert list(IncidentEvent.objects.values_list("kind", "text")) == [("opened", "gradual change")]
 
 
 def test_more_runs_update_the_drift() -> None:

@@ -69,7 +69,7 @@ def test_simultaneous_changes_of_a_host_are_one_incident_with_the_kernel_as_susp
         "6.12.0",
         1.0,
     )
-    assert suspect["words"] == "the kernel: 6.1.0 → 6.12.0, coincides with all changes"
+    assert suspect["text"] == "the kernel: 6.1.0 → 6.12.0, coincides with all changes"
     assert "opened" in list_kinds(incident)
 
 
@@ -91,7 +91,7 @@ def test_volume_type_of_all_affected_series_is_a_common_factor() -> None:
     incident = get_incident()
     first = incident.common_factors[0]
     assert (first["dimension"], first["value"]) == ("volume_type", "standard")
-    assert first["words"] == "exactly the series with volume type standard"
+    assert first["text"] == "exactly the series with volume type standard"
     assert incident.title == "db-1: IOPS −20 % in 3 of 6 series, exactly the series with volume type standard"
 
 
@@ -101,7 +101,7 @@ def test_peers_that_are_unaffected_are_counted() -> None:
 
     judge_all()
 
-    words = [one["words"] for one in get_incident().common_factors]
+    words = [one["text"] for one in get_incident().common_factors]
     assert words == ["only this host (2 peers with the same workload and layout unaffected)"]
 
 
@@ -232,7 +232,7 @@ def test_expected_change_is_recorded_without_notices() -> None:
 
     incident = get_incident()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
-    assert IncidentEvent.objects.get(incident=incident, kind="opened").words == "expected: smaller volumes"
+    assert IncidentEvent.objects.get(incident=incident, kind="opened").text == "expected: smaller volumes"
     assert (judged.event_ids, again.event_ids) == ((), ())
 
 
@@ -329,9 +329,7 @@ def test_affected_host_of_a_pool_is_named() -> None:
 
     incident = get_incident()
     assert incident.scope == "pool:fast"
-    assert [one["words"] for one in incident.common_factors] == [
-        "host db-2 only: rest of the pool unaffected"
-    ]
+    assert [one["text"] for one in incident.common_factors] == ["host db-2 only: rest of the pool unaffected"]
     assert [(one["name"], one["before"], one["after"]) for one in incident.suspects] == [
         ("host", "db-1", "db-2")
     ]

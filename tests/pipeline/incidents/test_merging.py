@@ -54,7 +54,7 @@ def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
         "3 hosts or pools: IOPS −20 % in 6 of 12 series, exactly the series with volume type st1"
     )
     merged = IncidentEvent.objects.get(incident=wide, kind="merged")
-    assert merged.words == "2 incidents merged: same common factor"
+    assert merged.text == "2 incidents merged: same common factor"
 
 
 @pytest.mark.parametrize(("fell", "is_joined"), [(0, True), (1, False)])

@@ -33,13 +33,13 @@ def test_nested_fact_is_named_by_its_path() -> None:
         ("mount_options", None, "rw"),
         ("md.degraded", None, "1"),
     ]
-    assert suspects[1]["words"] == "the array's missing members: unknown → 1, coincides with all changes"
+    assert suspects[1]["text"] == "the array's missing members: unknown → 1, coincides with all changes"
 
 
 def test_label_is_a_suspect() -> None:
     (suspect,) = make_fallen(labels={"release": "7"})
 
-    assert suspect["words"] == "label release: unknown → 7, coincides with all changes"
+    assert suspect["text"] == "label release: unknown → 7, coincides with all changes"
 
 
 def test_condition_of_the_run_counts_from_a_change_of_20_percent() -> None:

@@ -53,11 +53,11 @@ def test_resolving_requires_a_verdict_and_reopening_clears_it() -> None:
     with pytest.raises(BadTriage, match="'soon' is not a valid verdict"):
         triage.resolve(incident.pk, by=anna, verdict="soon")
 
-    triage.resolve(incident.pk, by=anna, verdict="fixed", words=" new kernel \x00")
+    triage.resolve(incident.pk, by=anna, verdict="fixed", comment=" new kernel \x00")
     incident.refresh_from_db()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.FIXED)
     assert incident.resolved_at
-    assert IncidentEvent.objects.get(kind="resolved").words == "new kernel \ufffd"
+    assert IncidentEvent.objects.get(kind="resolved").text == "new kernel \ufffd"
 
     triage.reopen(incident.pk, by=anna)
     incident.refresh_from_db()
@@ -106,11 +106,11 @@ def test_link_must_be_an_http_or_https_url(url: str) -> None:
 def test_comment_must_not_be_empty() -> None:
     incident = make_incident()
 
-    event = triage.comment(incident.pk, by=None, words=" looked at it ")
+    event = triage.comment(incident.pk, by=None, text=" looked at it ")
 
-    assert event.words == "looked at it"
+    assert event.text == "looked at it"
     with pytest.raises(BadTriage):
-        triage.comment(incident.pk, by=None, words="  ")
+        triage.comment(incident.pk, by=None, text="  ")
     with pytest.raises(NotPossible, match="cannot be undone"):
         undo(event.pk, by=None)
 
@@ -189,13 +189,13 @@ def test_accepted_level_is_the_new_baseline_and_undo_restores_the_old_one() -> N
     assert (level.metric, level.from_at) == ("iops", NOON + timedelta(hours=24))
     assert (level.before, level.level) == (pytest.approx(1000, rel=0.01), pytest.approx(800, rel=0.01))
 
-    event = accept_level(incident.pk, by=None, words="smaller volumes")
+    event = accept_level(incident.pk, by=None, comment="smaller volumes")
     judge_all()
 
     incident.refresh_from_db()
     result = DetectionResult.objects.get()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
-    assert event.words == "1 level of 1 series: smaller volumes"
+    assert event.text == "1 level of 1 series: smaller volumes"
     assert (result.baseline_from_at, result.n) == (level.from_at, 8)
     assert Change.objects.get().state != "withdrawn"
 

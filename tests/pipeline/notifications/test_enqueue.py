@@ -184,7 +184,7 @@ def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     incident = make_incident(
         metrics=("latency_p99_ns", "latency_mean_ns"),
         suspects=[
-            {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0, "words": "kernel 5.15 → 6.1"}
+            {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0, "text": "kernel 5.15 → 6.1"}
         ],
     )
 

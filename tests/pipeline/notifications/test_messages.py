@@ -63,7 +63,7 @@ def make_message(kind: str = "opened", *, event: dict[str, Any] | None = None, *
         "relative": -0.15,
         "metric_sizes": [{"metric": "iops", "series": 9, "relative": -0.15, "low": -0.31, "high": -0.12}],
         "suspects": [{"name": "kernel", "before": "5.15", "after": "6.1", "share": 1.0}],
-        "common_factors": [{"words": "all with volume type gp3"}],
+        "common_factors": [{"text": "all with volume type gp3"}],
         **fields,
     }
     incident = Incident(**values)
@@ -130,7 +130,7 @@ def test_each_transition_has_its_words(
 
 
 def test_what_people_wrote_is_escaped_in_html() -> None:
-    message = make_message(title="<img src=x>\r\nevil", event={"words": "<script>alert(1)</script>"})
+    message = make_message(title="<img src=x>\r\nevil", event={"text": "<script>alert(1)</script>"})
 
     html = render_html([message], title=message.subject)
 
@@ -168,7 +168,7 @@ def test_blocks_of_slack_neither_mention_nor_link() -> None:
 
 
 def test_blocks_of_slack_stay_within_its_limits() -> None:
-    message = make_message(title="t" * 300, event={"words": "w" * 5000})
+    message = make_message(title="t" * 300, event={"text": "w" * 5000})
     slack = render_slack([message] * 40)
 
     assert len(slack["blocks"]) <= 50

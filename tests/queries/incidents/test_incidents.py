@@ -135,7 +135,7 @@ def test_incident_is_read_with_five_queries(django_assert_num_queries) -> None:
     changes[2].state = "withdrawn"
     changes[2].save()
     incident = make_incident(changes=changes)
-    triage.comment(incident.pk, by=None, words="a look")
+    triage.comment(incident.pk, by=None, text="a look")
 
     with django_assert_num_queries(5):
         detail = read_incident(incident.pk)

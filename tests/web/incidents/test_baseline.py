@@ -106,7 +106,7 @@ def test_preview_of_a_selection_counts_only_these_series(editor: Client) -> None
     incident, (cell, other) = make_open()
     make_incident(changes=[make_change(cell, at=NOON - timedelta(days=2))], title="an earlier one")
 
-    page = preview(editor, incident, series=[other.pk], words="new disks")
+    page = preview(editor, incident, series=[other.pk], comment="new disks")
 
     assert "1 level of 1 series become baselines" in page.words
     assert "an earlier one" not in page.words

@@ -105,7 +105,7 @@ def test_new_baselines_are_shown_before_they_are_accepted(editor: Client) -> Non
     response = post(editor, [one, two, over], "accept")
     words = Page(response).words
     before = list_states(one, two)
-    accepted = Page(post(editor, [one, two, over], "accept", everything="yes", words="new disks"))
+    accepted = Page(post(editor, [one, two, over], "accept", everything="yes", comment="new disks"))
     after, event = list_states(one, two), IncidentEvent.objects.filter(kind="accepted").first()
     baselines = [each.changes.get().series.detection_results.get().baseline_from_at for each in (one, two)]
 
@@ -117,7 +117,7 @@ def test_new_baselines_are_shown_before_they_are_accepted(editor: Client) -> Non
     assert "2 incidents: accepted a new baseline." in accepted.words
     assert f"incident {over.pk}: it is resolved already: reopen it first." in accepted.words
     assert event is not None
-    assert event.words == "1 level of 1 series: new disks"
+    assert event.text == "1 level of 1 series: new disks"
     assert baselines == [NOON + timedelta(hours=1)] * 2
     undo_last(editor)
     assert list_states(one, two) == ["new", "new"]

@@ -74,7 +74,7 @@ def test_most_severe_is_first_then_the_newest(viewer: Client) -> None:
 
 
 def test_row_has_size_place_and_suspect(viewer: Client) -> None:
-    suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "words": "the kernel"}
+    suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "text": "the kernel"}
     make_one(suspects=[suspect])
 
     words = read(viewer).words
@@ -157,7 +157,7 @@ def test_viewer_sees_no_buttons(viewer: Client, editor: Client) -> None:
 
 
 def test_title_describes_the_incident(viewer: Client) -> None:
-    suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "words": "the kernel"}
+    suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "text": "the kernel"}
     words = read_one(viewer, make_one(suspects=[suspect])).words
 
     title = r"4k random read IOPS of db-7 down 15 % since 21 Nov (2026 )?20:00 UTC; coincides with kernel 5.15 → 6.1"
@@ -174,10 +174,10 @@ def test_hostile_texts_are_escaped(viewer: Client) -> None:
     incident = make_one(
         title=HOSTILE,
         link="javascript:alert(1)",
-        suspects=[{"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 1, "words": HOSTILE}],
-        common_factors=[{"dimension": "a", "value": "b", "share": 1, "words": HOSTILE}],
+        suspects=[{"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 1, "text": HOSTILE}],
+        common_factors=[{"dimension": "a", "value": "b", "share": 1, "text": HOSTILE}],
     )
-    triage.comment(incident.pk, by=None, words=f"{HOSTILE} see https://example.com/a?b=1&c=2 javascript:x")
+    triage.comment(incident.pk, by=None, text=f"{HOSTILE} see https://example.com/a?b=1&c=2 javascript:x")
 
     page = viewer.get(reverse("incident", args=[incident.pk])).content.decode()
 
@@ -372,7 +372,7 @@ def test_action_in_the_wrong_state_shows_the_reason(editor: Client) -> None:
         ("resolve", {"verdict": "gone"}, "is not a valid verdict"),
         ("assign", {"assignee": "999"}, "must be an editor or admin"),
         ("assign", {"assignee": "x"}, "is not a valid number"),
-        ("comment", {"words": " "}, "the comment is empty"),
+        ("comment", {"comment": " "}, "the comment is empty"),
         ("link", {"link": "javascript:alert(1)"}, "must be an http or https URL"),
         ("link", {"link": f"https://tickets.example/{'x' * 500}"}, "exceed the maximum of 500 for a link"),
         (
@@ -413,7 +413,7 @@ def test_editor_assigns_links_snoozes_and_comments(editor: Client) -> None:
     act(editor, incident, "assign", assignee=person.pk)
     act(editor, incident, "link", link="https://tickets.example/7")
     act(editor, incident, "snooze", days="7")
-    act(editor, incident, "comment", words="a look at the array\nfirst")
+    act(editor, incident, "comment", comment="a look at the array\nfirst")
 
     page = read_one(editor, incident)
     assert "assigned to grace" in page.words
@@ -543,7 +543,7 @@ def test_only_selected_baselines_are_accepted(editor: Client) -> None:
     incident = make_incident(changes=[make_change(each) for each in series])
 
     assert reverse("incident_baseline", args=[incident.pk]) in read_one(editor, incident).links
-    act(editor, incident, "accept", series=[series[0].pk], words="new disks")
+    act(editor, incident, "accept", series=[series[0].pk], comment="new disks")
 
     baselines = [each.detection_results.get().baseline_from_at for each in series]
     assert baselines == [NOON + timedelta(hours=1), None]

@@ -168,7 +168,7 @@ def test_series_of_timed_work_offers_elapsed_time_and_draws_the_limit(viewer: Cl
     assert [tag["data-metric"] for name, tag in page.tags if "chart-box main" in tag.get("class", "")] == [
         "elapsed_s"
     ]
-    assert (figure["data-limit"], figure["data-limit-words"]) == ("10.0", "good: under 10 s")
+    assert (figure["data-limit"], figure["data-limit-label"]) == ("10.0", "good: under 10 s")
     assert "Limit 10.0 s (good: under 10 s): both pass." in page.words
     assert "?metric=iops" not in page.links
 

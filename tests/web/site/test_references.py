@@ -31,8 +31,8 @@ def test_history_of_the_random_mix_draws_and_tells_known_systems(viewer: Client)
     page, lines = open_series(viewer, make_mixed_run(16_707.5))
 
     assert lines == [
-        {"value": 33415.0, "words": "known good: SSD"},
-        {"value": 2000.0, "words": "known bad: spinning disk"},
+        {"value": 33415.0, "label": "known good: SSD"},
+        {"value": 2000.0, "label": "known bad: spinning disk"},
     ]
     assert "Known good: SSD (33\u202f415 IOPS): the level is 50 % of the reference." in page.words
     assert "Known bad: spinning disk (2\u202f000 IOPS): the level is 8.4x the reference." in page.words

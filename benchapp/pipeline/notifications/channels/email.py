@@ -84,8 +84,8 @@ def send_email(email: NotificationEmail, mailbox: Mailbox) -> str:
     try:
         _transmit(make_message(email, sender=mailbox.sender), mailbox)
     except smtplib.SMTPRecipientsRefused as error:
-        code, words = next(iter(error.recipients.values()), (0, b""))
-        raise NotDelivered(f"the mail server refused the address: {code} {_to_text(words)}") from error
+        code, reply = next(iter(error.recipients.values()), (0, b""))
+        raise NotDelivered(f"the mail server refused the address: {code} {_to_text(reply)}") from error
     except smtplib.SMTPResponseException as error:
         raise NotDelivered(
             f"the mail server answered {error.smtp_code}: {_to_text(error.smtp_error)}"
@@ -123,6 +123,6 @@ def _connect(mailbox: Mailbox) -> smtplib.SMTP:
     return smtplib.SMTP(mailbox.host, mailbox.port, local_hostname=name, timeout=LIMIT_S)
 
 
-def _to_text(words: object) -> str:
-    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+def _to_text(reply: object) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
     return " ".join(text.split())[:200] or "no reason given"

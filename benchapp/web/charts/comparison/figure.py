@@ -130,12 +130,12 @@ class ComparisonFigure:
     names: tuple[str, str]
     title: str
     common: str
-    words: Sequence[str]
+    sentences: Sequence[str]
     lines: Sequence[ComparisonLine]
     left_out: int
     chart: Sequence[dict[str, Any]]
     chart_height: int
-    filter_words: str
+    filter_text: str
     address: str
     scopes: ScopeTable | None = None
     more_url: str = ""
@@ -185,13 +185,16 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         names=names,
         title=describe_comparison_title(found, *names),
         common=" · ".join(find_shared_parts(found.pairs[:most])),
-        words=[*([describe_scope_results(scopes)] if scopes else []), *describe_comparison(found, *names)],
+        sentences=[
+            *([describe_scope_results(scopes)] if scopes else []),
+            *describe_comparison(found, *names),
+        ],
         lines=lines,
         left_out=len(found.pairs) - len(lines),
         chart=chart,
         # A heading for each metric.
         chart_height=CHART_FRAME_PX + LINE_PX * (len(chart) + len({line["metric"] for line in chart})),
-        filter_words=_describe_filter(names, query.get("q", "")),
+        filter_text=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
         scopes=make_scope_table(scopes, lines) if scopes else None,
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",

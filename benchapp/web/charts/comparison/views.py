@@ -34,7 +34,7 @@ _PERIOD: Final = 7
 class ComparisonLink:
     """A suggested comparison."""
 
-    words: str
+    label: str
     url: str
 
 

@@ -118,7 +118,7 @@ def make_history_figure(
 
 def list_references(references: Sequence[ReferenceLine]) -> list[dict[str, Any]]:
     """Return the reference lines for the chart."""
-    return [{"value": line.value, "words": line.words} for line in references]
+    return [{"value": line.value, "label": line.label} for line in references]
 
 
 def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:

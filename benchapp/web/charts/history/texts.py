@@ -167,10 +167,10 @@ def describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLev
     if limit is None or shown is None:
         return []
     last, median = (limit.is_met(value) for value in (shown.level.last, shown.level.median))
-    words = {True: "pass", False: "fail"}
-    both = "both" if last == median else f"level {words[median]}, last run"
+    results = {True: "pass", False: "fail"}
+    both = "both" if last == median else f"level {results[median]}, last run"
     value = format_with_unit(limit.value, metric)
-    return [f"Limit {value} ({limit.words}): {both} {words[last]}. Source: {limit.source}."]
+    return [f"Limit {value} ({limit.label}): {both} {results[last]}. Source: {limit.source}."]
 
 
 def describe_references(
@@ -180,7 +180,7 @@ def describe_references(
     if shown is None:
         return []
     return [
-        f"{line.words[0].upper()}{line.words[1:]} ({format_with_unit(line.value, metric)}): the level is"
+        f"{line.label[0].upper()}{line.label[1:]} ({format_with_unit(line.value, metric)}): the level is"
         f" {format_factor(shown.level.median / line.value)}. Source: {line.source}."
         for line in references
     ]

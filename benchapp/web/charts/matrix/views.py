@@ -86,9 +86,9 @@ def _make_fields(matrix: Matrix) -> dict[str, Any]:
     """Return the choices of the fields, each as (value, label, is chosen); rows and facets have two fields each."""
     names = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
 
-    def offer(chosen: str, first: str, words: str) -> list[_Option]:
+    def offer(chosen: str, first: str, first_label: str) -> list[_Option]:
         options = [(name, label, name == chosen) for name, label in names]
-        return [(first, words, not chosen), *options] if words else options
+        return [(first, first_label, not chosen), *options] if first_label else options
 
     rows = [row.name for row in matrix.rows] + [""]
     facets = [facet.name for facet in matrix.facets] + ["", ""]

@@ -238,7 +238,7 @@ def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
             for limit in facet.limits
         ],
         "knees": [
-            {"line": bend.line, "place": bend.place, "words": f"knee: {chart.x.labels[bend.place]}"}
+            {"line": bend.line, "place": bend.place, "label": f"knee: {chart.x.labels[bend.place]}"}
             for bend in find_bends(chart)
             if bend.place is not None and chart.facets[bend.facet] is facet
         ],

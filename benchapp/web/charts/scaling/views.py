@@ -41,7 +41,7 @@ _COMMON_CHARTS: Final = (
     ("File size", {"x": "file_size_bytes"}),
     ("Latency over IOPS by queue depth", {"x": "iodepth", "metric": "latency_mean_ns", "over": "iops"}),
 )
-# (value, words, is chosen) of one choice.
+# (value, label, is chosen) of one choice.
 _Option = tuple[str, str, bool]
 
 
@@ -191,7 +191,7 @@ def _is_open(axis: str | None) -> bool:
 
 
 def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) -> list[_Option]:
-    return [("" if is_open and name == chosen else name, words, name == chosen) for name, words in choices]
+    return [("" if is_open and name == chosen else name, label, name == chosen) for name, label in choices]
 
 
 def _make_fixed(fixed: FixedDimension) -> FixedField:

@@ -6,7 +6,7 @@ import { drawOverview } from "./overview.js";
 import { readColors, readFontFamily } from "../shared/colors.js";
 
 const NARROW_BELOW_PX = 560;
-const WORDS_FROM_PX = 44;
+const LABEL_FROM_PX = 44;
 const CHANGES_SHOWN = 8;
 const NAME_PX = 18;
 
@@ -68,16 +68,16 @@ export function stackPanels(history, ratio) {
 export function describeChangesInView(history) {
   const inView = history.changes.filter(({ at }) => at >= history.view.from && at <= history.view.to);
   // The same change on several hosts is listed once, with its first time.
-  const byWords = new Map();
+  const byText = new Map();
   for (const change of inView) {
-    const words = describeChange(change);
-    byWords.set(words, [...(byWords.get(words) ?? []), change]);
+    const text = describeChange(change);
+    byText.set(text, [...(byText.get(text) ?? []), change]);
   }
-  const listed = [...byWords].slice(0, CHANGES_SHOWN).map(([words, changes]) => {
+  const listed = [...byText].slice(0, CHANGES_SHOWN).map(([text, changes]) => {
     const hosts = new Set(changes.map(({ host }) => host));
-    return `${history.formatTime(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${words}`;
+    return `${history.formatTime(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${text}`;
   });
-  const more = byWords.size - listed.length;
+  const more = byText.size - listed.length;
   return listed.length > 0 ? `Dotted lines: ${listed.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
 }
 
@@ -94,26 +94,26 @@ function makeTick(history, { x, room, changes }) {
   tick.className = "change-tick";
   tick.style.left = `${x}px`;
   tick.style.maxWidth = `${Math.max(14, room - 2)}px`;
-  const words = changes.map((change) => `${history.formatTime(change.at)} · ${change.host}: ${describeChange(change)}`);
-  tick.setAttribute("aria-label", words.join("; "));
+  const texts = changes.map((change) => `${history.formatTime(change.at)} · ${change.host}: ${describeChange(change)}`);
+  tick.setAttribute("aria-label", texts.join("; "));
   // Cut off at the next tick.
   const label = changes.length > 1 ? nameTick(changes) : describeChange(changes[0]);
-  tick.textContent = room < WORDS_FROM_PX ? "" : label;
+  tick.textContent = room < LABEL_FROM_PX ? "" : label;
   const show = () => {
-    history.readout.textContent = words.join("; ");
+    history.readout.textContent = texts.join("; ");
     const title = changes.length > 1 ? `${changes.length} environment changes` : "Environment change";
-    history.tip.show({ title, lines: words.slice(0, CHANGES_SHOWN), foot: describeClick(history, changes), x, top: history.main.offsetTop });
+    history.tip.show({ title, lines: texts.slice(0, CHANGES_SHOWN), foot: describeClick(history, changes), x, top: history.main.offsetTop });
   };
   tick.addEventListener("pointerenter", show);
   tick.addEventListener("focus", show);
   tick.addEventListener("pointerleave", () => history.tip.hide());
   tick.addEventListener("blur", () => history.tip.hide());
-  tick.addEventListener("click", () => offerComparisons(history, { changes, words }));
+  tick.addEventListener("click", () => offerComparisons(history, { changes, texts }));
   return tick;
 }
 
 /** Put the links of a tick into the readout: the comparison on all hosts, and the first run after the change. */
-function offerComparisons(history, { changes, words }) {
+function offerComparisons(history, { changes, texts }) {
   if (!history.hasLinks) {
     return;
   }
@@ -124,7 +124,7 @@ function offerComparisons(history, { changes, words }) {
   }
   links.push(makeLink(`Run ${changes[0].run}`, `/runs/${changes[0].run}/`));
   history.tip.hide();
-  history.readout.replaceChildren(`${words.join("; ")} `, ...links.flatMap((link) => [link, " "]));
+  history.readout.replaceChildren(`${texts.join("; ")} `, ...links.flatMap((link) => [link, " "]));
   links[0].focus();
 }
 

@@ -75,13 +75,13 @@ class HistoryFigure {
   }
 
   prepare() {
-    const { limit, limitWords, references, scale } = this.figure.dataset;
+    const { limit, limitLabel, references, scale } = this.figure.dataset;
     this.panels = this.metrics.map((metric, place) =>
       preparePanel(this.numbers.shown, {
         metric,
         view: this.view,
         isLog: scale === "log",
-        limit: place > 0 || limit === undefined ? null : { value: Number(limit), words: limitWords },
+        limit: place > 0 || limit === undefined ? null : { value: Number(limit), label: limitLabel },
         references: place > 0 ? [] : JSON.parse(references || "[]"),
       }),
     );

@@ -51,13 +51,13 @@ function readColor({ color, points, buckets }) {
   return { label: color.label, items };
 }
 
-// The words of a mark, and its style in place of that of its line.
+// The text of a mark, and its style in place of that of its line.
 function findColor(color, value) {
   if (color === null) {
-    return { style: null, colorWords: null };
+    return { style: null, colorText: null };
   }
   const { text, style } = color.items.find((item) => item.value === value);
-  return { style, colorWords: `${color.label}: ${text}` };
+  return { style, colorText: `${color.label}: ${text}` };
 }
 
 /** Return the style of a mark: of its color, else of its line. */
@@ -108,9 +108,9 @@ export function describeChange({ host, fields }) {
 
 /** Return the lines of a tooltip, the value first. */
 export function describeValue(mark, { metric, unit }) {
-  const { kind, badges, line, colorWords } = mark;
+  const { kind, badges, line, colorText } = mark;
   const own = mark.values[metric];
-  const reasons = [...(colorWords ? [colorWords] : []), ...(badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`])];
+  const reasons = [...(colorText ? [colorText] : []), ...(badges.length === 0 ? [] : [`badges: ${badges.join(", ")}`])];
   if (kind === "failed") {
     return [own.value === null ? "failed, no value" : `failed; ${withUnit(own.value, unit)} until the error`, ...reasons];
   }

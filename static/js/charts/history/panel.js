@@ -3,7 +3,7 @@ import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
 import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawEndLabels, drawLimit, drawReference, drawWords } from "../shared/marks.js";
+import { drawEndLabels, drawLimit, drawMessage, drawReference } from "../shared/marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 import { formatOffset, zonedTicks } from "../shared/zones.js";
 
@@ -15,7 +15,7 @@ const AXIS_WIDTH = 68;
 const NAMES_WIDTH = 132;
 const NAMES_SHARE = 0.27;
 const CHARACTER_WIDTH = 6.2;
-const WORDS_WIDTH = 56;
+const LABEL_WIDTH = 56;
 // Without values, Chart.js would invent an axis.
 const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
 const PIXELS_A_TICK = 100;
@@ -23,7 +23,7 @@ const NARROW_PIXELS_A_TICK = 72;
 
 /**
  * Prepare one panel for a view {from, to}.
- * limit: {value, words} of the profile, or null. references: [{value, words}] of reference systems; distant ones are
+ * limit: {value, label} of the profile, or null. references: [{value, label}] of reference systems; distant ones are
  * omitted, as they would flatten the chart.
  */
 export function preparePanel(history, { metric, view, isLog = false, limit = null, references = [] }) {
@@ -71,7 +71,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
   const { width = 0, isNarrow, isMain, zone } = look;
   const hasNames = panel.lines.length > 1;
   const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
-  const padding = !hasEnds ? 10 : hasNames ? measureNames(panel.lines, width) : WORDS_WIDTH;
+  const padding = !hasEnds ? 10 : hasNames ? measureNames(panel.lines, width) : LABEL_WIDTH;
   // Only the main panel has labels.
   const findEnds = ({ scales }) => (hasEnds && isMain ? listEnds(panel, scales, hasNames) : []);
   const isCrowded = panel.marks.length > 300;
@@ -96,7 +96,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
     plugins: [
       { id: "layout", afterLayout: onLayout },
       drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }),
-      ...(panel.isEmpty ? [drawWords("no values in this time range", colors)] : []),
+      ...(panel.isEmpty ? [drawMessage("no values in this time range", colors)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
       drawEndLabels(findEnds, colors),

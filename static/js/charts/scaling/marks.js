@@ -216,7 +216,7 @@ export function drawChanges(marks, colors) {
   };
 }
 
-/** The knee of a curve: a ring with a label. knees: [{line, place, words}]. */
+/** The knee of a curve: a ring with a label. knees: [{line, place, label}]. */
 export function drawKnees(knees, colors) {
   return {
     id: "knees",
@@ -224,7 +224,7 @@ export function drawKnees(knees, colors) {
       const { ctx } = chart;
       ctx.save();
       ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
-      for (const { line, place, words } of knees) {
+      for (const { line, place, label } of knees) {
         const { x, y } = chart.getDatasetMeta(line).data[place];
         ctx.strokeStyle = colors.ink;
         ctx.lineWidth = 1.5;
@@ -234,7 +234,7 @@ export function drawKnees(knees, colors) {
         ctx.fillStyle = colors.ink;
         ctx.textAlign = "right";
         ctx.textBaseline = "bottom";
-        ctx.fillText(words, x - 10, y - 6);
+        ctx.fillText(label, x - 10, y - 6);
       }
       ctx.restore();
     },

@@ -2,7 +2,7 @@
 import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
 import { drawLimits } from "./limits.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawActiveMark, drawEndLabels, drawWords } from "../shared/marks.js";
+import { drawActiveMark, drawEndLabels, drawMessage } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
   drawChanges,
@@ -234,7 +234,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawKnees(panel.knees, colors),
     drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
     drawEndLabels(findEnds, colors),
-    ...(marks.length === 0 ? [drawWords("No values", colors)] : []),
+    ...(marks.length === 0 ? [drawMessage("No values", colors)] : []),
     markValue(panel, drawActiveMark(colors)),
   ];
 }

@@ -1,4 +1,4 @@
-// What every chart on a page shares: skeleton, errors in words with retry, redrawing on a change of theme, PNG.
+// What every chart on a page shares: skeleton, error messages with retry, redrawing on a change of theme, PNG.
 import { onThemeChange, readColors, readFontFamily } from "./colors.js";
 
 const NARROW_BELOW_PX = 560;
@@ -11,9 +11,9 @@ export function showProblem(box, message, retry) {
   const notice = document.createElement("div");
   notice.className = "chart-notice";
   notice.setAttribute("role", "alert");
-  const words = document.createElement("p");
-  words.textContent = message;
-  notice.append(words);
+  const text = document.createElement("p");
+  text.textContent = message;
+  notice.append(text);
   if (retry) {
     const button = document.createElement("button");
     button.type = "button";
@@ -70,7 +70,7 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
     const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
     saveImage(await drawAt(IMAGE_RATIO), {
       ratio: IMAGE_RATIO,
-      words: { ...describe(), date, address },
+      texts: { ...describe(), date, address },
       legend: readLegend(figure),
       colors: readColors(),
       family: readFontFamily(),

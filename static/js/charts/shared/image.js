@@ -5,9 +5,9 @@ const MARGIN = 16;
 const LINE = 16;
 const KEY_LINE = 18;
 
-/** Save a chart's canvas, drawn at `ratio` pixels for one. words: {title, filter, date, address}; legend: of readLegend. */
-export async function saveImage(canvas, { ratio, words, legend, colors, family, fileName }) {
-  const image = composeImage(canvas, { ratio, words, legend, colors, family });
+/** Save a chart's canvas, drawn at `ratio` pixels for one. texts: {title, filter, date, address}; legend: of readLegend. */
+export async function saveImage(canvas, { ratio, texts, legend, colors, family, fileName }) {
+  const image = composeImage(canvas, { ratio, texts, legend, colors, family });
   const blob = await new Promise((resolve) => {
     image.toBlob(resolve, "image/png");
   });
@@ -18,16 +18,16 @@ export async function saveImage(canvas, { ratio, words, legend, colors, family, 
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-function composeImage(canvas, { ratio, words, legend, colors, family }) {
+function composeImage(canvas, { ratio, texts, legend, colors, family }) {
   const image = document.createElement("canvas");
   const context = image.getContext("2d");
   const chart = { width: canvas.width / ratio, height: canvas.height / ratio };
   const width = chart.width + 2 * MARGIN;
   const font = (size, weight = 400) => `${weight} ${size}px ${family}`;
   context.font = font(15, 600);
-  const title = breakLines(context, words.title, width - 2 * MARGIN);
+  const title = breakLines(context, texts.title, width - 2 * MARGIN);
   context.font = font(11);
-  const foot = [words.filter, `${words.date} · ${words.address}`]
+  const foot = [texts.filter, `${texts.date} · ${texts.address}`]
     .filter(Boolean)
     .flatMap((line) => breakLines(context, line, width - 2 * MARGIN));
   const keys = layLegend(context, legend, width - 2 * MARGIN);

@@ -2,7 +2,7 @@
 
 const LABEL_HEIGHT = 13;
 
-/** Words at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
+/** Labels at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
 export function drawEndLabels(findEnds, colors) {
   return {
     id: "endLabels",
@@ -20,17 +20,17 @@ export function drawEndLabels(findEnds, colors) {
   };
 }
 
-/** A dashed line across the chart with its words on it: a limit {value, words} between good and bad. */
+/** A dashed line across the chart with its label: a limit {value, label} between good and bad. */
 export function drawLimit(limit, colors) {
-  return drawWordedLine(limit, { id: "limit", dash: [6, 4], color: colors.ink });
+  return drawLabeledLine(limit, { id: "limit", dash: [6, 4], color: colors.ink });
 }
 
-/** A dotted line across the chart with its words on it: what a known system {value, words} reached. */
+/** A dotted line across the chart with its label: what a known system {value, label} reached. */
 export function drawReference(reference, place, colors) {
-  return drawWordedLine(reference, { id: `reference-${place}`, dash: [2, 3], color: colors.ink });
+  return drawLabeledLine(reference, { id: `reference-${place}`, dash: [2, 3], color: colors.ink });
 }
 
-function drawWordedLine({ value, words }, { id, dash, color }) {
+function drawLabeledLine({ value, label }, { id, dash, color }) {
   return {
     id,
     afterDatasetsDraw(chart) {
@@ -50,16 +50,16 @@ function drawWordedLine({ value, words }, { id, dash, color }) {
       // Above the line where there is room, else below it.
       const isAbove = y - chartArea.top >= LABEL_HEIGHT;
       ctx.textBaseline = isAbove ? "bottom" : "top";
-      ctx.fillText(shorten(ctx, words, chartArea.width - 8), chartArea.left + 4, y + (isAbove ? -3 : 3));
+      ctx.fillText(shorten(ctx, label, chartArea.width - 8), chartArea.left + 4, y + (isAbove ? -3 : 3));
       ctx.restore();
     },
   };
 }
 
-/** Words in the middle of a chart that has nothing to draw. */
-export function drawWords(words, colors) {
+/** A message in the middle of a chart that has nothing to draw. */
+export function drawMessage(text, colors) {
   return {
-    id: "words",
+    id: "message",
     afterDatasetsDraw(chart) {
       const { ctx, chartArea } = chart;
       ctx.save();
@@ -67,7 +67,7 @@ export function drawWords(words, colors) {
       ctx.textAlign = "center";
       ctx.textBaseline = "middle";
       ctx.fillStyle = colors.muted;
-      ctx.fillText(words, (chartArea.left + chartArea.right) / 2, (chartArea.top + chartArea.bottom) / 2);
+      ctx.fillText(text, (chartArea.left + chartArea.right) / 2, (chartArea.top + chartArea.bottom) / 2);
       ctx.restore();
     },
   };
@@ -143,7 +143,7 @@ export function spreadApart(labels, { top, bottom }, height = LABEL_HEIGHT) {
   return ordered;
 }
 
-/** Cut words that do not fit, with an ellipsis. */
+/** Cut text that does not fit, with an ellipsis. */
 export function shorten(ctx, text, width) {
   if (ctx.measureText(text).width <= width) {
     return text;
