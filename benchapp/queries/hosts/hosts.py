@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.db import connection
 from django.db.models import Q, QuerySet
+from psycopg import sql
 
 from benchapp.grammar import Filter
 from benchapp.models import ApiToken, Host
@@ -15,7 +16,7 @@ from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 from benchapp.queries.pagination import BadCursor, Page
-from benchapp.queries.series.relative_levels import average_by_group, read_relative_levels
+from benchapp.queries.series.relative_levels import read_relative_levels
 
 _CURSOR_MARK: Final = "after-"
 # Per host or pool, most recently measured first: a sweep has 320 series.
@@ -140,25 +141,16 @@ def read_host(name: str) -> HostRow | None:
 
 
 def read_host_histories(hosts: Iterable[HostRow]) -> dict[str, tuple[float | None, ...]]:
-    """Return the history of each scope of these hosts, relative to its own levels 90 days ago; two queries.
+    """Return the history of each scope of these hosts, relative to its own levels 90 days ago.
 
-    Per day, oldest first: the geometric mean over its series of `read_relative_levels`; None on a day without one.
-    Scopes without series have no history.
+    Of the series of a scope, at most 400: as of `read_relative_levels`, with its queries. Scopes without levels have no
+    history.
     """
     scopes = sorted({host.scope for host in hosts})
     if not scopes:
         return {}
-    with connection.cursor() as cursor:
-        # From the index series_by_scope.
-        cursor.execute(
-            "SELECT newest.id, wanted.scope FROM unnest(%s::text[]) AS wanted(scope) CROSS JOIN LATERAL ("
-            " SELECT id FROM benchapp_series WHERE scope = wanted.scope AND last_at IS NOT NULL"
-            " ORDER BY last_at DESC, id DESC LIMIT %s) AS newest",
-            [scopes, HISTORY_SERIES_MAXIMUM],
-        )
-        rows: list[tuple[int, str]] = cursor.fetchall()
-    levels = read_relative_levels([series_id for series_id, _ in rows])
-    return average_by_group(levels, [scope for _, scope in rows])
+    histories = read_relative_levels(_NEWEST_SERIES, {"scopes": scopes, "most": HISTORY_SERIES_MAXIMUM})
+    return {scopes[place]: history for place, history in histories.items()}
 
 
 def read_tokens(host_id: int) -> tuple[TokenRow, ...]:
@@ -167,6 +159,12 @@ def read_tokens(host_id: int) -> tuple[TokenRow, ...]:
     return tuple(TokenRow(*row) for row in rows.values_list(*_TOKEN_COLUMNS))
 
 
+# From the index series_by_scope.
+_NEWEST_SERIES: Final = sql.SQL(
+    "SELECT newest.id, (wanted.number - 1)::integer, newest.last_at FROM unnest(%(scopes)s::text[])"
+    " WITH ORDINALITY AS wanted(scope, number) CROSS JOIN LATERAL (SELECT id, last_at FROM benchapp_series"
+    "  WHERE scope = wanted.scope AND last_at IS NOT NULL ORDER BY last_at DESC, id DESC LIMIT %(most)s) AS newest"
+)
 _COLUMNS: Final = (
     *("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at", "run_count"),
 )

@@ -14,7 +14,7 @@ from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
-from benchapp.queries.series.relative_levels import average_by_group, read_relative_levels
+from benchapp.queries.series.relative_levels import read_relative_levels
 from benchapp.queries.series.series import SeriesRow, read_rows, with_points
 from benchapp.queries.titles import order_value
 
@@ -96,7 +96,7 @@ class HostPattern:
 
 
 def read_host_patterns(host: HostRow) -> list[HostPattern]:
-    """Return the patterns of a host, or of its pool, sequential before random, with at most eleven queries.
+    """Return the patterns of a host, or of its pool, sequential before random, with at most twelve queries.
 
     Peers of a host without a pool: other hosts and pools with a series of the same layout, workload and direction that
     is still measured. Peers of a host in a pool, whose series are those of the pool: the other hosts of the pool with
@@ -114,7 +114,7 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
     metrics = {series_id: found.metric for series_id, found in main.items()}
     ids = [series_id for series_id in patterns if series_id in levels]
     comparisons = _read_comparisons(host, ids, levels, metrics)
-    histories = average_by_group(read_relative_levels(ids), [patterns[series_id] for series_id in ids])
+    histories = _read_histories({series_id: patterns[series_id] for series_id in ids})
     members: dict[str, list[int]] = {}
     for series_id in ids:
         members.setdefault(patterns[series_id], []).append(series_id)
@@ -135,10 +135,23 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
             series_count=len(group),
             compared_count=len(compared := [comparisons[each] for each in group if each in comparisons]),
             typical_relative=median(each.relative for each in compared) if compared else None,
-            history=histories[pattern],
+            history=histories.get(pattern, ()),
         )
         for pattern, group in sorted(members.items(), key=lambda item: order_value("pattern", item[0]))
     ]
+
+
+def _read_histories(patterns: Mapping[int, str]) -> dict[str, tuple[float | None, ...]]:
+    """Return the relative level of each pattern by day. patterns: of series by id."""
+    names = list(dict.fromkeys(patterns.values()))
+    histories = read_relative_levels(
+        sql.SQL(
+            "SELECT id, place, last_at FROM benchapp_series"
+            " JOIN unnest(%(ids)s::bigint[], %(places)s::integer[]) AS wanted(id, place) USING (id)"
+        ),
+        {"ids": list(patterns), "places": [names.index(name) for name in patterns.values()]},
+    )
+    return {names[place]: history for place, history in histories.items()}
 
 
 def _read_comparisons(
