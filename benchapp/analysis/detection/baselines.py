@@ -1,7 +1,8 @@
 """Baselines: the current level, an accepted one, and drift from it or from the beginning of the level itself."""
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE
 from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, describe_level, measure_shift
-from benchapp.analysis.detection.noise_profile import profile_noise
+from benchapp.analysis.detection.noise_profile import measure_residuals, profile_noise
 
 Array = npt.NDArray[np.float64]
 
@@ -29,6 +30,12 @@ BACK_SHARE: Final = 0.5
 _SLOPE_SHARES: Final = (0.15, 0.85)
 # Interval of 99 % relative to that of 95 %, for a normal distribution: a drift of a single series must exceed this one.
 _CLEAR_FACTOR: Final = 2.576 / 1.960
+# Quantile of the normal distribution for an interval of 95 %.
+_INTERVAL_SCORE: Final = 1.960
+# Pairs of runs closer than this share of the level say little about its slope.
+_PAIR_APART_SHARE: Final = 0.25
+# Above this correlation of the residuals the error of a slope is not known.
+_MOST_CORRELATION: Final = 0.95
 # Share of the tolerated change from which medians are compared with their intervals, which takes 50 times as long.
 _WORTH_COMPARING: Final = 0.8
 
@@ -92,6 +99,31 @@ def measure_drift(
     )
 
 
+def measure_trend(values: Sequence[float]) -> Shift | None:
+    """Return the change of a straight line from the middle of the older half to that of the newer one.
+
+    A slope through a whole level spreads both of its halves, so that their values overlap and seem correlated;
+    residuals around a line do not have it. The slope is the median of those of all pairs (Theil 1950, Sen 1968) of the
+    newest 120 logarithms. The 95 % interval is that of a least-squares slope, widened for lag-1 correlation of the
+    residuals with its bias in short series removed (Kendall 1954). None for fewer than 40 values or one of 0 or below.
+    """
+    newest = np.asarray(values[-2 * COMPARED_RUNS_MAXIMUM :], dtype=np.float64)
+    count = len(newest)
+    if count < 2 * BASELINE_RUNS_MINIMUM or newest.min() <= 0:
+        return None
+    logarithms, places = np.log(newest), np.arange(count)
+    older, newer = np.triu_indices(count, round(count * _PAIR_APART_SHARE))
+    slope = float(np.median((logarithms[newer] - logarithms[older]) / (newer - older)))
+    flat = logarithms - slope * places
+    spread, correlation = measure_residuals(flat - np.median(flat))
+    correlation = min(correlation + (1 + 4 * correlation) / count, _MOST_CORRELATION)
+    half = slope * (count - 1) / 2
+    error = spread * math.sqrt(3 / count * (1 + correlation) / (1 - correlation))
+    ends = (half - _INTERVAL_SCORE * error, half, half + _INTERVAL_SCORE * error)
+    low, relative, high = (math.expm1(min(end, 700.0)) for end in ends)
+    return Shift(relative, low, high)
+
+
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
     """Comparison of a series with its baseline. start: index of the first run beyond the tolerated change.
@@ -136,6 +168,8 @@ def compare_to_baseline(
     drift = measure_drift(accepted, later, places, tolerated_change=tolerated_change)
     if drift is None or drift.shift.relative is None:
         return None
+    if not drift.is_clear and not places:
+        drift = _follow_trend(drift, values, tolerated_change)
     onset = _find_onset(later, accepted.level.median, drift.shift.relative, tolerated_change)
     # A slope that continues is beyond the median of the newest 60 runs.
     newest = float(np.median(values[-BASELINE_RUNS_MINIMUM:]))
@@ -153,6 +187,14 @@ def compare_to_baseline(
         slope_last=min(last + BASELINE_RUNS_MINIMUM // 2, len(values) - 1),
         is_back=abs(drift.shift.relative) < BACK_SHARE * tolerated_change,
     )
+
+
+def _follow_trend(drift: Drift, values: Sequence[float], tolerated_change: float) -> Drift:
+    """Return the drift by the trend of the values if that is clear, else as it is."""
+    trend = measure_trend(values)
+    if trend is None or not _is_beyond(trend, tolerated_change, widening=_CLEAR_FACTOR):
+        return drift
+    return replace(drift, shift=trend, is_beyond=True, is_clear=True)
 
 
 def _find_onset(values: Sequence[float], accepted: float, relative: float, change: float) -> int:

@@ -130,6 +130,12 @@ def judge_state(
     return StateResult(SeriesState.STEADY, None)
 
 
+def measure_residuals(residuals: Array) -> tuple[float, float]:
+    """Return the spread of residuals around 0, without spikes, and their lag-1 correlation (0 to below 1)."""
+    spread = _measure_spread(residuals)
+    return spread, _measure_correlation([residuals], spread)
+
+
 def _take_residuals(level: Array) -> Array:
     """Return the values of one level as shares of its size around its median."""
     largest = float(np.abs(level).max())

@@ -10,6 +10,7 @@ from benchapp.analysis.detection.baselines import (
     compare_to_baseline,
     find_steady_baseline,
     measure_drift,
+    measure_trend,
     pin_baseline,
 )
 
@@ -143,3 +144,66 @@ def test_current_level_starts_at_the_last_change_and_has_five_runs() -> None:
 
     assert held is not None
     assert (held.drift.now.points, held.drift.now.median) == (5, 90.0)
+
+
+def make_noisy_slope(*, size: float, runs: int, spread: float, seed: int) -> list[float]:
+    noise = np.random.default_rng(seed).normal(0, spread, runs)
+    return (1000 * (1 - size * np.arange(runs) / runs) * (1 + noise)).tolist()
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03])
+@pytest.mark.parametrize("runs", [40, 60, 120])
+def test_slope_through_a_whole_history_is_a_clear_drift(runs: int, spread: float) -> None:
+    """Each half has half of the slope in it, so that comparing the halves alone shows nothing."""
+    comparison = compare_to_baseline(
+        make_noisy_slope(size=0.2, runs=runs, spread=spread, seed=runs), tolerated_change=0.05
+    )
+
+    assert comparison is not None
+    assert (comparison.drift.is_beyond, comparison.drift.is_clear) == (True, True)
+    shift = comparison.drift.shift
+    assert shift.relative == pytest.approx(-0.105, abs=0.02)
+    assert shift.low is not None
+    assert shift.high is not None
+    assert shift.low < shift.relative < shift.high < -0.05
+
+
+def test_slope_below_the_tolerated_change_is_no_drift() -> None:
+    comparison = compare_to_baseline(
+        make_noisy_slope(size=0.06, runs=80, spread=0.01, seed=3), tolerated_change=0.05
+    )
+
+    assert comparison is not None
+    assert not comparison.drift.is_beyond
+
+
+def test_correlated_noise_widens_the_interval_of_a_trend() -> None:
+    chance = np.random.default_rng(7)
+    shocks = chance.normal(0, 0.02, 80)
+    independent, wandering = [], []
+    state = 0.0
+    for shock in shocks:
+        state = 0.9 * state + math.sqrt(1 - 0.81) * shock
+        independent.append(1000 * math.exp(shock))
+        wandering.append(1000 * math.exp(state))
+    widths = []
+    for values in (independent, wandering):
+        trend = measure_trend(values)
+        assert trend is not None
+        assert trend.low is not None
+        assert trend.high is not None
+        widths.append(trend.high - trend.low)
+
+    assert widths[1] > 2 * widths[0]
+
+
+@pytest.mark.parametrize("values", [[100.0] * 39, [100.0] * 39 + [0.0], [100.0] * 39 + [-1.0]])
+def test_trend_needs_forty_positive_values(values: list[float]) -> None:
+    assert measure_trend(values) is None
+
+
+def test_equal_values_have_a_trend_of_zero() -> None:
+    trend = measure_trend([100.0] * 40)
+
+    assert trend is not None
+    assert (trend.relative, trend.low, trend.high) == (0.0, 0.0, 0.0)
