@@ -3,7 +3,8 @@
     python -m benchmarks drift [--seed 1] [--every 6]
 
 120 series of IOPS with 240 runs each, four a day, evaluated after every 6 runs from the 40th on; decreases begin at run
-70, the last at the first one, so that no level stands before it. A series counts as reported if one evaluation finds a drift in that direction, as `pipeline.detection.drift` does.
+70, the last at the first one, so that no level stands before it. A series counts as reported if one evaluation finds a
+drift in that direction, as `pipeline.detection.drift` does.
 """
 
 import argparse

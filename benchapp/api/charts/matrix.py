@@ -89,6 +89,9 @@ class OmittedAnswer(ApiAnswer, kw_only=True, frozen=True):
     columns: int
     panels: int
     hidden_by_fixed: int
+    hidden_regressions: Annotated[
+        int, Meta(description="of the hidden series, those with an open regression of the metric")
+    ]
     unknown_x: int
 
 

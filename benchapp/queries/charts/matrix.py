@@ -25,7 +25,11 @@ from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimen
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.incidents.series_marks import (
+    SeriesMark,
+    count_open_regressions,
+    read_series_marks,
+)
 from benchapp.queries.series.levels import CurrentLevel, read_current_levels
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
@@ -103,10 +107,12 @@ class _MatrixBuilder:
     ) -> None:
         self.filter, self.metric, self.chosen = filter, metric, chosen
         self.row_names, self.facet_names = row_names, facet_names
+        hidden = set(everything.column("series_id"))
         self.hidden_by_fixed = everything.length
         for fixed in chosen.fixed:
             everything = keep_values(everything, fixed.dimension, fixed.values)
         self.hidden_by_fixed -= everything.length
+        self.hidden_ids = sorted(hidden.difference(everything.column("series_id")))
         xs = everything.column(chosen.axes.x)
         known = [place for place in everything.places if xs[place] is not None]
         self.table = everything.select(known) if known else everything
@@ -141,7 +147,13 @@ class _MatrixBuilder:
             fixed=self.chosen.fixed,
             mixed=list_mixed(self.chosen.table, self.chosen.axes),
             omitted=Omitted(
-                omitted_rows, omitted_columns, omitted_panels, self.hidden_by_fixed, self.unknown_x, is_cut
+                omitted_rows,
+                omitted_columns,
+                omitted_panels,
+                self.hidden_by_fixed,
+                count_open_regressions(self.hidden_ids, metric=self.metric.name),
+                self.unknown_x,
+                is_cut,
             ),
         )
 

@@ -56,13 +56,14 @@ class MatrixPanel:
 class Omitted:
     """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
-    unknown_x: series with unknown x.
+    hidden_regressions: those of the latter with an open regression of the metric. unknown_x: series with unknown x.
     """
 
     rows: int = 0
     columns: int = 0
     panels: int = 0
     hidden_by_fixed: int = 0
+    hidden_regressions: int = 0
     unknown_x: int = 0
     is_cut: bool = False
 

@@ -25,6 +25,13 @@ _READ_SERIES: Final = (
     " AND change.series_id IN (SELECT unnest(%s::bigint[])) AND change.state = ANY(%s)"
     " ORDER BY change.series_id, change.started_at, change.id"
 )
+_COUNT_REGRESSIONS: Final = (
+    "SELECT count(DISTINCT change.series_id)"
+    " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
+    " WHERE incident.state = ANY(%s) AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
+    " AND change.evidence->>'is_back' IS DISTINCT FROM 'true'"
+    " AND change.series_id IN (SELECT unnest(%s::bigint[]))"
+)
 _READ_SCOPES: Final = (
     "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"
     " change.relative, change.started_at, change.evidence->>'is_back' = 'true', incident.severity"
@@ -77,6 +84,15 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
                 ),
             )
     return {series_id: mark for series_id, (_, mark) in best.items()}
+
+
+def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
+    """Return how many of these series have an open regression of this metric that has not recovered; one query."""
+    if not series_ids:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, list(series_ids)])
+        return int(cursor.fetchone()[0])
 
 
 def _find_state(is_back: bool | None, incident_state: str, planned_event_id: int | None) -> MarkState:

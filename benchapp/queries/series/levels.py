@@ -31,6 +31,11 @@ class LevelRow:
     last: float
     change: "LevelChange | None"
 
+    @property
+    def spread(self) -> float | None:
+        """Return (p90 - p10) / median; None for fewer than two runs or a median of 0."""
+        return (self.p90 - self.p10) / self.median if self.n >= 2 and self.median else None
+
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:

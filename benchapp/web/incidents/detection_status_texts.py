@@ -71,11 +71,12 @@ def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
     )
     threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
     more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
-    return f"Too noisy: {least or 'the spread is too large'}; threshold: {threshold}.{more}"
+    return f"Too noisy: {least or 'the standard deviation is too large'}; threshold: {threshold}.{more}"
 
 
 def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
-    spread = f", spread {format_percent(row.spread)}" if row.spread is not None else ""
+    # Not "spread": that is the width from p10 to p90 everywhere else on the page.
+    deviation = f", standard deviation {format_percent(row.spread)}" if row.spread is not None else ""
     least = (
         f" Smallest detectable change: {format_percent(row.smallest_detectable_change)} after five runs."
         if row.smallest_detectable_change
@@ -83,7 +84,7 @@ def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
     )
     threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
     more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
-    return f"Steady{spread}.{least}{more}"
+    return f"Steady{deviation}.{least}{more}"
 
 
 def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:

@@ -140,7 +140,7 @@ def _show_series(series: GridSeries, metric: Metric, now: datetime) -> ShownSeri
         name=series.name,
         level=format_with_unit(level.median, metric) if level else "",
         level_raw=level.median if level else None,
-        spread=_format_spread(level),
+        spread="" if level is None or level.spread is None else format_percent(level.spread),
         spread_title=_describe_spread(level, metric),
         previous=_describe_previous(series.previous, metric),
         age=_format_ago(series.row.last_at, now),
@@ -155,13 +155,6 @@ def _show_series(series: GridSeries, metric: Metric, now: datetime) -> ShownSeri
 def _format_ago(at: datetime, now: datetime) -> str:
     age = format_age(at, now=now)
     return age if age == "now" else f"{age} ago"
-
-
-def _format_spread(level: LevelRow | None) -> str:
-    """Return (p90 - p10) / median; "" for fewer than two runs or a median of 0."""
-    if level is None or level.n < 2 or not level.median:
-        return ""
-    return format_percent((level.p90 - level.p10) / level.median)
 
 
 def _describe_spread(level: LevelRow | None, metric: Metric) -> str:

@@ -14,7 +14,9 @@ from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.web.charts.matrix.texts import list_omitted
 from tests.factories import (
     calculate_levels,
+    make_change,
     make_host,
+    make_incident,
     make_measurement,
     make_run,
     make_series,
@@ -94,6 +96,19 @@ def test_sizes_that_vary_are_panels_as_far_as_they_were_measured() -> None:
         "50 GiB files, 200 GiB volumes",
     ]
     assert (matrix.size, matrix.count("measured"), matrix.count("missing")) == (3, 3, 0)
+
+
+def test_hidden_series_with_an_open_regression_are_counted() -> None:
+    add([2.0], iodepth=32)
+    add([2.0], iodepth=32, volumes=2)
+    hidden = [add([1.0], iodepth=depth) for depth in (1, 2, 4)]
+    make_incident(changes=[make_change(series) for series in hidden[:2]])
+    make_incident(changes=[make_change(hidden[2])], state="resolved")
+
+    omitted = read().omitted
+
+    assert (omitted.hidden_by_fixed, omitted.hidden_regressions) == (3, 2)
+    assert read(metric="latency_p99_ns").omitted.hidden_regressions == 0
 
 
 def test_what_varies_beside_the_axes_is_held_and_can_be_chosen() -> None:

@@ -141,8 +141,8 @@ def _format_level(shown: ShownLevel, metric: Metric) -> str:
     level, change = shown.level, shown.level.change
     value = format_with_unit(level.median, metric)
     if shown.before is None:
-        has_spread = level.n >= _FEW and level.median
-        spread = f", spread {format_percent((level.p90 - level.p10) / level.median)}" if has_spread else ""
+        is_known = level.n >= _FEW and level.spread is not None
+        spread = f", spread {format_percent(level.spread)}" if is_known else ""
         return f"median {value}{spread}"
     since = f"{value} since {level.from_at:%-d %b %Y}"
     if change is None or change.metric != metric.name:

@@ -5,9 +5,9 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_value
-from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow
+from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
 from benchapp.queries.series.levels import CurrentLevel
-from benchapp.web.site.value_texts import format_signed_percent
+from benchapp.web.site.value_texts import format_count, format_integer, format_signed_percent
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",
@@ -67,7 +67,7 @@ def describe_changes(matrix: Matrix) -> Iterator[str]:
             others = f" and {more} more" if more > 0 else ""
             yield f"{word}: {named}{others}."
     if measured and not has_changes:
-        yield f"No open change in {measured} combination{'s' if measured > 1 else ''}."
+        yield f"No open change in {format_count(measured, 'combination')}."
 
 
 def _find_open_changes(matrix: Matrix, *, is_regression: bool) -> list[tuple[float, str]]:
@@ -107,9 +107,10 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         if count:
             yield f"{count} more {noun}{'s' if count > 1 else ''} with fewer series hidden. Narrow the filter."
     if omitted.hidden_by_fixed:
-        yield f"{omitted.hidden_by_fixed} series hidden by the fixed dimensions."
+        hidden = format_count(omitted.hidden_by_fixed, "series")
+        yield f"{hidden} hidden by the fixed dimensions{_describe_hidden(omitted)}."
     if omitted.unknown_x:
-        yield f"{omitted.unknown_x} series hidden: unknown {matrix.x.dimension.label.lower()}."
+        yield f"{format_count(omitted.unknown_x, 'series')} hidden: unknown {matrix.x.dimension.label.lower()}."
     if omitted.is_cut:
         yield "Only the most recent series are used. Narrow the filter to see the others."
     if matrix.mixed:
@@ -117,6 +118,12 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()
         labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in named)
         yield f"Combinations with several series (different {labels}) show the most recent; the link opens all."
+
+
+def _describe_hidden(omitted: Omitted) -> str:
+    if not omitted.hidden_regressions:
+        return ""
+    return f", {format_integer(omitted.hidden_regressions)} of them with an open regression"
 
 
 def describe_cell_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
