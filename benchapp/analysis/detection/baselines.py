@@ -166,17 +166,19 @@ def compare_to_baseline(
     if len(later) < BASELINE_RUNS_MINIMUM or len(later) - max(places, default=0) < CURRENT_RUNS_MINIMUM:
         return None
     drift = measure_drift(accepted, later, places, tolerated_change=tolerated_change)
-    if drift is None or drift.shift.relative is None:
+    if drift is None:
         return None
     if not drift.is_clear and not places:
         drift = _follow_trend(drift, values, tolerated_change)
-    onset = _find_onset(later, accepted.level.median, drift.shift.relative, tolerated_change)
+    relative = drift.shift.relative
+    if relative is None:
+        return None
+    onset = _find_onset(later, accepted.level.median, relative, tolerated_change)
     # A slope that continues is beyond the median of the newest 60 runs.
     newest = float(np.median(values[-BASELINE_RUNS_MINIMUM:]))
-    whole = max(abs(newest / accepted.level.median - 1), abs(drift.shift.relative))
+    whole = max(abs(newest / accepted.level.median - 1), abs(relative))
     first, last = (
-        _find_onset(values, accepted.level.median, drift.shift.relative, share * whole)
-        for share in _SLOPE_SHARES
+        _find_onset(values, accepted.level.median, relative, share * whole) for share in _SLOPE_SHARES
     )
     return BaselineComparison(
         accepted,
@@ -185,7 +187,7 @@ def compare_to_baseline(
         # Windows of 20 runs are at a share in their middle.
         slope_first=first + BASELINE_RUNS_MINIMUM // 2,
         slope_last=min(last + BASELINE_RUNS_MINIMUM // 2, len(values) - 1),
-        is_back=abs(drift.shift.relative) < BACK_SHARE * tolerated_change,
+        is_back=abs(relative) < BACK_SHARE * tolerated_change,
     )
 
 

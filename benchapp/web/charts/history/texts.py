@@ -141,9 +141,9 @@ def _format_level(shown: ShownLevel, metric: Metric) -> str:
     level, change = shown.level, shown.level.change
     value = format_with_unit(level.median, metric)
     if shown.before is None:
-        is_known = level.n >= _FEW and level.spread is not None
-        spread = f", spread {format_percent(level.spread)}" if is_known else ""
-        return f"median {value}{spread}"
+        if level.n < _FEW or level.spread is None:
+            return f"median {value}"
+        return f"median {value}, spread {format_percent(level.spread)}"
     since = f"{value} since {level.from_at:%-d %b %Y}"
     if change is None or change.metric != metric.name:
         return since
