@@ -17,7 +17,7 @@ from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
-from benchapp.queries.series.levels import LevelRow, read_levels
+from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
@@ -101,7 +101,7 @@ def read_series_grid(
     """
     name = metric or _USUAL
     table, is_cut = read_table(match, [name])
-    if metric is None and table.length and not table.array(f"{name}.n").any():
+    if metric is None and table.length and not table.array(f"{name}.has_level").any():
         name = _FALLBACK
         table, is_cut = read_table(match, [name])
     marks = read_series_marks(table.array("id").tolist(), metric=name)
@@ -160,9 +160,12 @@ def _rank_change(mark: SeriesMark | None) -> tuple[int, bool, float]:
 
 
 def _sort_by_spread(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
-    p10, p90, median = (table.array(f"{metric}.{name}") for name in ("p10", "p90", "median"))
+    levels = read_current_columns(table.array("id").tolist(), metric)
+    spread = np.full(table.length, np.nan)
+    order = np.argsort(table.array("id"))
+    own = order[np.searchsorted(table.array("id"), levels["series_id"], sorter=order)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = (p90 - p10) / median
+        spread[own] = (levels["p90"] - levels["p10"]) / levels["median"]
     # Unknown ones last.
     return (np.where(np.isfinite(spread), -spread, np.inf), _rank(table, _NAME))
 

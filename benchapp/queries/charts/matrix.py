@@ -181,9 +181,9 @@ class _MatrixBuilder:
     def _make_cells(
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
     ) -> dict[tuple[Key, Key, Key], MatrixCell]:
-        ids, counts = self.table.column("id"), self.table.column(f"{self.metric.name}.n")
+        ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
         first = {
-            key: next((place for place in places if counts[place]), None) for key, places in groups.items()
+            key: next((place for place in places if has_level[place]), None) for key, places in groups.items()
         }
         series_ids = self.table.column("series_id")
         valued = [place for place in first.values() if place is not None]
@@ -275,7 +275,7 @@ def _list_dimensions(names: Sequence[str]) -> tuple[Dimension, ...]:
 
 
 def _select_valued(table: SeriesTable, metric: Metric) -> SeriesTable | None:
-    is_valued = table.array(f"{metric.name}.n") > 0
+    is_valued = table.array(f"{metric.name}.has_level")
     return table.select(is_valued) if is_valued.any() else None
 
 

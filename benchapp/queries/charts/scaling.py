@@ -181,7 +181,7 @@ def _select_series(resolved: ResolvedRequest, matching: SeriesTable, *, is_cut: 
     """Return those with a value among the series of the filter."""
     metric = resolved.metric
     names = [each.base for each in (resolved.metric, resolved.over) if each is not None]
-    is_valued = np.logical_and.reduce([matching.array(f"{name}.n") > 0 for name in names])
+    is_valued = np.logical_and.reduce([matching.array(f"{name}.has_level") for name in names])
     if metric.is_per_volume:
         volumes = matching.shared("volume_count")
         is_valued &= ~np.isin(volumes.codes, volumes.find([None, 0]))

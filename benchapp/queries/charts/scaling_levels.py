@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.detection.levels import describe_values
+from benchapp.queries.binary_columns import from_us
 from benchapp.queries.charts.scaling_shapes import (
     ResolvedRequest,
     ScalingMetric,
@@ -24,6 +25,7 @@ from benchapp.queries.series.level_runs import (
     read_level_runs,
     read_spans_before,
 )
+from benchapp.queries.series.levels import read_current_columns
 
 PAST_SERIES_MAXIMUM: Final = 2000
 
@@ -44,7 +46,7 @@ class SeriesLevels:
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:
-    """Return the levels of the series of a table; one query, and two for each of as_of and the earlier period."""
+    """Return the levels of the series of a table; two queries, and two for each of as_of and the earlier period."""
     shown_at, earlier_at = resolved.as_of, resolved.earlier_at
     return SeriesLevels(
         shown=_read(table, resolved.metric, shown_at),
@@ -73,7 +75,7 @@ def _read(
 ) -> Mapping[int, ScalingSpread]:
     """Return the level of a metric by series, per volume if the metric is; before_at: None for now."""
     if before_at is None:
-        levels = _list_current(table, metric)
+        levels = _read_current(table, metric.base)
     else:
         levels = _read_past(table.column("id"), metric.base, before_at=before_at)
     if not metric.is_per_volume:
@@ -82,10 +84,23 @@ def _read(
     return {series_id: _divide(level, counts[series_id]) for series_id, level in levels.items()}
 
 
-def _list_current(table: SeriesTable, metric: ScalingMetric) -> Mapping[int, ScalingSpread]:
-    names = [f"{metric.base}.{part}" for part in ("median", "p10", "p90", "n", "last_at")]
-    rows = zip(table.column("id"), *map(table.column, names), strict=True)
-    return {series_id: ScalingSpread(*parts) for series_id, *parts in rows if parts[0] is not None}
+def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread]:
+    if table.group_levels is not None:
+        groups, own = table.group_levels[metric], set(table.column("id"))
+        return {
+            number: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
+            for number, group in groups.items()
+            if number in own
+            for level in (group.level,)
+        }
+    columns = read_current_columns(table.column("id"), metric)
+    numbers = zip(
+        *(columns[name].tolist() for name in ("series_id", "median", "p10", "p90", "n", "to_at")), strict=True
+    )
+    return {
+        series_id: ScalingSpread(median, p10, p90, n, from_us(to_us))
+        for series_id, median, p10, p90, n, to_us in numbers
+    }
 
 
 def _read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, ScalingSpread]:

@@ -6,18 +6,15 @@ codes of its few values.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Value as DimensionValue
-from benchapp.queries.binary_columns import to_us
+from benchapp.queries.binary_columns import from_us
 from benchapp.queries.series.environment_levels import GroupLevel
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,7 @@ class SeriesTable:
     """Series as columns of equal length, most recent first.
 
     Names: those of dimensions and of several combined (a value is a tuple; None if all parts are unknown), id,
-    measurement_count, last_at, badges, and for each metric METRIC.n, METRIC.median, METRIC.p10, METRIC.p90,
-    METRIC.last_at (None where the series has no value).
+    measurement_count, last_at, badges, and for each metric METRIC.has_level: whether it has a current level.
 
     With facts of the environment a row is a group of runs of a series: id is the number of the row, series_id that of
     the series; group_levels has the levels by metric and id. None without such facts: then both ids are the same.
@@ -73,7 +69,7 @@ class SeriesTable:
         return range(self.length)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return a column: id, measurement_count, last_at (microseconds since 1970), group_mask, METRIC.n (0: none)."""
+        """Return a column: id, measurement_count, last_at (microseconds since 1970), group_mask, METRIC.has_level."""
         return self._arrays["id" if name == "series_id" and self.group_levels is None else name]
 
     def shared(self, name: str) -> Codes:
@@ -108,13 +104,7 @@ class SeriesTable:
         numbers = np.arange(len(places), dtype=np.int64)
         arrays = {**table._arrays, "series_id": table.array("id"), "id": numbers}
         for metric, levels in group_levels.items():
-            own = [levels.get(number) for number in numbers.tolist()]
-            arrays[f"{metric}.n"] = np.array([each.level.n if each else 0 for each in own], dtype=np.int64)
-            for name in ("median", "p10", "p90"):
-                values = [getattr(each.level, name) if each else np.nan for each in own]
-                arrays[f"{metric}.{name}"] = np.array(values, dtype=np.float64)
-            times = [to_us(each.level.last_at) if each else 0 for each in own]
-            arrays[f"{metric}.last_at"] = np.array(times, dtype=np.int64)
+            arrays[f"{metric}.has_level"] = np.isin(numbers, list(levels))
         shared = {name: Codes.of(values, numbers) for name, values in facts.items()}
         return SeriesTable(arrays, {**table._shared, **shared}, group_levels)
 
@@ -132,13 +122,7 @@ class SeriesTable:
             shared = self.shared(name)
             return [shared.values[code] for code in shared.codes.tolist()]
         values = self._arrays[name].tolist()
-        metric, _, part = name.rpartition(".")
-        if name == "last_at" or part == "last_at":
-            values = [_EPOCH + timedelta(microseconds=count) for count in values]
-        if not metric:
-            return list(values)
-        counts = self._arrays[f"{metric}.n"].tolist()
-        return [value if count else None for value, count in zip(values, counts, strict=True)]
+        return [from_us(at_us) for at_us in values] if name == "last_at" else list(values)
 
     def _derive(self, name: str) -> Codes:
         if "," in name:

@@ -15,11 +15,10 @@ from tests.factories import NOON, make_series, make_target, make_workload
 pytestmark = pytest.mark.django_db
 
 _METRICS = ("iops", "latency_p99_ns")
-_PARTS = ("n", "median", "p10", "p90", "last_at")
 _COLUMNS = (
     *("id", "measurement_count", "last_at", "badges"),
     *DIMENSIONS,
-    *(f"{metric}.{part}" for metric in _METRICS for part in _PARTS),
+    *(f"{metric}.has_level" for metric in _METRICS),
 )
 
 
@@ -50,9 +49,8 @@ def test_rows_have_their_own_values_most_recent_first() -> None:
     assert columns["filesystem"] == [None, "xfs"]
     assert columns["rw"] == ["randwrite", old.rw]
     assert columns["badges"] == [(), ("failed-job", "too-short")]
-    assert columns["iops.median"] == [400.0, 100.0]
-    assert columns["latency_p99_ns.median"] == [5.0, None]
-    assert columns["latency_p99_ns.last_at"][1] is None
+    assert columns["iops.has_level"] == [True, True]
+    assert columns["latency_p99_ns.has_level"] == [True, False]
 
 
 def test_columns_are_those_of_the_rows() -> None:
@@ -66,10 +64,25 @@ def test_columns_are_those_of_the_rows() -> None:
     )
     for name in ("id", "last_at", "measurement_count", "volume_count"):
         assert columns[name] == list(rows.values_list(name, flat=True))
-    for part in _PARTS:
-        assert columns[f"iops.{part}"] == list(
-            rows.values_list(f"levels__{part.replace('last_at', 'to_at')}", flat=True)
-        )
+
+
+def test_level_of_another_time_is_no_current_level() -> None:
+    make_level(make_series([1.0]), "iops", 7.0, is_current=False)
+
+    table, _ = read_table(Filter(), ["iops"])
+
+    assert table.column("iops.has_level") == [False]
+
+
+def test_series_with_equal_text_in_other_columns_differ() -> None:
+    read, write = make_series([1.0]), make_series([1.0], direction="write")
+    Series.objects.filter(pk=read.pk).update(badges=["write"], last_at=NOON)
+    Series.objects.filter(pk=write.pk).update(badges=["read", "too-short"], last_at=NOON.replace(year=2020))
+
+    columns = list_columns(read_table(Filter(), [])[0])
+
+    assert columns["direction"] == ["read", "write"]
+    assert columns["badges"] == [("write",), ("read", "too-short")]
 
 
 def test_metric_named_twice_is_read_once() -> None:
@@ -77,4 +90,4 @@ def test_metric_named_twice_is_read_once() -> None:
 
     table, _ = read_table(Filter(), ["iops", "iops"])
 
-    assert table.column("iops.median") == [7.0]
+    assert table.column("iops.has_level") == [True]
