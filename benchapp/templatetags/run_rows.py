@@ -64,8 +64,8 @@ def _make_head_cells(run: Any, height: int, runs: str, can_select: bool) -> str:
     profile = escape(run.profile) if run.profile else or_unknown("", "no profile reported")
     return (
         f'{box}<td rowspan="{height}" class="time"><a href="{runs}{run.id}/">{moment_in_utc_column(run.started_at)}</a>'
-        f"{_describe_state(run)}</td>"
-        f'<td rowspan="{height}" class="name" title="{name}"><a href="{host}">{name}</a>{pool}</td>'
+        f'{_describe_state(run)}<a href="{host}" class="narrow-only">{name}</a></td>'
+        f'<td rowspan="{height}" class="name minor" title="{name}"><a href="{host}">{name}</a>{pool}</td>'
         f'<td rowspan="{height}" class="minor">{profile}</td>'
         f'<td rowspan="{height}" class="phrase minor">{escape(unbroken(run.target_title))}</td>'
     )

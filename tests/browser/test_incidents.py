@@ -180,7 +180,7 @@ def test_arrow_keys_move_in_the_affected_matrix_and_enter_opens_a_series(visit: 
 
 
 def test_affected_series_are_sorted_by_a_click_on_a_header(visit: Visit, world: World) -> None:
-    watched = visit(world.incident, width=390)
+    watched = visit(world.incident, width=800)
     page = watched.page
     first = page.locator(".level-changes tbody tr").first
     head = page.locator(".level-changes th", has_text="Before")

@@ -20,11 +20,14 @@ _BY_SIZE: Final = ChangeOrder()
 
 @dataclass(frozen=True, slots=True)
 class ColumnHead:
-    """A column header that sorts. unit: second line or ""; aria_sort: "" unless the table is sorted by it."""
+    """A column header that sorts.
+
+    unit: second line or ""; css: classes of its cells; aria_sort: "" unless the table is sorted by it.
+    """
 
     label: str
     unit: str
-    is_number: bool
+    css: str
     url: str
     aria_sort: str
 
@@ -96,7 +99,7 @@ def _make_head(column: ChangeColumn, order: ChangeOrder, query: QueryDict) -> Co
     return ColumnHead(
         label=label,
         unit=unit,
-        is_number=column in (ChangeColumn.BEFORE, ChangeColumn.AFTER, ChangeColumn.CHANGE),
+        css=_CLASSES.get(column, ""),
         url=f"{keep_query(query, sort=None if sort == '-change' else sort)}#cells",
         aria_sort=("descending" if order.is_descending else "ascending") if is_here else "",
     )
@@ -111,4 +114,9 @@ _LABELS: Final = {
     ChangeColumn.SINCE: ("Since (UTC)", ""),
     ChangeColumn.STATE: ("State", ""),
     ChangeColumn.CONFIDENCE: ("Confidence", ""),
+}
+_CLASSES: Final = {
+    ChangeColumn.BEFORE: "number minor",
+    ChangeColumn.AFTER: "number minor",
+    ChangeColumn.CHANGE: "number",
 }

@@ -69,9 +69,9 @@ def test_text_of_each_column_is_escaped() -> None:
     page = render(make_row(make_summary()))
 
     assert not page.has("script")
-    # Badge, host, pool, profile, layout; block size and pattern of the workload.
-    assert page.words.count(HOSTILE) == 5 + 2
-    titles = [named.get("title") for tag, named in page.tags if named.get("class") == "name"]
+    # Badge, host (twice: once for narrow screens), pool, profile, layout; block size and pattern of the workload.
+    assert page.words.count(HOSTILE) == 6 + 2
+    titles = [named.get("title") for tag, named in page.tags if named.get("class") == "name minor"]
     labels = [named.get("aria-label") for tag, named in page.tags if tag == "input"]
     assert (titles, labels) == ([HOSTILE], [f"Select run 5 on {HOSTILE}"])
 
