@@ -10,9 +10,13 @@ from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
 
+from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import is_stale
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.binary_columns import fetch_arrays
+
+# Below this number of runs a level is not evaluated.
+DETECTION_RUNS_MINIMUM: Final = FEWEST_NEW_RUNS + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,16 @@ def _make_fleet_chart() -> OverviewChart:
             if any(line.days[place] for line in fleet.patterns)
         ],
         api_path="/api/v1/fleet/levels",
-        empty="" if fleet.patterns else "No series of these patterns was measured in the last 90 days.",
+        empty=_describe_missing_days(fleet),
     )
+
+
+def _describe_missing_days(fleet: FleetDays) -> str:
+    """Return why there is no chart; "" with two days or more. A single day is 100 % by definition."""
+    days = sum(any(line.days[place] for line in fleet.patterns) for place in range(len(fleet.dates)))
+    if days == 0:
+        return f"No series of these patterns was measured in the last {DAYS} days."
+    return "" if days > 1 else "The chart begins with the second day of runs."
 
 
 _STYLES: Final[Mapping[str, tuple[str, str]]] = {
@@ -144,7 +152,7 @@ def _describe_fleet(fleet: FleetDays) -> str:
         for line in fleet.patterns
         if (known := [day.median for day in line.days[-_NEWEST_DAYS:] if day])
     }
-    if not newest:
+    if not newest or _describe_missing_days(fleet):
         return f"Fleet throughput by pattern, {DAYS} days"
     name = max(newest, key=lambda each: abs(newest[each] - 1))
     if abs(newest[name] - 1) < _DEVIATION:

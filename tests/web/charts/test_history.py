@@ -17,6 +17,7 @@ from benchapp.web.charts.history.latency import format_share
 from benchapp.web.charts.history.request import read_history_request
 from tests.factories import (
     NOON,
+    add_series,
     calculate_levels,
     make_environment,
     make_host,
@@ -205,6 +206,15 @@ def test_change_outside_of_the_part_in_view_is_not_said_of_it(viewer: Client) ->
     assert "IOPS over time: median 1\u202f00" in words
     assert "No change detected in 1 of 1 series." in words
     assert "Was 1" not in words
+
+
+def test_series_with_few_runs_are_not_said_to_be_unchanged(viewer: Client) -> None:
+    young, evaluated = add_series([1000.0] * 5), add_series([1000.0 + place % 5 for place in range(6)])
+
+    words = Page(viewer.get(reverse("history"), {"series": f"{young.pk},{evaluated.pk}"})).words
+
+    assert "No change detected in 1 of 2 series." in words
+    assert "1 of 2 series with fewer than 6 runs: not evaluated yet." in words
 
 
 def test_failed_runs_are_told_from_no_runs(viewer: Client) -> None:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from benchapp.models import State, Submission
 from tests.factories import (
+    add_series,
     calculate_levels,
     make_change,
     make_host,
@@ -105,6 +106,18 @@ def test_charts_of_an_empty_server_say_so(viewer: Client) -> None:
     assert "No series of these patterns was measured" in read_chart(viewer, "fleet").words
     assert "No changes began in the last 13 weeks" in read_chart(viewer, "changes").words
     assert "Nothing was received in the last 30 days" in read_chart(viewer, "ingest").words
+
+
+def test_fleet_chart_begins_with_the_second_day(viewer: Client) -> None:
+    """On its first day every series is at 100 %, which shows nothing."""
+    today = timezone.now().replace(hour=0, minute=0, second=1)
+    add_series([1000.0], start_at=today)
+    first = read_chart(viewer, "fleet").words
+    add_series([1000.0, 1000.0], start_at=today - DAY, step=DAY)
+
+    assert "The chart begins with the second day of runs." in first
+    assert "within" not in first
+    assert "all patterns within 2 % of their initial level" in read_chart(viewer, "fleet").words
 
 
 def test_unknown_chart_is_named_with_the_valid_ones(viewer: Client) -> None:

@@ -15,7 +15,7 @@ from benchapp.metrics import (
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
-from benchapp.queries.series.levels import LevelRow
+from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.web.charts.history.table import list_levels
 from benchapp.web.site.value_texts import (
@@ -225,13 +225,15 @@ def format_history_title(history: SeriesHistory, metric: Metric) -> str:
 def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return a sentence for each series with a change, largest change first, and one for the unchanged."""
     changed: list[tuple[float, str]] = []
-    steady = 0
+    steady = young = 0
     for line in history.lines:
         shown = find_shown_level(list_levels(line, metric.name))
         if shown is None:
             continue
         if shown.before is None:
-            steady += not list_drift_marks(line, metric)
+            is_young = shown.level.n < DETECTION_RUNS_MINIMUM
+            young += is_young
+            steady += not is_young and not list_drift_marks(line, metric)
             continue
         size = abs(shown.level.median / shown.before.median - 1) if shown.before.median else 0.0
         before = _describe_before(shown.level, shown.before, metric)
@@ -241,6 +243,10 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     sentences += list_drifts(history, metric)
     if steady:
         sentences.append(f"No change detected in {steady} of {len(history.lines)} series.")
+    if young:
+        sentences.append(
+            f"{young} of {len(history.lines)} series with fewer than {DETECTION_RUNS_MINIMUM} runs: not evaluated yet."
+        )
     if history.newest is not None:
         sentences.append(
             f"Only the newest {format_value(history.newest, 'operations/s')} runs of each series are displayed."
