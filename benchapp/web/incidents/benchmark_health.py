@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOGUE
+from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
     SERIES_MAXIMUM,
@@ -90,6 +91,7 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         bar.filter,
         grouping=grouping,
         now=timezone.now(),
+        without=SAMPLE_HOST,
         offset=(page - 1) * ROWS_ON_A_PAGE,
         limit=ROWS_ON_A_PAGE,
     )

@@ -51,6 +51,16 @@ def test_healthy_series_are_counted_and_not_listed():
     assert (health.rows, health.healthy_count, health.series_count) == ((), 1, 1)
 
 
+def test_retired_hosts_and_the_host_of_the_sample_are_left_out():
+    long_ago = NOON - timedelta(days=60)
+    expected = make_series([1.0], host=make_host("db-1"), start_at=long_ago)
+    pool = make_series([1.0], pool="cache", start_at=long_ago)
+    make_series([1.0], host=make_host("db-2", retired_at=NOON), start_at=long_ago)
+    make_series([1.0], host=make_host("sample"), start_at=long_ago)
+
+    assert set(codes_of(read(without="sample"))) == {str(expected.pk), str(pool.pk)}
+
+
 def test_series_with_findings_are_listed_with_most_findings_first():
     stale = make_series([1.0], start_at=NOON - timedelta(days=60))
     noisy = make_series([1.0], start_at=NOON - timedelta(days=60))
