@@ -1,11 +1,10 @@
-"""Take the screenshots in docs/img from a running server, in headless Chromium.
+"""Take the screenshots of README.md in docs/img from a running server, in headless Chromium.
 
     python docs/take_screenshots.py http://127.0.0.1:8000 --user ada      (asks for the password; or BENCHAPP_PASSWORD)
     python docs/take_screenshots.py http://127.0.0.1:8000                 (where BENCHAPP_PUBLIC_READ is on)
 
-The screenshots show the scaling page with default settings, the list of runs, the newest run, and the longest history,
-the latter in both themes; and the open incident of the most series, where there is one. For the rest a server with the
-sample in it has enough: `make up SAMPLE=1`.
+The screenshots show the scaling page with default settings, for which the sample has enough (`make up SAMPLE=1`); the
+open incident of the most series and the history of one of them, which are skipped where no incident is open.
 """
 
 import argparse
@@ -58,42 +57,36 @@ def _sign_in(page: Any, user: str) -> None:
     page.get_by_label("User name").fill(user)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/runs/")
+    page.wait_for_url(lambda url: "/sign-in/" not in url)
 
 
 def _take_all(page: Any) -> bool:
-    page.goto("/runs/")
-    runs = page.locator("a[href^='/runs/']:has(time)").evaluate_all(
-        "links => links.map(link => link.pathname)"
-    )
-    series = page.request.get("/api/v1/series?limit=1000").json()["series"]
-    if not runs or not series:
+    if not page.request.get("/api/v1/series?limit=1").json()["series"]:
         print("no runs found; load data first", file=sys.stderr)
         return False
     _take(page, "/scaling/", "scaling")
-    _take(page, "/runs/", "runs")
-    _take(page, runs[0], "run")
-    longest = max(series, key=lambda each: each["measurement_count"])
-    _take(page, longest["page"], "history")
-    _take(page, longest["page"], "history-dark", theme="dark")
     _take_incident(page)
     return True
 
 
 def _take_incident(page: Any) -> None:
-    """Take the broadest open incident, down to the matrix of its cells."""
+    """Take the broadest open incident, down to the matrix of its cells, and one of its series."""
     incidents = page.request.get("/api/v1/incidents?tab=open").json()["incidents"]
     if not incidents:
-        print("no open incident found; its screenshot is skipped", file=sys.stderr)
+        print("no open incident found; its screenshots are skipped", file=sys.stderr)
         return
     broadest = max(incidents, key=lambda each: each["series_count"])
     page.set_viewport_size(SIZE | {"height": TALL})
     _take(page, broadest["page"], "incident")
     page.set_viewport_size(SIZE)
+    # A confirmed change has enough runs after it for a level with a spread.
+    confirmed = page.locator(".level-changes tr", has_text="confirmed")
+    row = (confirmed if confirmed.count() else page.locator(".level-changes tbody tr")).first
+    _take(page, row.locator("th[scope=row] a").get_attribute("href"), "history")
 
 
-def _take(page: Any, path: str, name: str, *, theme: str = "light") -> None:
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+def _take(page: Any, path: str, name: str) -> None:
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
     page.goto(path)
     if page.query_selector(".chart-box"):
         page.wait_for_selector("[data-drawn]")
