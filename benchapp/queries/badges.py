@@ -38,5 +38,7 @@ def make_badges(stored: Sequence[Mapping[str, Any]]) -> tuple[BadgeRow, ...]:
 
 def order_codes(codes: Sequence[str]) -> tuple[str, ...]:
     """Return codes, most severe first; unknown ones last."""
+    if not codes:
+        return ()
     known = [code for code in CODES if code in codes]
     return (*known, *(code for code in codes if code not in CODES))

@@ -1,4 +1,4 @@
-"""Columns of many rows as arrays: from PostgreSQL to numpy without an object per number."""
+"""Columns of many rows as arrays, from PostgreSQL to numpy without an object per number; rows in the binary format."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -68,6 +68,23 @@ def fetch_arrays(
     return {
         name: _read_array(array, kind) for (name, kind), array in zip(columns.items(), arrays, strict=True)
     }
+
+
+def fetch_rows(query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, which PostgreSQL sends in its binary format. JSON is read.
+
+    As text, PostgreSQL writes each number in decimal digits, and Django reads each time in Python: for 200 rows with
+    three times, 2 ms more.
+    """
+    connection.ensure_connection()
+    # Django's own cursor binds values in the client, which excludes the binary format.
+    plain = PsycopgCursor(connection.connection)
+    plain.format = Format.BINARY
+    make_cursor = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    with make_cursor(plain) as cursor:  # type: ignore[arg-type]
+        cursor.execute(query, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _read_array(array: bytes | None, kind: str) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """The series of a filter in groups, sorted, a page of them with their newest values and levels."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,8 +12,7 @@ from psycopg import sql
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.queries.binary_columns import fetch_arrays
-from benchapp.queries.charts.downsampling import to_us
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
@@ -40,7 +40,8 @@ _NAME: Final = ("pool", "host", "pattern", "block_size_bytes", "iodepth", "numjo
 # Of a series that is timed as a whole.
 _FALLBACK: Final = "elapsed_s"
 _USUAL: Final = "iops"
-_UNMARKED: Final = (3, False, 0.0)
+# Behind all that `rank_mark` returns.
+_UNMARKED: Final = (4.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class GridSeries:
     """One series. name: what it differs in from the others of its group on the page.
 
     level: the current one; None without a value of the metric. previous: the level before it; None for the first.
-    values: the newest valid ones, at most 60, oldest first. steps: (index of the first value, index behind the last,
-    median) of each level among them, oldest first.
+    values: the newest valid ones, at most 60, oldest first. steps: (index of the first value, index behind the
+    last, median) of each level among them, oldest first.
     """
 
     row: SeriesRow
@@ -146,17 +147,12 @@ _Keys = tuple[NDArray[np.generic], ...]
 
 def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
     """Open regressions by size, then open improvements, accepted and recovered changes, then the newest runs."""
-    ranks = np.array(
-        [_rank_change(marks.get(series_id)) for series_id in table.array("id").tolist()], dtype=np.float64
-    ).reshape(-1, 3)
-    return (ranks[:, 0], ranks[:, 1], ranks[:, 2], -table.array("last_at"), _rank(table, _NAME))
-
-
-def _rank_change(mark: SeriesMark | None) -> tuple[int, bool, float]:
-    if mark is None:
-        return _UNMARKED
-    state, size = rank_mark(mark)
-    return state, not mark.is_regression, size
+    ranks = np.tile(np.array(_UNMARKED), (table.length, 1))
+    for place, series_id in enumerate(table.array("id").tolist() if marks else ()):
+        if series_id in marks:
+            state, size = rank_mark(marks[series_id])
+            ranks[place] = (state, not marks[series_id].is_regression, size)
+    return (*ranks.T, -table.array("last_at"), _rank(table, _NAME))
 
 
 def _sort_by_spread(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
@@ -188,9 +184,9 @@ def _read_parts(
     marks: Mapping[int, SeriesMark],
 ) -> tuple[GridPart, ...]:
     """Return the groups of a page; series that were removed meanwhile are left out. Four queries."""
-    rows = {row.id: row for row in read_rows(ids)}
+    rows = {row.id: row for row in read_rows(ids, has_latest=False)}
     levels = read_levels(ids, [metric.name])
-    values = _read_values(ids, metric.name)
+    newest = _read_newest(ids, metric.name)
     by_group: dict[int, list[SeriesRow]] = {}
     for series_id, place in zip(ids, groups, strict=True):
         if series_id in rows:
@@ -199,8 +195,7 @@ def _read_parts(
     for place, members in by_group.items():
         series = []
         for row, name in zip(members, name_lines(members), strict=True):
-            times, numbers = values.get(row.id, _NOTHING)
-            own = levels[row.id][metric.name]
+            own, (times, values) = levels[row.id][metric.name], newest[row.id]
             series.append(
                 GridSeries(
                     row=row,
@@ -208,7 +203,7 @@ def _read_parts(
                     level=own[-1] if own else None,
                     previous=own[-2] if len(own) > 1 else None,
                     mark=marks.get(row.id),
-                    values=tuple(numbers.tolist()),
+                    values=values,
                     steps=_list_steps(times, own),
                 )
             )
@@ -227,38 +222,29 @@ def _label(group: GridGroup, row: SeriesRow) -> str:
     return "" if group == "none" else f"{'pool ' if row.is_pool else ''}{row.scope_name}"
 
 
-_Values = tuple[NDArray[np.int64], NDArray[np.float64]]
-_NOTHING: Final[_Values] = (np.empty(0, dtype=np.int64), np.empty(0))
-
-
-def _read_values(series_ids: Sequence[int], metric: str) -> dict[int, _Values]:
-    """Return times (microseconds since 1970) and values of the newest valid runs of each series; one query."""
-    # LATERAL: the newest few of each series by the index (series, time), however long its history is.
-    rows = sql.SQL(
-        "SELECT wanted.id AS series_id, started_at, value FROM unnest(%s::bigint[]) AS wanted(id)"
-        " CROSS JOIN LATERAL (SELECT m.id AS point_id, m.started_at, m.{metric} AS value"
-        "  FROM benchapp_measurement m"
-        "  WHERE m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL"
-        "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS newest ORDER BY wanted.id, started_at, point_id"
+def _read_newest(
+    series_ids: Sequence[int], metric: str
+) -> dict[int, tuple[Sequence[float], tuple[float, ...]]]:
+    """Return times (seconds since 1970) and values of the newest valid runs of each series, oldest first; one query."""
+    # LATERAL: the newest few of each series by the index (series, time), however long its history is. One array of each
+    # series: to sort the runs of all takes PostgreSQL as long as to find them.
+    query = sql.SQL(
+        "SELECT wanted.id, coalesce(found.times, '{{}}'), coalesce(found.values, '{{}}')"
+        " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+        " SELECT array_agg(date_part('epoch', started_at)) AS times, array_agg(value) AS values FROM ("
+        "  SELECT started_at, {metric} AS value FROM benchapp_measurement"
+        "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+        "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS newest) AS found"
     ).format(metric=sql.Identifier(metric), limit=sql.Literal(VALUES_MAXIMUM))
-    kinds = {"series_id": "bigint", "started_at": "timestamptz", "value": "double precision"}
-    arrays = fetch_arrays(rows, [list(series_ids)], columns=kinds)
-    found, firsts = np.unique(arrays["series_id"], return_index=True)
-    bounds = [*firsts.tolist(), len(arrays["series_id"])]
-    return {
-        series_id: (arrays["started_at"][first:end], arrays["value"][first:end])
-        for series_id, first, end in zip(found.tolist(), bounds, bounds[1:], strict=False)
-    }
+    rows = fetch_rows(query.as_string(), [list(series_ids)])
+    return {series_id: (times[::-1], tuple(values[::-1])) for series_id, times, values in rows}
 
 
-def _list_steps(times: NDArray[np.int64], levels: Sequence[LevelRow]) -> tuple[tuple[int, int, float], ...]:
+def _list_steps(times: Sequence[float], levels: Sequence[LevelRow]) -> tuple[tuple[int, int, float], ...]:
     """Return the levels among the values: each from its first run to the first one of the next level."""
-    if not levels:
-        return ()
-    starts = np.searchsorted(times, [to_us(level.from_at) for level in levels]).tolist()
-    ends = [*starts[1:], len(times)]
+    starts = [bisect_left(times, level.from_at.timestamp()) for level in levels]
     return tuple(
         (first, end, level.median)
-        for first, end, level in zip(starts, ends, levels, strict=True)
+        for first, end, level in zip(starts, [*starts[1:], len(times)], levels, strict=False)
         if end > first
     )

@@ -111,11 +111,9 @@ def describe_target(target: TargetTitleColumns) -> str:
     return layout or UNKNOWN_LAYOUT
 
 
-def describe_series(target: TargetTitleColumns, workload: WorkloadTitleColumns, *, direction: str) -> str:
+def join_titles(workload_title: str, target_title: str) -> str:
     """Return what a series measures, without its scope; an unknown layout is omitted."""
-    layout = describe_target(target)
-    shown = describe_workload(workload, direction=direction)
-    return shown if layout == UNKNOWN_LAYOUT else f"{shown} · {layout}"
+    return workload_title if target_title == UNKNOWN_LAYOUT else f"{workload_title} · {target_title}"
 
 
 def describe_block_size(workload: WorkloadTitleColumns) -> str:

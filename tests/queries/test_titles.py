@@ -5,9 +5,9 @@ import pytest
 from benchapp.queries.shapes import TargetRow, WorkloadRow
 from benchapp.queries.titles import (
     describe_block_size,
-    describe_series,
     describe_target,
     describe_workload,
+    join_titles,
     name_scope,
 )
 
@@ -137,8 +137,8 @@ def test_target_in_one_line(target, title):
 def test_series_names_its_layout_only_when_it_is_known():
     workload = "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"
 
-    assert describe_series(TargetRow(), WORKLOAD, direction="read") == workload
-    assert describe_series(TargetRow(filesystem="xfs"), WORKLOAD, direction="read") == f"{workload} · xfs"
+    assert join_titles(workload, describe_target(TargetRow())) == workload
+    assert join_titles(workload, "xfs") == f"{workload} · xfs"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from benchapp.queries.series.environment_levels import find_environment_ids
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
+from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_value
 
 Value = str | int | float | bool | None
@@ -48,6 +49,10 @@ _SINGULAR: Final = {"1 jobs": "1 job", "1 volumes": "1 volume", "1 stripes": "1 
 _FLAGS: Final = {True: "direct", False: "buffered"}
 # Pattern says both.
 _LEFT_OUT: Final = frozenset({"rw", "direction"})
+_WORKLOAD_NAMES: Final = tuple(
+    name for name in names_of(WorkloadRow) if name in SERIES_DIMENSIONS and name not in _LEFT_OUT
+)
+_TARGET_NAMES: Final = tuple(name for name in names_of(TargetRow) if name in SERIES_DIMENSIONS)
 
 
 def order_rows(rows: Sequence[SeriesRow]) -> tuple[SeriesRow, ...]:
@@ -74,22 +79,27 @@ def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
         " · ".join(_format_value(name, each[name]) for name in chosen if each[name] is not None)
         for each in values
     ]
+    counts = Counter(names)
     return [
-        f"{name or 'series'} #{row.id}" if names.count(name) > 1 or not name else name
+        f"{name or 'series'} #{row.id}" if counts[name] > 1 or not name else name
         for name, row in zip(names, rows, strict=True)
     ]
 
 
 def _choose_dimensions(values: Sequence[Mapping[str, Value]]) -> list[str]:
     chosen: list[str] = []
+    # The number of each series' combination of the chosen values.
+    numbers = [0] * len(values)
     distinct = 1
     for name in SERIES_DIMENSIONS:
         if name in _LEFT_OUT or distinct == len(values):
             continue
-        count = len({tuple(each[one] for one in (*chosen, name)) for each in values})
-        if count > distinct:
+        combinations = [(number, each[name]) for number, each in zip(numbers, values, strict=True)]
+        known = {combination: number for number, combination in enumerate(dict.fromkeys(combinations))}
+        if len(known) > distinct:
             chosen.append(name)
-            distinct = count
+            distinct = len(known)
+            numbers = [known[combination] for combination in combinations]
     return chosen
 
 
@@ -99,9 +109,9 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
         "pool": row.scope_name if row.is_pool else None,
         "pattern": name_pattern(row.workload.rw, row.direction),
     }
-    for name in SERIES_DIMENSIONS:
-        if name not in own and name not in _LEFT_OUT:
-            value = getattr(row.workload if hasattr(row.workload, name) else row.target, name)
+    for part, names in ((row.workload, _WORKLOAD_NAMES), (row.target, _TARGET_NAMES)):
+        for name in names:
+            value = getattr(part, name)
             # Empty text is as unknown as none.
             own[name] = None if value == "" else value
     return own

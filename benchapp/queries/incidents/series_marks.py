@@ -69,8 +69,10 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     """
     if not series_ids:
         return {}
+    # As text: psycopg takes three times as long to write a list of 4 000 numbers.
+    ids = f"{{{','.join(map(str, series_ids))}}}"
     with connection.cursor() as cursor:
-        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, list(series_ids), _LIVE])
+        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, ids, _LIVE])
         rows = cursor.fetchall()
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:

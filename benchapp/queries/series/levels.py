@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connection
 from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
@@ -13,7 +12,7 @@ from psycopg import sql
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import is_stale
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.binary_columns import fetch_arrays, fetch_rows
 
 # Below this number of runs a level is not evaluated.
 DETECTION_RUNS_MINIMUM: Final = FEWEST_NEW_RUNS + 1
@@ -72,9 +71,9 @@ class PreviousLevel:
 class CurrentLevel:
     """The current level of one metric of a series, in its base unit.
 
-    n: its runs. from_at, last_at: start of its first and of its last run. recent: the newest values of the series in
-    chronological order, also of the level before. previous, change: None for the first level. is_stale: the series is
-    no longer measured as often as before.
+    n: its runs. from_at, last_at: start of its first and of its last run. recent: the newest values of the series
+    in chronological order, also of the level before. previous, change: None for the first level. is_stale: the series
+    is no longer measured as often as before.
     """
 
     series_id: int
@@ -114,12 +113,11 @@ def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return the current level of each series by id, without series without a value; one query."""
     now = timezone.now()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND is_current",
-            [metric.name, list(series_ids)],
-        )
-        return {row[0]: _make_current(row, now) for row in cursor.fetchall()}
+    rows = fetch_rows(
+        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND is_current",
+        [metric.name, list(series_ids)],
+    )
+    return {row[0]: _make_current(row, now) for row in rows}
 
 
 def read_current_columns(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any]]:
@@ -143,14 +141,12 @@ def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tupl
     """
     now = timezone.now()
     found: dict[int, list[CurrentLevel]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s)"
-            " ORDER BY level.series_id, from_at DESC",
-            [metric, list(series_ids)],
-        )
-        for row in cursor.fetchall():
-            found.setdefault(row[0], []).append(_make_current(row, now))
+    rows = fetch_rows(
+        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) ORDER BY level.series_id, from_at DESC",
+        [metric, list(series_ids)],
+    )
+    for row in rows:
+        found.setdefault(row[0], []).append(_make_current(row, now))
     return {series_id: tuple(levels) for series_id, levels in found.items()}
 
 
@@ -161,11 +157,9 @@ def read_levels(
     found: dict[int, dict[str, list[LevelRow]]] = {
         series_id: {metric: [] for metric in metrics} for series_id in series_ids
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_LEVELS, [list(series_ids), list(metrics)])
-        for series_id, metric, *values in cursor.fetchall():
-            fields: list[Any] = [*values[:_OWN_COLUMNS], _make_change(*values[_OWN_COLUMNS:])]
-            found[series_id][metric].append(LevelRow(*fields))
+    for series_id, metric, *values in fetch_rows(_READ_LEVELS, [list(series_ids), list(metrics)]):
+        fields: list[Any] = [*values[:_OWN_COLUMNS], _make_change(*values[_OWN_COLUMNS:])]
+        found[series_id][metric].append(LevelRow(*fields))
     return {
         series_id: {metric: tuple(levels) for metric, levels in by_metric.items()}
         for series_id, by_metric in found.items()

@@ -1,23 +1,22 @@
 """Series, most recent run first."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from benchapp.grammar import Filter
 from benchapp.models import Host, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.badges import order_codes
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.series.points import Point, PointSummary, read_points, read_rolling, summarize_series
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
-from benchapp.queries.titles import describe_series, describe_target, describe_workload, name_scope
+from benchapp.queries.titles import describe_target, describe_workload, join_titles, name_scope
 
 __all__ = [
     "LatestPoint",
@@ -114,25 +113,20 @@ def list_series(
         .order_by(*(("last_at", "id") if oldest_first else ("-last_at", "-id")))
         .values_list(*_COLUMNS)[: limit + 1]
     )
-    latest = _read_latest(row[0] for row in rows[:limit])
-    items = [_make_row(row, latest.get(row[0])) for row in rows]
+    items = _make_rows(rows, _read_latest(row[0] for row in rows[:limit]))
     return cut_page(items, limit, cursor_of=lambda series: Cursor(series.last_at, series.id))
 
 
 def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
     """Return the freshest of some series; two queries."""
     rows = list(series.order_by("-last_at", "-id").values_list(*_COLUMNS)[:limit])
-    latest = _read_latest(row[0] for row in rows)
-    return tuple(_make_row(row, latest.get(row[0])) for row in rows)
+    return tuple(_make_rows(rows, _read_latest(row[0] for row in rows)))
 
 
-def read_rows(series_ids: Sequence[int]) -> tuple[SeriesRow, ...]:
-    """Return series by their ids, the freshest first; two queries."""
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, [list(series_ids)])
-        rows = [(*columns, json.loads(options)) for *columns, options in cursor.fetchall()]
-    latest = _read_latest(series_ids)
-    return tuple(_make_row(row, latest.get(row[0])) for row in rows)
+def read_rows(series_ids: Sequence[int], *, has_latest: bool = True) -> tuple[SeriesRow, ...]:
+    """Return series by their ids, the freshest first; two queries. has_latest: False without the latest point; one."""
+    rows = fetch_rows(_READ, [list(series_ids)])
+    return tuple(_make_rows(rows, _read_latest(series_ids) if has_latest else {}))
 
 
 def read_series(series_id: int) -> SeriesDetail | None:
@@ -141,7 +135,7 @@ def read_series(series_id: int) -> SeriesDetail | None:
     row = columns.first()
     if row is None:
         return None
-    series = _make_row(row[: len(_COLUMNS)], _read_latest([series_id]).get(series_id))
+    (series,) = _make_rows([row[: len(_COLUMNS)]], _read_latest([series_id]))
     target_id, workload_id = row[len(_COLUMNS) :]
     siblings = (
         with_points()
@@ -160,34 +154,49 @@ def read_series_version(series_id: int) -> str | None:
 
 _PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")
 _COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
-# The last column is JSON.
+_SPLIT: Final = len(_PLAIN) + len(names_of(TargetRow))
 _READ: Final = (
     f"SELECT {', '.join(_COLUMNS)} FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL"  # nosec B608
     " ORDER BY last_at DESC, id DESC"
 )
 
 
-def _make_row(row: tuple[Any, ...], latest: LatestPoint | None) -> SeriesRow:
-    series_id, scope, direction, count, first_at, last_at, badges = row[: len(_PLAIN)]
-    split = len(_PLAIN) + len(names_of(TargetRow))
-    target, workload = TargetRow(*row[len(_PLAIN) : split]), WorkloadRow(*row[split:])
-    return SeriesRow(
-        id=series_id,
-        scope=scope,
-        scope_name=name_scope(scope),
-        is_pool=scope.startswith("pool:"),
-        direction=direction,
-        measurement_count=count,
-        first_at=first_at,
-        last_at=last_at,
-        badges=order_codes(badges),
-        target=target,
-        workload=workload,
-        title=describe_series(target, workload, direction=direction),
-        target_title=describe_target(target),
-        workload_title=describe_workload(workload, direction=direction),
-        latest=latest,
-    )
+def _make_rows(rows: Sequence[tuple[Any, ...]], latest: Mapping[int, LatestPoint]) -> list[SeriesRow]:
+    """Return the series of these rows of _COLUMNS; many of a list have the same layout or workload."""
+    targets: dict[tuple[Any, ...], tuple[TargetRow, str]] = {}
+    workloads: dict[tuple[Any, ...], tuple[WorkloadRow, str]] = {}
+    made = []
+    for row in rows:
+        series_id, scope, direction, count, first_at, last_at, badges = row[: len(_PLAIN)]
+        # Options of a workload, the last column, are JSON.
+        target_key, workload_key = row[len(_PLAIN) : _SPLIT], (direction, *row[_SPLIT:-1], str(row[-1]))
+        if target_key not in targets:
+            target = TargetRow(*target_key)
+            targets[target_key] = target, describe_target(target)
+        if workload_key not in workloads:
+            workload = WorkloadRow(*row[_SPLIT:])
+            workloads[workload_key] = workload, describe_workload(workload, direction=direction)
+        (target, target_title), (workload, workload_title) = targets[target_key], workloads[workload_key]
+        made.append(
+            SeriesRow(
+                id=series_id,
+                scope=scope,
+                scope_name=name_scope(scope),
+                is_pool=scope.startswith("pool:"),
+                direction=direction,
+                measurement_count=count,
+                first_at=first_at,
+                last_at=last_at,
+                badges=order_codes(badges),
+                target=target,
+                workload=workload,
+                title=join_titles(workload_title, target_title),
+                target_title=target_title,
+                workload_title=workload_title,
+                latest=latest.get(series_id),
+            )
+        )
+    return made
 
 
 def with_points() -> QuerySet[Series]:
@@ -203,12 +212,11 @@ def _list_hosts(series: SeriesRow) -> tuple[str, ...]:
 
 def _read_latest(series_ids: Iterable[int]) -> dict[int, LatestPoint]:
     # LATERAL: one step into the index (series, time) for each series, however long its history is.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT wanted.id, last.*, run.profile FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-            " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns, elapsed_s"
-            " FROM benchapp_measurement WHERE series_id = wanted.id"
-            " ORDER BY started_at DESC, id DESC LIMIT 1) AS last JOIN benchapp_run run ON run.id = last.run_id",
-            [list(series_ids)],
-        )
-        return {series_id: LatestPoint(*point) for series_id, *point in cursor.fetchall()}
+    rows = fetch_rows(
+        "SELECT wanted.id, last.*, run.profile FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+        " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns, elapsed_s"
+        " FROM benchapp_measurement WHERE series_id = wanted.id"
+        " ORDER BY started_at DESC, id DESC LIMIT 1) AS last JOIN benchapp_run run ON run.id = last.run_id",
+        [list(series_ids)],
+    )
+    return {series_id: LatestPoint(*point) for series_id, *point in rows}

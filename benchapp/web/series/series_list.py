@@ -128,11 +128,11 @@ def _show_part(part: GridPart, metric: Metric) -> ShownPart:
     count = format_count(part.total, "series")
     if len(part.series) < part.total:
         count = f"{format_integer(len(part.series))} of {count}"
-    now = timezone.now()
-    return ShownPart(part.label, count, [_show_series(series, metric, now) for series in part.series])
+    now, path = timezone.now(), reverse("series_list")
+    return ShownPart(part.label, count, [_show_series(series, metric, now, path) for series in part.series])
 
 
-def _show_series(series: GridSeries, metric: Metric, now: datetime) -> ShownSeries:
+def _show_series(series: GridSeries, metric: Metric, now: datetime, path: str) -> ShownSeries:
     level = series.level
     mark = show_mark(series.mark, metric=metric.name, now=now)
     return ShownSeries(
@@ -147,7 +147,7 @@ def _show_series(series: GridSeries, metric: Metric, now: datetime) -> ShownSeri
         mark=mark,
         kind=mark.kind if mark else "",
         chart=make_level_sparkline(series.values, series.steps),
-        url=f"{reverse('series_list')}{series.row.id}/?metric={metric.name}",
+        url=f"{path}{series.row.id}/?metric={metric.name}",
         is_failed=FAILED in series.row.badges,
     )
 
