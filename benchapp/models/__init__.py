@@ -1,7 +1,13 @@
 """Tables, one module per concept."""
 
 from benchapp.models.account import Invitation, Role, Throttle, User
-from benchapp.models.change import Change, ChangeState, DetectionResult, DetectionStatus
+from benchapp.models.change import (
+    Change,
+    ChangeState,
+    DetectionResult,
+    DetectionStatus,
+    PooledEvaluation,
+)
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
@@ -65,6 +71,7 @@ __all__ = [
     "PlannedEventAction",
     "PlannedEventKind",
     "PlannedEventLogEntry",
+    "PooledEvaluation",
     "RefusedAddress",
     "Role",
     "Run",

@@ -1,4 +1,4 @@
-"""Changes, and the detection status of each metric of a series."""
+"""Changes, the detection status of each metric of a series, and when pooled levels were evaluated."""
 
 from django.db import models
 
@@ -118,3 +118,17 @@ class DetectionResult(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} of series {self.series_id}: {self.status}"
+
+
+class PooledEvaluation(models.Model):
+    """The newest evaluated slot of a host or pool, so that its pooled levels are evaluated once for each slot.
+
+    scope: pool:NAME or host:NAME. evaluated_to_at: end of the slot, exclusive. interval_s: length of the slots.
+    """
+
+    scope = models.CharField(max_length=260, unique=True)
+    evaluated_to_at = models.DateTimeField()
+    interval_s = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"pooled levels of {self.scope} to {self.evaluated_to_at:%Y-%m-%d %H:%M}"

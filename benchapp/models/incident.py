@@ -46,6 +46,8 @@ class Incident(models.Model):
     metric: the typical one, in which the most series changed; relative: the median of its changes.
     metric_sizes: [{metric, series, relative, low, high}], the typical metric first: number of series, median, lowest
     and highest change. Both are empty until the first evaluation.
+    pooled_levels: changes of pooled levels, [{scope, dimension, value, metric, series, changed, relative, text}]: how
+    many series were compared, how many of them changed in the direction, and the median change of all of them.
     common_factors: common factors, [{dimension, value, share, text}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
     unaffected_hosts, text}], most likely cause first; hosts_* count other hosts with the same environment change.
@@ -66,6 +68,7 @@ class Incident(models.Model):
     metric = models.CharField(max_length=30, blank=True, default="")
     relative = models.FloatField()
     metric_sizes = models.JSONField(default=list)
+    pooled_levels = models.JSONField(default=list)
     change_count = models.PositiveIntegerField(default=0)
     common_factors = models.JSONField(default=list)
     suspects = models.JSONField(default=list)

@@ -26,6 +26,7 @@ from benchapp.pipeline.detection.histories import (
     read_histories,
 )
 from benchapp.pipeline.detection.levels import store_levels
+from benchapp.pipeline.detection.pooled import judge_pooled
 from benchapp.pipeline.detection.rows import (
     ChangeRecord,
     MetricKey,
@@ -108,8 +109,9 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     metrics = {series.series_id: series.metrics for series in claimed}
     drifted = judge_drift(histories, metrics, now=timezone.now())
     store_levels(histories, metrics)
+    pooled = judge_pooled({series.scope for series in claimed}, now=timezone.now())
     written = [*updates, *inserted]
-    change_ids = (*(record.id for record in written if record.id is not None), *drifted)
+    change_ids = (*(record.id for record in written if record.id is not None), *drifted, *pooled)
     grouped = group_changes(change_ids, ids)
     return Judged(
         tuple(ids),

@@ -22,6 +22,14 @@ _BACK_SHARE: Final = 0.25
 _AGAIN_SHARE: Final = 0.75
 # Share of the step by which a series may be beyond either level: one that improved does not outweigh one that is bad.
 _BEYOND: Final = 0.5
+# Share of a step that an improvement may leave, to be the recovery from it.
+_LEFT_SHARE: Final = 0.35
+
+
+def is_recovery(level: float, *, before_median: float, after_median: float) -> bool:
+    """Return whether a later level leaves at most 35 % of the step between two levels."""
+    shift = after_median - before_median
+    return bool(shift) and (level - before_median) / shift <= _LEFT_SHARE
 
 
 def has_returned(after: Sequence[float], *, before_median: float, after_median: float, spread: float) -> bool:

@@ -78,6 +78,17 @@ class MetricSizeAnswer(ApiAnswer, kw_only=True, frozen=True):
     high: float
 
 
+class PooledLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
+    dimension: Annotated[str | None, Meta(description="volume_type or stripe_count; null: all series")]
+    value: str | None
+    metric: str
+    series: Annotated[int, Meta(description="compared series")]
+    changed: Annotated[int, Meta(description="of these, in the direction of the change")]
+    relative: Annotated[float, Meta(description="median change of all of them: after / before − 1")]
+    text: str
+
+
 class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: int
     title: str
@@ -94,6 +105,9 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     relative_high: Annotated[float | None, Meta(description="the highest of these changes")]
     metric_sizes: Annotated[
         Sequence[MetricSizeAnswer], Meta(description="changes by metric, the typical metric first")
+    ]
+    pooled_levels: Annotated[
+        Sequence[PooledLevelAnswer], Meta(description="changes of pooled levels, the most series first")
     ]
     change_count: int
     series_count: int
@@ -142,6 +156,10 @@ def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
         IncidentRowAnswer,
         incident,
         metric_sizes=[build(MetricSizeAnswer, size) for size in incident.metric_sizes],
+        pooled_levels=[
+            build(PooledLevelAnswer, level, dimension=level.dimension or None, value=level.value or None)
+            for level in incident.pooled_levels
+        ],
         suspects=[_SUSPECT | suspect for suspect in incident.suspects],
         verdict=incident.verdict or None,
         assignee=incident.assignee_name or None,

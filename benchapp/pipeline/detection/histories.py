@@ -42,7 +42,7 @@ _READ: Final = sql.SQL(
     " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
     "  SELECT started_at, run_id, {metrics} FROM benchapp_measurement"
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
-    "  ORDER BY started_at DESC, id DESC LIMIT {window}) AS measured"
+    "  ORDER BY started_at DESC, id DESC LIMIT %s) AS measured"
     " ) AS newest WHERE newest.times IS NOT NULL"
 ).format(
     columns=sql.SQL(", ").join(
@@ -50,7 +50,6 @@ _READ: Final = sql.SQL(
         for name in METRIC_FIELDS
     ),
     metrics=sql.SQL(", ").join(map(sql.Identifier, METRIC_FIELDS)),
-    window=sql.Literal(WINDOW),
 )
 
 
@@ -120,15 +119,15 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
     return claimed
 
 
-def read_histories(ids: Sequence[int]) -> dict[int, StoredHistory]:
+def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    One query, and one for each filter of a maintenance window in their time.
+    window: newest measurements of each. One query, and one for each filter of a maintenance window in their time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
-        rows = cursor.execute(_READ, [list(ids)]).fetchall()
-    histories = {row[0]: _unpack(row[1:]) for row in rows}
+        rows = cursor.execute(_READ, [list(ids), window]).fetchall()
+    histories = {row[0]: _unpack(row[1:], window) for row in rows}
     for series_id, selected in _list_outside_maintenance(histories):
         histories[series_id] = histories[series_id].select(selected)
     return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
@@ -144,7 +143,7 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def _unpack(packed: Sequence[Any]) -> StoredHistory:
+def _unpack(packed: Sequence[Any], window: int) -> StoredHistory:
     moments, run_ids, *values = packed
     # Read newest first; reversed to the order of time.
     history = StoredHistory(
@@ -154,7 +153,7 @@ def _unpack(packed: Sequence[Any]) -> StoredHistory:
             name: np.frombuffer(column, ">f8").astype(np.float64)[::-1]
             for name, column in zip(METRIC_FIELDS, values, strict=True)
         },
-        is_cut=len(moments) // 8 >= WINDOW,
+        is_cut=len(moments) // 8 >= window,
     )
     return _merge_repetitions(history)
 

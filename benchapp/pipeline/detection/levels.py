@@ -177,23 +177,30 @@ def _list_rows(
             yield row
 
 
+def _find_end(change: Change, times: NDArray[np.int64], values: NDArray[np.float64], index: int) -> int:
+    """Return the index of the first run after the level of a change that recovered; that of a pooled one is stored."""
+    if ended_at := change.evidence.get("ended_at"):
+        return int(np.searchsorted(times, to_microseconds(datetime.fromisoformat(ended_at))))
+    return index + find_end(
+        values[index:].tolist(), before_median=change.before_median, after_median=change.after_median
+    )
+
+
 def _find_boundaries(history: StoredHistory, metric: str, changes: Sequence[Change]) -> list[_Boundary]:
     """Return the starts of levels by a metric's changes: their first runs, and the ends of those that recovered."""
     is_known = np.isfinite(history.values[metric])
     values, times = history.values[metric][is_known], history.times[is_known]
-    # A drift starts 1 µs after its first run. Changes before a cut history belong to the stored level that continues.
+    # A drift starts 1 µs after its first run, a pooled change 2 µs. Changes before a cut history belong to the stored
+    # level that continues.
     read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
     changes = [change for change in changes if to_microseconds(change.started_at) > read_from]
-    starts = [to_microseconds(change.started_at) - 1 for change in changes]
+    starts = [to_microseconds(change.started_at) - 2 for change in changes]
     found = [_Boundary(at, change.pk) for at, change in zip(starts, changes, strict=True)]
     places = np.searchsorted(times, starts).tolist()
     for index, change in zip(places, changes, strict=True):
         if not change.evidence.get("is_back") or index >= len(values):
             continue
-        lasted = find_end(
-            values[index:].tolist(), before_median=change.before_median, after_median=change.after_median
-        )
-        end = index + lasted
+        end = _find_end(change, times, values, index)
         # The recovery may be a separate change.
         if end < len(values) and not any(index < other <= end + SAME_CHANGE_RUNS for other in places):
             found.append(_Boundary(int(times[end]), change.pk, is_recovery=True))

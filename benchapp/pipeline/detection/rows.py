@@ -7,12 +7,16 @@ from typing import Any, Final
 
 import orjson
 from django.db import connection
+from django.db.models import QuerySet
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.metrics import USUAL_SPREADS
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 
+# State transitions of a change that are stored.
+TRANSITIONS_MAXIMUM: Final = 20
 # Series id and metric.
 MetricKey = tuple[int, str]
 
@@ -138,14 +142,26 @@ _UPSERT_STATUSES: Final = (
 def read_changes(series_ids: Sequence[int]) -> dict[MetricKey, list[ChangeRecord]]:
     """Return all changes of these series by series and metric, oldest row first, withdrawn ones too.
 
-    Without drifts, which are evaluated separately (pipeline/detection/drift.py).
+    Without drifts and pooled changes, which are evaluated separately (drift.py and pooled.py).
     """
     stored: dict[MetricKey, list[ChangeRecord]] = {}
-    changes = Change.objects.filter(series_id__in=series_ids).exclude(method=DRIFT_METHOD)
-    for row in changes.order_by("id").values(*_CHANGE_FIELDS):
-        record = ChangeRecord(**{**row, "state": ChangeState(row["state"])})
+    changes = Change.objects.filter(series_id__in=series_ids)
+    for record in _read_records(changes.exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))):
         stored.setdefault((record.series_id, record.metric), []).append(record)
     return stored
+
+
+def read_pooled_changes(series_ids: Sequence[int], *, since: datetime) -> list[ChangeRecord]:
+    """Return the live pooled changes of these series that began at a time or later, oldest row first."""
+    changes = Change.objects.filter(series_id__in=series_ids, method=POOLED_METHOD, started_at__gte=since)
+    return _read_records(changes.exclude(state=ChangeState.WITHDRAWN))
+
+
+def _read_records(changes: QuerySet[Change]) -> list[ChangeRecord]:
+    return [
+        ChangeRecord(**{**row, "state": ChangeState(row["state"])})
+        for row in changes.order_by("id").values(*_CHANGE_FIELDS)
+    ]
 
 
 def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:

@@ -33,14 +33,12 @@ from benchapp.pipeline.detection.reconcile import (
     list_ended,
     reconcile,
 )
-from benchapp.pipeline.detection.rows import ChangeRecord, StatusRecord
+from benchapp.pipeline.detection.rows import TRANSITIONS_MAXIMUM, ChangeRecord, StatusRecord
 
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
 # Runs around a change for the usual interval.
 _INTERVAL_RUNS: Final = 30
-# State transitions of a change that are stored.
-_TRANSITIONS_MAXIMUM: Final = 20
 STATUSES: Final = {
     SeriesState.LEARNING: DetectionStatus.LEARNING,
     SeriesState.TOO_NOISY: DetectionStatus.NOISY,
@@ -206,7 +204,7 @@ def _fill_row(
         columns["withdrawn_at"] = (stored and stored.withdrawn_at) or now
     if stored is None or stored.state != decision.state:
         transition = {"state": decision.state.value, "at": now.isoformat()}
-        evidence["history"] = [*evidence.get("history", []), transition][-_TRANSITIONS_MAXIMUM:]
+        evidence["history"] = [*evidence.get("history", []), transition][-TRANSITIONS_MAXIMUM:]
     if stored is None:
         record = ChangeRecord(
             series_id=history.series_id, metric=history.metric, found_at=now, evidence=evidence, **columns

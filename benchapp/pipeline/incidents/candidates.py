@@ -11,6 +11,8 @@ from django.db.models import Count, Q
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.analysis.detection.recovery import is_recovery
 from benchapp.analysis.incidents.grouping import Moment
 from benchapp.analysis.incidents.significance import ScopeTests, count_separated
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
@@ -18,8 +20,6 @@ from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatu
 # Changes that began longer before the current batch are not assigned any more.
 _REACH: Final = timedelta(days=60)
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
-# An improvement that leaves less than this share of the regression is a recovery.
-_RECOVERED_SHARE: Final = 0.35
 _FIELDS: Final = (
     "id",
     "series_id",
@@ -76,15 +76,15 @@ class Candidate:
 
 
 def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
-    """Return the live changes of these scopes that have an incident or may get one, by time; two queries.
+    """Return the live changes of level of these scopes that have an incident or may get one, by time; two queries.
 
     around: changes from more than 60 days before it are omitted.
     """
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
         .filter(Q(incident=None) | Q(incident__merged_into=None))
-        # Drifts have separate incidents (pipeline/incidents/drift.py).
-        .exclude(method=DRIFT_METHOD)
+        # Drifts have separate incidents (pipeline/incidents/drift.py); pooled changes were tested by their own family.
+        .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
         .order_by("started_at", "id")
         .values(*_FIELDS)
     )
@@ -95,6 +95,16 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
         for row in rows
         if row["id"] not in recoveries
     ]
+
+
+def read_pooled_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
+    """Return the live pooled changes of these scopes, with or without an incident, by time; one query.
+
+    around: changes from more than 60 days before it are omitted.
+    """
+    rows = Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, method=POOLED_METHOD)
+    rows = rows.filter(Q(incident=None) | Q(incident__merged_into=None), started_at__gte=around - _REACH)
+    return [_make_candidate(row, None) for row in rows.order_by("started_at", "id").values(*_FIELDS)]
 
 
 def read_families(scopes: Sequence[str]) -> dict[str, ScopeTests]:
@@ -177,6 +187,8 @@ def _list_recoveries(line: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str,
 
 
 def _ends_at(improvement: Mapping[str, Any], regression: Mapping[str, Any]) -> bool:
-    fall = regression["after_median"] - regression["before_median"]
-    left = improvement["after_median"] - regression["before_median"]
-    return bool(fall) and left / fall <= _RECOVERED_SHARE
+    return is_recovery(
+        improvement["after_median"],
+        before_median=regression["before_median"],
+        after_median=regression["after_median"],
+    )

@@ -140,7 +140,7 @@ def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _describe(one: CommonFactor, changed: int) -> dict[str, Any]:
-    value = _name_value(one.dimension, one.value)
+    value = name_value(one.dimension, one.value)
     if one.share < 1:
         text = f"mostly {value} ({round(one.share * changed)} of {changed} series)"
     elif one.share_of_others == 0:
@@ -150,7 +150,8 @@ def _describe(one: CommonFactor, changed: int) -> dict[str, Any]:
     return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, text)
 
 
-def _name_value(name: str, value: Any) -> str:
+def name_value(name: str, value: Any) -> str:
+    """Return a value with its dimension: "volume type st1", "4 stripes"."""
     dimension = DIMENSIONS[name]
     written = str(value) if dimension.kind == "text" else write_value(dimension, value)
     label = (

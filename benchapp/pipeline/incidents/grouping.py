@@ -6,7 +6,7 @@ simultaneous changes, reopens a recently resolved one with the same series, or o
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,6 +16,7 @@ from django.db.models import Max, Min, Q
 from django.utils import timezone
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, find_matching_incident
 from benchapp.analysis.incidents.significance import (
     ChangeClaim,
@@ -31,7 +32,12 @@ from benchapp.models import (
     IncidentState,
     Verdict,
 )
-from benchapp.pipeline.incidents.candidates import Candidate, read_candidates, read_families
+from benchapp.pipeline.incidents.candidates import (
+    Candidate,
+    read_candidates,
+    read_families,
+    read_pooled_candidates,
+)
 from benchapp.pipeline.incidents.drift import assign_drifts
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
@@ -182,17 +188,21 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     series_ids: the evaluated series; open incidents with changes in them may have recovered, also without written ones.
     """
     rows = Change.objects.filter(pk__in=list(change_ids))
-    touched = list(rows.values_list("series__scope", "incident_id", "started_at"))
+    touched = list(rows.values_list("series__scope", "incident_id", "started_at", "method"))
     if not touched and not has_open_incidents(series_ids):
         return Grouped()
     lock_incidents()
     events = Events(timezone.now())
     if not touched:
         return Grouped(tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify())
-    scopes = sorted({scope for scope, _, _ in touched})
-    known = {incident_id for _, incident_id, _ in touched if incident_id is not None}
-    candidates = read_candidates(scopes, around=min(started_at for _, _, started_at in touched))
+    scopes = sorted({scope for scope, *_ in touched})
+    known = {incident_id for _, incident_id, *_ in touched if incident_id is not None}
+    around = min(started_at for _, _, started_at, _ in touched)
+    candidates = read_candidates(scopes, around=around)
     joined = _assign_all(candidates, read_families(scopes), events)
+    # After the changes of single series: a pooled change joins their incident.
+    if any(method == POOLED_METHOD for *_, method in touched):
+        joined |= _assign_pooled(read_pooled_candidates(scopes, around=around), events)
     # After the changes of level, which explain some drifts.
     joined |= assign_drifts(series_ids, events)
     recovered = update_recoveries(series_ids, events)
@@ -206,6 +216,32 @@ def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests]
     """Assign each significant candidate to an incident; return the updated incidents."""
     if all(candidate.incident_id is not None for candidate in candidates):
         return set()
+    touched = set()
+    for members, planned_event in _divide(candidates):
+        if any(candidate.incident_id is None for candidate in members):
+            touched |= _assign_members(members, families[members[0].scope], planned_event, events=events)
+    return touched
+
+
+def _assign_pooled(candidates: Sequence[Candidate], events: Events) -> set[int]:
+    """Assign pooled changes, which are significant, to the incident of the same event, or open one."""
+    touched = set()
+    for members, expected in _divide(candidates):
+        by_key = {candidate.change_id: candidate for candidate in members}
+        spans = [] if expected else read_spans(members[0].scope, is_regression=members[0].is_regression)
+        for cluster in cluster_moments(candidate.moment for candidate in members):
+            together = [by_key[moment.key] for moment in cluster]
+            waiting = [candidate for candidate in together if candidate.incident_id is None]
+            if waiting:
+                known_id = find_open_incident(together, spans)
+                touched.add(assign_to_incident(waiting, known_id, expected, events=events))
+    return touched
+
+
+def _divide(candidates: Sequence[Candidate]) -> Iterator[tuple[list[Candidate], Expected | None]]:
+    """Yield the changes of each scope and direction, expected ones separately, with their planned event."""
+    if not candidates:
+        return
     expected = find_expected([_describe(candidate) for candidate in candidates])
     groups: dict[tuple[str, bool, int], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
@@ -216,12 +252,8 @@ def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests]
             planned_event.planned_event_id if planned_event else 0,
         )
         groups[key].append(candidate)
-    touched = set()
-    for (scope, _, _), members in sorted(groups.items()):
-        if any(candidate.incident_id is None for candidate in members):
-            planned_event = expected.get(members[0].change_id)
-            touched |= _assign_members(members, families[scope], planned_event, events=events)
-    return touched
+    for _, members in sorted(groups.items()):
+        yield members, expected.get(members[0].change_id)
 
 
 def _describe(candidate: Candidate) -> ChangeStart:

@@ -13,6 +13,7 @@ from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
+from benchapp.pipeline.incidents.pooled import describe_pooled_levels
 from benchapp.pipeline.incidents.suspects import find_suspects
 
 _RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
@@ -24,6 +25,7 @@ _DESCRIPTION: Final = (
     "metric",
     "relative",
     "metric_sizes",
+    "pooled_levels",
     "change_count",
     "common_factors",
     "suspects",
@@ -75,6 +77,7 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.started_at = live[0].started_at
     incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
     incident.metric_sizes = list_metric_sizes(sizes)
+    incident.pooled_levels = describe_pooled_levels(live)
     incident.change_count = len(live)
     incident.common_factors = breadth.common_factors
     incident.suspects = find_suspects(live)

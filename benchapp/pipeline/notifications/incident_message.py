@@ -15,6 +15,7 @@ from benchapp.pipeline.notifications.message import Message, MessageLevel, forma
 # The page has all of them.
 LEVELS_SHOWN: Final = 5
 SUSPECTS_SHOWN: Final = 5
+POOLED_SHOWN: Final = 3
 
 _HEADINGS: Final = {
     "opened": "Regression",
@@ -76,6 +77,10 @@ def _format_sentence(
         sizes = "; ".join(format_metric_size(size) for size in incident.metric_sizes)
         sentences = [f"{sizes}, since {since}." if sizes else f"{to_one_line(incident.title)}."]
         sentences.append(f"Largest of {change_count} changes: {_format_with_place(largest[0])}.")
+    sentences += [
+        f"Pooled level of {one['scope'].partition(':')[2]}: {one['text']}."
+        for one in incident.pooled_levels[:POOLED_SHOWN]
+    ]
     if event.kind == "recovered":
         sentences.insert(0, "The level returned to its earlier value.")
     if event.kind == "resolved":
@@ -187,6 +192,7 @@ def _make_facts(
             "metric": incident.metric,
             "relative": incident.relative,
             "metric_sizes": incident.metric_sizes,
+            "pooled_levels": incident.pooled_levels,
             "change_count": incident.change_count,
             "started_at": to_iso(incident.started_at),
             "common_factors": incident.common_factors,

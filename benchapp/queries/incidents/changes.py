@@ -9,6 +9,7 @@ from django.db.models import IntegerField, QuerySet, Value
 from django.utils.dateparse import parse_datetime
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_changes
@@ -77,6 +78,11 @@ class ChangeRow:
     def is_drift(self) -> bool:
         """Return whether it is a gradual change rather than a new level."""
         return self.method == DRIFT_METHOD
+
+    @property
+    def is_pooled(self) -> bool:
+        """Return whether the pooled level of its host or pool changed, rather than this series alone."""
+        return self.method == POOLED_METHOD
 
     @property
     def is_young(self) -> bool:
@@ -211,9 +217,10 @@ def read_sides(change: ChangeRow) -> Sides:
     rows = Measurement.objects.filter(
         series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
     ).values_list("started_at", "run_id", change.metric)
-    before = rows.filter(started_at__lt=change.started_at)
+    first_at = change.started_at - POOLED_TICK if change.is_pooled else change.started_at
+    before = rows.filter(started_at__lt=first_at)
     # A drift begins within the newest runs of its evidence.
-    after = rows if change.is_drift else rows.filter(started_at__gte=change.started_at)
+    after = rows if change.is_drift else rows.filter(started_at__gte=first_at)
     if change.points_from_at is not None:
         before = before.filter(started_at__gte=change.points_from_at)
     if change.points_to_at is not None:

@@ -20,6 +20,7 @@ from benchapp.queries.incidents.shapes import (
     IncidentRow,
     LastAction,
     MetricSizeRow,
+    PooledLevelRow,
     Tab,
 )
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
@@ -214,6 +215,7 @@ def _make_row(incident: Incident, series_count: int) -> IncidentRow:
     return IncidentRow(
         common_factors=incident.common_factors,
         metric_sizes=tuple(MetricSizeRow(**size) for size in incident.metric_sizes),
+        pooled_levels=tuple(PooledLevelRow(**level) for level in incident.pooled_levels),
         series_count=series_count,
         assignee_name=incident.assignee.username if incident.assignee else "",
         **{name: getattr(incident, name) for name in _COPIED},

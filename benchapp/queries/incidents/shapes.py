@@ -51,11 +51,29 @@ class MetricSizeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PooledLevelRow:
+    """The change of a pooled level. dimension, value: of the pooled series, "" for all of the scope.
+
+    series: compared series; changed: of these, in the direction of the change; relative: median change of all of them.
+    """
+
+    scope: str
+    dimension: str
+    value: str
+    metric: str
+    series: int
+    changed: int
+    relative: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentRow:
     """One incident in a list.
 
     metric: the typical one; relative, relative_low, relative_high: median, lowest and highest of its changes.
-    metric_sizes: of all metrics, the typical one first. link_title: the label of the link, or the last part of
+    metric_sizes: of all metrics, the typical one first. pooled_levels: of hosts and pools, the most series first.
+    link_title: the label of the link, or the last part of
     its URL. planned_event_id: the expected change that muted it. change_count: changes of all metrics of its series.
     """
 
@@ -71,6 +89,7 @@ class IncidentRow:
     metric: str
     relative: float
     metric_sizes: Sequence[MetricSizeRow]
+    pooled_levels: Sequence[PooledLevelRow]
     change_count: int
     series_count: int
     common_factors: Sequence[dict[str, Any]]

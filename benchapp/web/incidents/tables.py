@@ -120,8 +120,8 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
 def _describe_state(row: ChangeRow) -> str:
     """Describe the state of a change: "confirmed", "drift, confirmed", "provisional, young series"."""
     state = STATES[ChangeState(row.state)]
-    if row.is_drift:
-        return f"drift, {state}"
+    if row.is_drift or row.is_pooled:
+        return f"{'drift' if row.is_drift else 'pooled'}, {state}"
     return f"{state}, young series" if row.is_young else state
 
 

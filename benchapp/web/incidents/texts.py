@@ -121,6 +121,14 @@ def describe_sizes(detail: IncidentDetail) -> str:
     return f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.scope_name}."
 
 
+def describe_pooled_levels(row: IncidentRow) -> str:
+    """Return the pooled levels that changed: "Pooled level of db-07: IOPS lower in 36 of 40 series, median −3.0 %."; ""
+    if none did."""
+    texts = [f"{level.scope.partition(':')[2]}: {level.text}" for level in row.pooled_levels]
+    noun = "Pooled level of" if len(texts) == 1 else "Pooled levels of"
+    return f"{noun} {'; '.join(texts)}." if texts else ""
+
+
 def _describe_metric_size(size: MetricSizeRow) -> str:
     low, high = sorted((size.low, size.high), key=abs)
     span = format_confidence_interval(low, high) if size.low != size.high else ""

@@ -44,6 +44,7 @@ from benchapp.web.incidents.texts import (
     describe_inbox,
     describe_incident,
     describe_incident_counts,
+    describe_pooled_levels,
     describe_sides,
     describe_sizes,
 )
@@ -127,6 +128,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "line": make_incident_line(row),
         "counts": describe_incident_counts(detail),
         "sizes": describe_sizes(detail),
+        "pooled_text": describe_pooled_levels(row),
         "evidence": evidence,
         "evidence_text": describe_sides(evidence.change) if evidence else "",
         "suspects": list_suspects(row),

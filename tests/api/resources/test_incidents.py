@@ -523,3 +523,22 @@ def test_action_of_another_user_is_not_undone(editor: Client, admin: Client) -> 
 
     assert admin.delete(answer["undo"]).status_code == 404
     assert list_states(incident) == ["acknowledged"]
+
+
+def test_incident_has_its_pooled_levels(reader: Client) -> None:
+    series = make_series([1000.0] * 3, host=make_host("db-7"))
+    level = {
+        "scope": "host:db-7",
+        "dimension": "",
+        "value": "",
+        "metric": "iops",
+        "series": 40,
+        "changed": 36,
+        "relative": -0.03,
+        "text": "IOPS lower in 36 of 40 series, median −3.0 %",
+    }
+    incident = make_incident(changes=[make_change(series)], pooled_levels=[level])
+
+    answer = reader.get(f"/api/v1/incidents/{incident.pk}").json()
+
+    assert answer["pooled_levels"] == [{**level, "dimension": None, "value": None}]

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Severity
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.judge import judge_due
@@ -594,3 +595,24 @@ def test_change_of_a_young_series_is_marked_on_the_incident_and_the_series(viewe
     pages = [viewer.get(f"/incidents/{incident.pk}/"), viewer.get(f"/series/{series.pk}/?metric=iops")]
 
     assert all("confirmed, young series" in page.content.decode() for page in pages)
+
+
+def test_page_names_pooled_levels(viewer: Client) -> None:
+    series = make_series([1000.0] * 3, host=make_host("db-7"))
+    change = make_change(series, after=970.0, method=POOLED_METHOD)
+    level = {
+        "scope": "host:db-7",
+        "dimension": "",
+        "value": "",
+        "metric": "iops",
+        "series": 40,
+        "changed": 36,
+        "relative": -0.03,
+        "text": "IOPS lower in 36 of 40 series, median −3.0 %",
+    }
+    incident = make_incident(changes=[change], pooled_levels=[level])
+
+    words = read_one(viewer, incident).words
+
+    assert "Pooled level of db-7: IOPS lower in 36 of 40 series, median −3.0 %." in words
+    assert "pooled, confirmed" in words

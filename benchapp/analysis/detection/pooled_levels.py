@@ -1,0 +1,187 @@
+"""Pooled levels: what the series of a host or pool have in common, as one series of ratios. Pure.
+
+A change of 3 % is below the threshold of each series and within its noise. If it affects all 40 series of a host, the
+median of their ratios shows it after a few runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchapp.analysis.changepoints.noise import measure_spread
+
+Array = NDArray[np.float64]
+Times = NDArray[np.int64]
+Indices = NDArray[np.intp]
+
+# Name and version of the method, stored with each change.
+POOLED_METHOD: Final = "pooled-v1"
+# Two live changes of a metric cannot have the same start: a pooled one starts 2 µs after its run, a drift 1 µs.
+POOLED_TICK: Final = timedelta(microseconds=2)
+# Minimum series of a pooled level. With 20 the common noise of realistic fleets caused one change in 8 000 runs of a
+# host, with 10 seven in as many (benchmarks/pooled.py).
+MEMBERS_MINIMUM: Final = 20
+# Minimum runs of a member, and slots of a pooled level: as for the baseline of a series.
+SLOTS_MINIMUM: Final = 20
+# Share of the threshold of a metric from which a pooled change is reported: 2 % for IOPS.
+THRESHOLD_SHARE: Final = 0.4
+# Share of the members, each with its weight, that must have changed in the direction of the pooled level. If half of
+# them changed, noise adds a quarter.
+CHANGED_SHARE_MINIMUM: Final = 0.85
+# Share of the members that are measured in a complete slot.
+_COMPLETE_SHARE: Final = 0.8
+_MEASURED_SHARE: Final = 0.5
+# Slots from which the number of members of a complete slot is known.
+_USUAL_SLOTS: Final = 10
+# Newest runs of each member for the usual interval and the gap between sweeps.
+_GRID_RUNS: Final = 30
+# Slots on each side of a change that are compared, as for single series.
+_SIDE_SLOTS: Final = 60
+# Minimum slots of a new level, and the share of the smallest change from which the detector is asked.
+_NEWEST_MINIMUM: Final = 3
+_MOST_OF_CHANGE: Final = 0.6
+# Relative spread below which a member weighs no more.
+_SPREAD_MINIMUM: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGrid:
+    """Time slots of the usual interval of a host's series. origin: start of slot 0; both in µs.
+
+    The slots begin in the largest gap between the runs of consecutive sweeps, so that each contains one sweep.
+    """
+
+    origin: int
+    interval: int
+
+    def find_slots(self, times: Times) -> Indices:
+        """Return the number of the slot of each time."""
+        return ((times - self.origin) // self.interval).astype(np.intp)
+
+    def find_slot(self, time: int) -> int:
+        """Return the number of the slot of one time."""
+        return (time - self.origin) // self.interval
+
+    def find_start(self, slot: int) -> int:
+        """Return when a slot begins, in µs."""
+        return self.origin + slot * self.interval
+
+
+@dataclass(frozen=True, slots=True)
+class PooledRatios:
+    """Logarithms of the values of members relative to their own level: a row for each member, a column for each slot.
+
+    slots: the number of each column, ascending; only slots with at least half of the members. ratios: NaN where a
+    member has no value. weights: of the members, the reciprocals of their spreads.
+    """
+
+    slots: Indices
+    ratios: Array
+    weights: Array
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedMembers:
+    """How many members changed in the direction of a pooled change.
+
+    members: with values on both sides; changed: of these, in its direction; share: of their weight, 0 to 1; relative:
+    median change of all of them.
+    """
+
+    members: int
+    changed: int
+    share: float
+    relative: float
+
+
+def find_grid(histories: Sequence[Times]) -> SlotGrid | None:
+    """Return the slots of series by the times of their runs in µs, ascending; None for fewer than two runs each."""
+    newest = [times[-_GRID_RUNS:] for times in histories if len(times) > 1]
+    if not newest:
+        return None
+    interval = int(np.median([np.median(np.diff(times)) for times in newest]))
+    if interval <= 0:
+        return None
+    phases = np.unique(np.concatenate(newest) % interval)
+    gaps = np.diff(phases, append=phases[0] + interval)
+    widest = int(np.argmax(gaps))
+    return SlotGrid(int(phases[widest] + gaps[widest] // 2) % interval, interval)
+
+
+def align_members(
+    histories: Sequence[Times], values: Sequence[Array], grid: SlotGrid, *, slots_maximum: int
+) -> PooledRatios:
+    """Return the ratios of members in the newest complete slots. values: positive, one for each time.
+
+    Of several values of a member in a slot the last one counts. An incomplete newest slot is omitted.
+    """
+    places = [grid.find_slots(times) for times in histories]
+    end = max((int(of[-1]) for of in places if len(of)), default=0) + 1
+    ratios = np.full((len(places), slots_maximum), np.nan)
+    for row, (of, line) in enumerate(zip(places, values, strict=True)):
+        columns = of - (end - slots_maximum)
+        ratios[row, columns[columns >= 0]] = np.log(line[columns >= 0])
+    known = ~np.isnan(ratios)
+    for row in np.flatnonzero(known.any(axis=1)).tolist():
+        ratios[row] -= np.median(ratios[row, known[row]])
+    spreads = [
+        measure_spread(line[has], least=_SPREAD_MINIMUM) for line, has in zip(ratios, known, strict=True)
+    ]
+    counts = known.sum(axis=0)
+    is_used = counts >= max(_MEASURED_SHARE * len(places), 1)
+    usual = float(np.median(counts[:-1][is_used[:-1]][-_USUAL_SLOTS:])) if is_used[:-1].any() else 0.0
+    is_used[-1] &= counts[-1] >= _COMPLETE_SHARE * usual
+    return PooledRatios(
+        np.flatnonzero(is_used) + end - slots_maximum, ratios[:, is_used], 1 / np.array(spreads)
+    )
+
+
+def pool_ratios(ratios: Array, weights: Array) -> Array:
+    """Return the pooled level in each slot: the weighted median of the ratios of members, 1.0 at their own level.
+
+    The median weighted by 1/σ minimizes Σ|ratio − median| / σ: a noisy member counts less.
+    """
+    order = np.argsort(ratios, axis=0)
+    ordered = np.take_along_axis(ratios, order, axis=0)
+    sums = np.cumsum(np.where(np.isnan(ordered), 0.0, weights[order]), axis=0)
+    places = np.argmax(sums >= sums[-1] / 2, axis=0)
+    pooled: Array = np.exp(np.take_along_axis(ordered, places[np.newaxis], axis=0)[0])
+    return pooled
+
+
+def may_have_changed(values: Array, *, tolerated_change: float) -> bool:
+    """Return whether the mean of the newest runs, 3 to 60, differs from that of the 60 before by most of a change.
+
+    Most evaluations end here, at a hundredth of the cost of the detector.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(np.log(values))])
+    count = len(values)
+    newest = np.arange(_NEWEST_MINIMUM, min(_SIDE_SLOTS, count - _NEWEST_MINIMUM) + 1)
+    if not len(newest):
+        return False
+    places = count - newest
+    starts = np.maximum(places - _SIDE_SLOTS, 0)
+    shifts = (sums[count] - sums[places]) / newest - (sums[places] - sums[starts]) / (places - starts)
+    return bool(np.abs(shifts).max() >= _MOST_OF_CHANGE * np.log1p(tolerated_change))
+
+
+def count_changed(ratios: Array, weights: Array, index: int, *, is_rise: bool) -> ChangedMembers:
+    """Compare the medians of members before and from a column on, at most 60 columns on each side."""
+    before = ratios[:, max(index - _SIDE_SLOTS, 0) : index]
+    after = ratios[:, index : index + _SIDE_SLOTS]
+    has_both = (~np.isnan(before)).any(axis=1) & (~np.isnan(after)).any(axis=1)
+    if not has_both.any():
+        return ChangedMembers(0, 0, 0.0, 0.0)
+    shifts = np.nanmedian(after[has_both], axis=1) - np.nanmedian(before[has_both], axis=1)
+    has_changed = shifts > 0 if is_rise else shifts < 0
+    weights = weights[has_both]
+    return ChangedMembers(
+        members=len(shifts),
+        changed=int(has_changed.sum()),
+        share=float(weights[has_changed].sum() / weights.sum()),
+        relative=float(np.expm1(np.median(shifts))),
+    )
