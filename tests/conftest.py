@@ -1,5 +1,7 @@
 """What holds for the tests of every room."""
 
+import gc
+
 from hypothesis import HealthCheck, settings
 
 # The same examples each time, however busy the machine is: what fails once fails again, and can be looked at.
@@ -8,3 +10,13 @@ settings.register_profile(
     "steady", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
+
+
+def pytest_collection_finish() -> None:
+    """Take what the collection made, which lives until the end, out of the garbage collection, and collect rarely.
+
+    Each full collection would look at 250 000 objects, at a tenth of the CPU time of the tests.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)

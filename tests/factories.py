@@ -2,13 +2,13 @@
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, F, Max, Min
 
 from benchapp.models import (
     TARGET_FIELDS,
@@ -72,26 +72,9 @@ def make_user(role: Role = Role.VIEWER, *, username: str | None = None) -> User:
 
 def make_submission(host: Host | None = None, *, body: bytes | None = FIO_TEXT, **fields: Any) -> Submission:
     """Make a stored submission; body is what was received, None where retention removed it."""
-    values: dict[str, Any] = {
-        "id": uuid4(),
-        "kind": Kind.FIO,
-        "received_at": NOON,
-        "state": State.STORED,
-        "settled_at": NOON,
-        "parser_version": 1,
-        **fields,
-    }
-    if values["state"] == State.RECEIVED:
-        values["settled_at"] = values["parser_version"] = None
-    if values["state"] == State.REJECTED:
-        values = {"reason_code": "output-empty", "reason": "no fio report found", **values}
-    return Submission.objects.create(
-        host=host or make_host(),
-        body=None if body is None else pack(body),
-        body_bytes=len(body or b""),
-        digest=hashlib.sha256(body or b"").digest(),
-        **values,
-    )
+    submission = _fill_submission(host or make_host(), body=body, **fields)
+    submission.save(force_insert=True)
+    return submission
 
 
 def make_target(**fields: Any) -> Target:
@@ -130,20 +113,37 @@ def make_run(
     """Make a run without measurements; `make_measurement` adds them."""
     owner = host or make_host()
     Host.objects.filter(pk=owner.pk).update(run_count=F("run_count") + 1)
-    values = {
-        "document": 0,
-        "profile": "quick",
-        "format": "json",
-        "fio_version": "fio-3.33",
-        "parser_version": 1,
-    }
-    return Run.objects.create(
-        submission=submission or make_submission(owner),
-        host=owner,
+    run = _fill_run(
+        submission or make_submission(owner),
         target=target or make_target(),
         environment=fields.pop("environment", None) or make_environment(kernel="6.1.0"),
         started_at=started_at,
-        **{**values, **fields},
+        **{"host": owner, **fields},
+    )
+    run.save(force_insert=True)
+    return run
+
+
+def make_runs(
+    host: Host,
+    times: Sequence[datetime],
+    *,
+    target: Target | None = None,
+    environments: Sequence[Environment] = (),
+) -> list[Run]:
+    """Make runs without measurements as `make_run` does, in three statements; environments: of each, or the usual."""
+    layout = target or make_target()
+    usual = None if environments or not times else make_environment(kernel="6.1.0")
+    Host.objects.filter(pk=host.pk).update(run_count=F("run_count") + len(times))
+    submissions = Submission.objects.bulk_create(_fill_submission(host) for _ in times)
+    return Run.objects.bulk_create(
+        _fill_run(
+            submission,
+            target=layout,
+            environment=usual or environments[place],
+            started_at=moment,
+        )
+        for place, (submission, moment) in enumerate(zip(submissions, times, strict=True))
     )
 
 
@@ -174,11 +174,28 @@ def make_series(
         **{name: getattr(layout, name) for name in TARGET_FIELDS},
         **{name: getattr(work, name) for name in WORKLOAD_FIELDS},
     )
-    for index, value in enumerate(values):
-        run = make_run(owner, target=layout, started_at=start_at + index * step)
-        make_measurement(run, series, **{metric: value})
-    series.refresh_from_db()
+    if values:
+        add_measurements(
+            series,
+            make_runs(owner, [start_at + index * step for index in range(len(values))], target=layout),
+            [{metric: value} for value in values],
+        )
+        series.refresh_from_db()
     return series
+
+
+def add_measurements(series: Series, runs: Sequence[Run], values: Sequence[Mapping[str, Any]]) -> None:
+    """Make the first measurement of each of these runs, with these fields, at once."""
+    Measurement.objects.bulk_create(
+        Measurement(
+            run=run,
+            series=series,
+            started_at=run.started_at,
+            **{"position": 0, "latency_kind": "clat", **fields},
+        )
+        for run, fields in zip(runs, values, strict=True)
+    )
+    note_measurements(series)
 
 
 def add_series(values: Sequence[float | None] = (), **fields: Any) -> Series:
@@ -193,11 +210,7 @@ def make_measurement(run: Run, series: Series | None = None, **fields: Any) -> M
     line = series or make_series(host=run.host, target=run.target)
     values: dict[str, Any] = {"position": run.measurements.count(), "latency_kind": "clat", **fields}
     measurement = Measurement.objects.create(run=run, series=line, started_at=run.started_at, **values)
-    times = list(Measurement.objects.filter(series=line).values_list("started_at", flat=True))
-    Series.objects.filter(pk=line.pk).update(
-        measurement_count=len(times), first_at=min(times), last_at=max(times), judging_is_due=True
-    )
-    recalculate_environments([line.pk])
+    note_measurements(line)
     return measurement
 
 
@@ -215,15 +228,17 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
         )
         for index, moment in enumerate(times)
     )
-    everything = (
-        Measurement.objects.filter(series=series).order_by("started_at").values_list("started_at", flat=True)
-    )
-    moments = list(everything)
-    Series.objects.filter(pk=series.pk).update(
-        measurement_count=len(moments), first_at=moments[0], last_at=moments[-1], judging_is_due=True
-    )
-    recalculate_environments([series.pk])
+    note_measurements(series)
     return rows
+
+
+def note_measurements(series: Series) -> None:
+    """Bring a series' count, times and environments up to date and mark it, as the pipeline does."""
+    found = Measurement.objects.filter(series=series).aggregate(
+        measurement_count=Count("pk"), first_at=Min("started_at"), last_at=Max("started_at")
+    )
+    Series.objects.filter(pk=series.pk).update(**found, judging_is_due=True)
+    recalculate_environments([series.pk])
 
 
 def calculate_levels(series_ids: Sequence[int] | None = None) -> None:
@@ -319,6 +334,42 @@ def make_detection_result(
 def make_submission_id(number: int) -> UUID:
     """Return a UUID that a reader can tell from others."""
     return UUID(int=number)
+
+
+def _fill_submission(host: Host, *, body: bytes | None = FIO_TEXT, **fields: Any) -> Submission:
+    values: dict[str, Any] = {
+        "id": uuid4(),
+        "kind": Kind.FIO,
+        "received_at": NOON,
+        "state": State.STORED,
+        "settled_at": NOON,
+        "parser_version": 1,
+        **fields,
+    }
+    if values["state"] == State.RECEIVED:
+        values["settled_at"] = values["parser_version"] = None
+    if values["state"] == State.REJECTED:
+        values = {"reason_code": "output-empty", "reason": "no fio report found", **values}
+    return Submission(
+        host=host,
+        body=None if body is None else pack(body),
+        body_bytes=len(body or b""),
+        digest=hashlib.sha256(body or b"").digest(),
+        **values,
+    )
+
+
+def _fill_run(submission: Submission, **fields: Any) -> Run:
+    values = {
+        "document": 0,
+        "profile": "quick",
+        "format": "json",
+        "fio_version": "fio-3.33",
+        "parser_version": 1,
+        "host": submission.host,
+        **fields,
+    }
+    return Run(submission=submission, **values)
 
 
 def _key(kind: str, fields: dict[str, Any]) -> bytes:

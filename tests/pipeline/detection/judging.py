@@ -6,15 +6,16 @@ from typing import Any
 
 from benchapp.models import Change, Host, Incident, Measurement, Run, Series
 from benchapp.pipeline.judge import Judged, judge_due
-from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from tests.factories import (
     NOON,
+    add_measurements,
     make_environment,
     make_host,
-    make_run,
+    make_runs,
     make_series,
     make_target,
     make_workload,
+    note_measurements,
 )
 
 # Around a level, in per cent: a spread of about 1 %.
@@ -47,29 +48,21 @@ def make_cells(
         )
         for number in range(len(values))
     ]
-    for index in range(len(values[0])):
-        environment = make_environment(kernel=kernels[index] if kernels else "6.1.0")
-        moment = start_at + index * step
-        run = make_run(host, target=layouts[0], started_at=moment, environment=environment)
-        Measurement.objects.bulk_create(
-            Measurement(run=run, series=cell, started_at=moment, position=place, **{metric: line[index]})
-            for place, (cell, line) in enumerate(zip(cells, values, strict=True))
-        )
+    environments = {kernel: make_environment(kernel=kernel) for kernel in dict.fromkeys(kernels)}
+    runs = make_runs(
+        host,
+        [start_at + index * step for index in range(len(values[0]))],
+        target=layouts[0],
+        environments=[environments[kernel] for kernel in kernels],
+    )
+    Measurement.objects.bulk_create(
+        Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: line[index]})
+        for index, run in enumerate(runs)
+        for place, (cell, line) in enumerate(zip(cells, values, strict=True))
+    )
     for cell in cells:
         note_measurements(cell)
     return cells
-
-
-def note_measurements(series: Series) -> None:
-    """Bring a series' count and times up to date and mark it, as the pipeline does."""
-    times = list(series.measurements.order_by("started_at").values_list("started_at", flat=True))
-    Series.objects.filter(pk=series.pk).update(
-        measurement_count=len(times),
-        first_at=times[0] if times else None,
-        last_at=times[-1] if times else None,
-        judging_is_due=True,
-    )
-    recalculate_environments([series.pk])
 
 
 def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -> list[Run]:
@@ -77,13 +70,9 @@ def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -
     host = series.host or make_host(pool=series.scope.partition(":")[2])
     newest = series.measurements.order_by("-started_at").first()
     assert newest
-    runs = []
-    for index, value in enumerate(values, start=1):
-        moment = newest.started_at + timedelta(hours=index)
-        run = make_run(host, target=series.target, started_at=moment)
-        Measurement.objects.create(run=run, series=series, started_at=moment, position=0, **{metric: value})
-        runs.append(run)
-    note_measurements(series)
+    times = [newest.started_at + timedelta(hours=index + 1) for index in range(len(values))]
+    runs = make_runs(host, times, target=series.target)
+    add_measurements(series, runs, [{metric: value, "latency_kind": ""} for value in values])
     return runs
 
 

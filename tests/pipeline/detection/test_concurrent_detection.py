@@ -11,8 +11,8 @@ from benchapp.models import Change, Incident, IncidentEvent, Measurement, Run, S
 from benchapp.pipeline import judge as detect
 from benchapp.pipeline.incidents.triage import acknowledge
 from benchapp.pipeline.judge import has_judging_due, judge_due, judge_series
-from tests.factories import NOON, make_host
-from tests.pipeline.detection.judging import make_cells, make_level, note_measurements
+from tests.factories import NOON, make_host, note_measurements
+from tests.pipeline.detection.judging import make_cells, make_level
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

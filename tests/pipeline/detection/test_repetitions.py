@@ -6,8 +6,8 @@ import pytest
 
 from benchapp.models import Change, DetectionResult, Level, Measurement, Series
 from benchapp.pipeline.detection.dry_run import report_detection
-from tests.factories import NOON, make_host, make_run, make_series
-from tests.pipeline.detection.judging import judge_all, note_measurements
+from tests.factories import NOON, make_host, make_run, make_series, note_measurements
+from tests.pipeline.detection.judging import judge_all
 
 pytestmark = pytest.mark.django_db
 NIGHTS = (1000.0, 1040.0, 970.0, 1020.0, 950.0, 1010.0, 980.0, 1030.0, 960.0, 1000.0, 1020.0, 990.0)
