@@ -44,7 +44,8 @@ dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker re
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
-	@tools/apt-install fio:fio chromium:chromium btrfs:btrfs-progs mkfs.xfs:xfsprogs
+	@tools/apt-install fio:fio btrfs:btrfs-progs mkfs.xfs:xfsprogs
+	@tools/install-chromium
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-fast: $(DEV) $(VENDOR) ## run the tests that start no process: no servers, browser, fio or agent

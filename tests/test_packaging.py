@@ -322,6 +322,7 @@ def test_targets_of_make_write_bytecode_in_a_shell_that_turns_it_off():
         ".ci/run",
         "tools/bootstrap",
         "tools/apt-install",
+        "tools/install-chromium",
         "tools/run-js-tests",
         "tools/pin-images",
         "tests/vm/boot.sh",
