@@ -4,6 +4,7 @@ A unit is what one process runs in one go: a file, a test of a file whose tests 
 whose tests share servers. Seconds are of a machine of two cores; only the order depends on them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,6 +57,11 @@ def order_units(units: Iterable[str]) -> list[str]:
     )
 
 
+def find_repeated(nodeids: Iterable[str]) -> list[str]:
+    """Return the ids that several tests have: a run with several processes would run one of them."""
+    return [nodeid for nodeid, count in Counter(nodeids).items() if count > 1]
+
+
 def is_slow(nodeid: str, *, markers: Iterable[str], fixtures: Iterable[str]) -> bool:
     """Return whether `--fast` leaves a test out: a slow unit, a browser, a killed server, a real fio, a database."""
     unit = find_unit(nodeid)
@@ -91,7 +97,12 @@ def _leave_out_slow(items: list[pytest.Item], config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Put the slowest units first in every process of a shared run; one process alone keeps the order of the files."""
+    """Put the slowest units first in every process of a shared run; one process alone keeps the order of the files.
+
+    Raises UsageError for tests with the same id.
+    """
+    if repeated := find_repeated(item.nodeid for item in items):
+        raise pytest.UsageError(f"several tests have the same id: {', '.join(repeated)}")
     if config.getoption("fast"):
         _leave_out_slow(items, config)
     if not hasattr(config, "workerinput"):

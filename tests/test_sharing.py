@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sharing import SECONDS, find_unit, is_slow, order_units
+from tests.sharing import SECONDS, find_repeated, find_unit, is_slow, order_units
 from tests.stack import ROOT
 
 
@@ -29,6 +29,12 @@ def test_slow_units_come_first_and_the_others_in_their_order():
         "tests/chaos/test_chaos.py",
         "tests/api/test_a.py",
         "tests/api/test_b.py",
+    ]
+
+
+def test_ids_of_several_tests_are_found():
+    assert find_repeated(["a.py::test_x[1]", "a.py::test_x[2]", "a.py::test_y", "a.py::test_y"]) == [
+        "a.py::test_y"
     ]
 
 
