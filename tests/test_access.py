@@ -26,6 +26,8 @@ from tests.factories import (
 from tests.notices import make_subscription
 
 AREAS = sorted({route.removeprefix("api/v1/").split("/")[0] for route in TABLE})
+# Whose answers no cache may keep.
+SIGNED_IN = ("viewer", "admin", "admin token")
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 
 
@@ -124,9 +126,14 @@ def ask(client: Client, method: str, address: str) -> HttpResponseBase:
     return response
 
 
-def ask_all(clients: dict[str, Client], method: str, address: str) -> str:
-    """Ask as every actor, each as if the others had not; return their letters."""
-    return "".join(judge(ask(client, method, address)) for client in clients.values())
+def ask_all(clients: dict[str, Client], method: str, address: str) -> dict[str, HttpResponseBase]:
+    """Ask as every actor, each as if the others had not."""
+    return {actor: ask(client, method, address) for actor, client in clients.items()}
+
+
+def judge_all(answers: dict[str, HttpResponseBase]) -> str:
+    """Return the letters of the actors."""
+    return "".join(judge(answer) for answer in answers.values())
 
 
 def test_every_address_has_a_row_and_every_row_an_address():
@@ -135,14 +142,37 @@ def test_every_address_has_a_row_and_every_row_an_address():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("area", AREAS)
-def test_only_those_are_let_in_who_may(area, clients, address_of):
-    rows = select_rows(area)
-    asked = {(row.method, route): ask_all(clients, row.method, address_of(route)) for route, row in rows}
-    with override_settings(PUBLIC_READ=True):
-        public = {(row.method, route): ask_all(clients, row.method, address_of(route)) for route, row in rows}
+def test_answers_are_for_those_who_may_and_are_neither_cached_nor_without_security_headers(
+    area, clients, address_of
+):
+    letters, loose = {}, {}
+    for route, row in select_rows(area):
+        answers = ask_all(clients, row.method, address_of(route))
+        letters[row.method, route] = judge_all(answers)
+        for actor, answer in answers.items():
+            check_security_headers(answer)
+            if actor in SIGNED_IN and (caching := find_loose_caching(route, answer)):
+                loose[actor, row.method, route] = caching
+    for route in select_routes(area):
+        for actor in ("anonymous", "admin"):
+            check_security_headers(ask(clients[actor], "OPTIONS", address_of(route)))
 
-    assert asked == {(row.method, route): row.cells for route, row in rows}
-    assert public == {(row.method, route): row.public or row.cells for route, row in rows}
+    assert letters == {(row.method, route): row.cells for route, row in select_rows(area)}
+    assert loose == {}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("area", AREAS)
+def test_public_read_lets_in_everybody_who_may_then(area, clients, address_of):
+    rows = select_rows(area)
+
+    with override_settings(PUBLIC_READ=True):
+        letters = {
+            (row.method, route): judge_all(ask_all(clients, row.method, address_of(route)))
+            for route, row in rows
+        }
+
+    assert letters == {(row.method, route): row.public or row.cells for route, row in rows}
 
 
 @pytest.mark.django_db
@@ -156,7 +186,7 @@ def test_method_without_a_row_is_let_in_nowhere(area, address_of):
         (method, route)
         for route in select_routes(area)
         for method in sorted(METHODS - {row.method for row in TABLE[route]})
-        if "+" in ask_all({"admin": admin, "admin token": token}, method, address_of(route))
+        if "+" in judge_all(ask_all({"admin": admin, "admin token": token}, method, address_of(route)))
     ]
 
     assert let_in == []
@@ -170,20 +200,6 @@ def find_loose_caching(route: str, response: HttpResponseBase) -> str:
     # The agent is the same file for all.
     is_strict = "no-store" in said or is_checked_read or route == "agent/bench-agent.pyz"
     return "" if is_strict else response.headers.get("Cache-Control", "none")
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("area", AREAS)
-def test_no_cache_keeps_what_somebody_who_signed_in_was_answered(area, clients, address_of):
-    loose = {
-        (actor, row.method, route): find_loose_caching(
-            route, ask(clients[actor], row.method, address_of(route))
-        )
-        for route, row in select_rows(area)
-        for actor in ("viewer", "admin", "admin token")
-    }
-
-    assert {asked: said for asked, said in loose.items() if said} == {}
 
 
 @pytest.mark.django_db
@@ -206,15 +222,6 @@ def test_caching_of_what_strangers_read_is_as_it_was(route, address_of):
 
     expected = "public, no-cache" if route.startswith("agent/") else None
     assert (response.status_code, response.headers.get("Cache-Control")) == (200, expected)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("area", AREAS)
-def test_every_answer_carries_the_security_headers(area, clients, address_of):
-    for route, row in select_rows(area):
-        for actor in ("anonymous", "admin"):
-            for method in (row.method, "OPTIONS"):
-                check_security_headers(ask(clients[actor], method, address_of(route)))
 
 
 @pytest.mark.django_db
