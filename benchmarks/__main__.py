@@ -22,6 +22,7 @@ BENCHMARKS: Final = {
     "reader": "fio's output into a Report, compared with the libraries alone; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
     "significance": "how often noise causes a certain change, and how soon one series alone opens an incident",
+    "evaluation": "CPU time to evaluate one more run in each of 1 000 series",
     "drift": "slow decreases that are reported, and drifts without one",
     "pooled": "small changes of all series of a host; false ones without a change",
     "fleet": "a year of a fleet, or two months of a user: false incidents, and those of planted events; hours, by name",

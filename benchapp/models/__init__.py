@@ -5,6 +5,7 @@ from benchapp.models.change import (
     Change,
     ChangeState,
     DetectionResult,
+    DetectionState,
     DetectionStatus,
     PooledEvaluation,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "ChangeState",
     "Channel",
     "DetectionResult",
+    "DetectionState",
     "DetectionStatus",
     "DirectionName",
     "EmailAddress",

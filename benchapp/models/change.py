@@ -1,4 +1,4 @@
-"""Changes, the detection status of each metric of a series, and when pooled levels were evaluated."""
+"""Changes, detection status of metrics, what detection keeps of a series, and when pooled levels were evaluated."""
 
 from django.db import models
 
@@ -118,6 +118,24 @@ class DetectionResult(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} of series {self.series_id}: {self.status}"
+
+
+class DetectionState(models.Model):
+    """What detection keeps of a series from one evaluation to the next (`pipeline.detection.quiet_runs`).
+
+    Valid only while `Series.judging_resumes`. fingerprint: of the detector, its settings and the format of `content`.
+    measurement_count, last_at: of the series when it was written. position: its valid measurements.
+    """
+
+    series = models.OneToOneField(Series, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    fingerprint = models.CharField(max_length=64)
+    measurement_count = models.PositiveIntegerField()
+    last_at = models.DateTimeField()
+    position = models.PositiveIntegerField()
+    content = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"detection state of series {self.series_id} after {self.measurement_count} measurements"
 
 
 class PooledEvaluation(models.Model):

@@ -4,12 +4,13 @@ Whoever changes measurements marks their series (`judging_is_due`) in the same t
 the mark; concurrent workers take different series. `redetect` evaluates history again, for example with a new method.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from django.db import transaction
+import numpy as np
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -19,14 +20,20 @@ from benchapp.models.filtering import match_series
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.detection.drift import judge_drift
 from benchapp.pipeline.detection.histories import (
+    EVALUATION_WINDOW,
     Claimed,
-    StoredHistory,
     claim_due,
     lock_series,
     read_histories,
 )
 from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.detection.pooled import judge_pooled
+from benchapp.pipeline.detection.quiet_runs import (
+    EvaluationPlan,
+    extend_quiet_series,
+    plan_evaluations,
+    write_states,
+)
 from benchapp.pipeline.detection.rows import (
     ChangeRecord,
     MetricKey,
@@ -78,9 +85,12 @@ def has_judging_due() -> bool:
 def judge_due(*, limit: int = 1000) -> Judged:
     """Evaluate up to `limit` series that are due, and group changes; `series_ids` is empty if none is left.
 
-    Also bounded by measurements: batches of long histories are smaller.
+    Also bounded by measurements: batches of long histories are smaller. Series with quiet runs only are extended.
     """
-    return _judge(claim_due(limit))
+    claimed = claim_due(limit)
+    extended = extend_quiet_series(claimed, now=timezone.now()) if claimed else frozenset()
+    quiet = [series for series in claimed if series.series_id in extended]
+    return _judge([series for series in claimed if series.series_id not in extended], quiet=quiet)
 
 
 @transaction.atomic
@@ -89,14 +99,47 @@ def judge_series(ids: Sequence[int]) -> Judged:
     return _judge(lock_series(ids))
 
 
-def _judge(claimed: Sequence[Claimed]) -> Judged:
-    if not claimed:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Rows of changes that an evaluation wrote, ids of the drifts among them, and the rows as they were."""
+
+    records: Sequence[ChangeRecord] = ()
+    drift_ids: Sequence[int] = ()
+    stored: Mapping[MetricKey, Sequence[ChangeRecord]] = field(default_factory=dict)
+
+
+def _judge(claimed: Sequence[Claimed], *, quiet: Sequence[Claimed] = ()) -> Judged:
+    """Evaluate series. quiet: others, whose levels are extended already."""
+    if not claimed and not quiet:
         return Judged()
+    ids, quiet_ids = ([series.series_id for series in each] for each in (claimed, quiet))
+    _clear_due(quiet_ids, resumable=quiet_ids)
+    written = _evaluate(claimed) if claimed else _Written()
+    # After the marks are cleared: it marks the series of pooled changes.
+    pooled = judge_pooled({series.scope for series in (*claimed, *quiet)}, now=timezone.now())
+    change_ids = (
+        *(record.id for record in written.records if record.id is not None),
+        *written.drift_ids,
+        *pooled,
+    )
+    grouped = group_changes(change_ids, ids)
+    return Judged(
+        (*quiet_ids, *ids),
+        change_ids,
+        grouped.incident_ids,
+        grouped.event_ids,
+        tuple(_list_transitions(written.stored, written.records)),
+    )
+
+
+def _evaluate(claimed: Sequence[Claimed]) -> _Written:
+    """Detect changes and drifts in these series, write them with levels and states, and clear the marks."""
     ids = [series.series_id for series in claimed]
     # A separate statement after the locks, so that it sees everything committed before them.
-    histories = read_histories(ids)
+    plans = plan_evaluations(claimed, read_histories(ids, window=EVALUATION_WINDOW))
     stored = read_changes(ids)
-    outcomes = _detect_all(claimed, histories, stored)
+    judged = _detect_all(claimed, plans, stored)
+    outcomes = list(judged.values())
     updates = [record for outcome in outcomes for record in outcome.updates]
     inserts = [record for outcome in outcomes for record in outcome.inserts]
     if updates:
@@ -105,50 +148,53 @@ def _judge(claimed: Sequence[Claimed]) -> Judged:
     update_changes(updates)
     inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
     upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
-    Series.objects.filter(pk__in=ids).update(judging_is_due=False)
     metrics = {series.series_id: series.metrics for series in claimed}
-    drifted = judge_drift(histories, metrics, now=timezone.now())
-    store_levels(histories, metrics)
-    pooled = judge_pooled({series.scope for series in claimed}, now=timezone.now())
-    written = [*updates, *inserted]
-    change_ids = (*(record.id for record in written if record.id is not None), *drifted, *pooled)
-    grouped = group_changes(change_ids, ids)
-    return Judged(
-        tuple(ids),
-        change_ids,
-        grouped.incident_ids,
-        grouped.event_ids,
-        tuple(_list_transitions(stored, written)),
-    )
+    evaluated = {series_id: plan.evaluated for series_id, plan in plans.items()}
+    drifted = judge_drift(evaluated, metrics, now=timezone.now())
+    levels = store_levels({series_id: plan.history for series_id, plan in plans.items()}, metrics)
+    found = {key: outcome.level for key, outcome in judged.items() if outcome.level}
+    _clear_due(ids, resumable=write_states(claimed, plans, found, levels=levels))
+    return _Written([*updates, *inserted], drifted, stored)
+
+
+def _clear_due(ids: Collection[int], *, resumable: Collection[int]) -> None:
+    """Clear the mark of these series; resumable: those that have a valid state."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE benchapp_series SET judging_is_due = FALSE, judging_resumes = id = ANY(%s) WHERE id = ANY(%s)",
+            [list(resumable), list(ids)],
+        )
 
 
 def _detect_all(
     claimed: Sequence[Claimed],
-    histories: Mapping[int, StoredHistory],
+    plans: Mapping[int, EvaluationPlan],
     stored: dict[MetricKey, list[ChangeRecord]],
-) -> list[SeriesOutcome]:
+) -> dict[MetricKey, SeriesOutcome]:
     baselines, now = read_baselines([series.series_id for series in claimed]), timezone.now()
     usual_spreads = read_usual_spreads(
-        [series.series_id for series in claimed if histories[series.series_id].is_young]
+        [series.series_id for series in claimed if plans[series.series_id].history.is_young]
     )
-    outcomes = []
+    outcomes = {}
     for series in claimed:
+        plan = plans[series.series_id]
+        evaluated, quiet = plan.evaluated, plan.history.select(slice(plan.end, None))
         for metric in METRIC_FIELDS:
             key = (series.series_id, metric)
             if metric in series.metrics or key in stored:
-                history = select_metric(
-                    histories[series.series_id], *key, baseline_from_at=baselines.get(key)
-                )
-                outcomes.append(
-                    judge_series_metric(
-                        history, stored.get(key, ()), usual_spread=usual_spreads.get(key), now=now
-                    )
+                values = quiet.values[metric]
+                outcomes[key] = judge_series_metric(
+                    select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
+                    stored.get(key, ()),
+                    quiet=values[np.isfinite(values)],
+                    usual_spread=usual_spreads.get(key),
+                    now=now,
                 )
     return outcomes
 
 
 def _list_transitions(
-    stored: dict[MetricKey, list[ChangeRecord]], written: Sequence[ChangeRecord]
+    stored: Mapping[MetricKey, Sequence[ChangeRecord]], written: Sequence[ChangeRecord]
 ) -> Iterator[Transition]:
     states = {record.id: record.state for records in stored.values() for record in records}
     for record in written:

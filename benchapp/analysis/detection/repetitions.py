@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.analysis.changepoints.segmentation import take_median
+
 Array = NDArray[np.float64]
 Times = NDArray[np.int64]
 Places = NDArray[np.intp]
@@ -28,18 +30,30 @@ def find_repetitions(times: Times, values: Array) -> Places | None:
 
     times: of the runs, ascending; values: finite, of the same length.
     """
-    intervals = np.diff(times)
-    if len(intervals) < _GROUPS_MINIMUM * _GROUP_RUNS_MINIMUM - 1:
-        return None
-    is_pause = intervals > _PAUSE_INTERVALS * np.median(intervals)
-    groups = int(np.count_nonzero(is_pause)) + 1
-    if groups < _GROUPS_MINIMUM or len(values) < _GROUP_RUNS_MINIMUM * groups:
+    is_pause = _find_pauses(times)
+    if is_pause is None:
         return None
     squares = np.diff(values) ** 2
     between, within = float(np.median(squares[is_pause])), float(np.median(squares[~is_pause]))
     if between <= _RATIO_MINIMUM * within:
         return None
     return np.concatenate([np.zeros(1, np.intp), np.flatnonzero(is_pause) + 1])
+
+
+def may_have_repetitions(times: Times) -> bool:
+    """Return whether runs are in groups that may be repetitions, whatever their values."""
+    return _find_pauses(times) is not None
+
+
+def _find_pauses(times: Times) -> NDArray[np.bool_] | None:
+    """Return for each interval whether it separates two groups; None if runs are not in groups."""
+    intervals = np.diff(times)
+    if len(intervals) < _GROUPS_MINIMUM * _GROUP_RUNS_MINIMUM - 1:
+        return None
+    is_pause: NDArray[np.bool_] = intervals > _PAUSE_INTERVALS * take_median(intervals)
+    groups = int(np.count_nonzero(is_pause)) + 1
+    is_grouped = groups >= _GROUPS_MINIMUM and len(times) >= _GROUP_RUNS_MINIMUM * groups
+    return is_pause if is_grouped else None
 
 
 def merge_repetitions(values: Array, starts: Places) -> Array:

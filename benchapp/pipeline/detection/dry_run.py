@@ -17,6 +17,7 @@ from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
 from benchapp.pipeline.detection.histories import (
+    EVALUATION_WINDOW,
     WINDOW,
     StoredHistory,
     read_histories,
@@ -30,6 +31,7 @@ from benchapp.pipeline.detection.metric import (
     MetricResult,
     judge_metric,
 )
+from benchapp.pipeline.detection.quiet_runs import plan_evaluation, read_watched
 from benchapp.pipeline.detection.rows import read_baselines, read_usual_spreads
 from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
 
@@ -111,7 +113,7 @@ def report_detection(
 ) -> DetectionReport:
     """Return the detection report; given values replace those of the policy. Raises UnknownSeries.
 
-    Four queries, one more with a baseline, one of a young series, and one for each maintenance window in its time.
+    Five queries, one more with a baseline, one of a young series, and one for each maintenance window in its time.
     """
     block_size = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
     if block_size is None:
@@ -122,7 +124,10 @@ def report_detection(
         until_at=until_at,
     )
     history = _read_history(series_id, policy)
-    inputs = select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at)
+    metrics = list_judged_metrics(has_one_block_size=block_size[0] is not None)
+    plan = plan_evaluation(history, metrics, is_watched=bool(read_watched([series_id])))
+    history = plan.history
+    inputs = select_metric(plan.evaluated, series_id, metric, baseline_from_at=policy.baseline_from_at)
     usual_spread = _read_usual_spread(history, series_id, metric)
     judged = judge_metric(inputs.values, smallest_change=policy.smallest_change, usual_spread=usual_spread)
     has_baseline_runs = _has_baseline_runs(history, policy)
@@ -140,7 +145,7 @@ def report_detection(
         method=METHOD,
         policy=policy,
         is_dry_run=any(given is not None for given in (smallest_change, baseline_from_at, until_at)),
-        input=inputs,
+        input=select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at),
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
@@ -158,6 +163,7 @@ def report_detection(
         comparison=comparison,
         why_not=(
             *_list_reasons(judged, metric, policy, has_one_block_size=block_size[0] is not None),
+            *_describe_quiet_runs(len(history.times) - plan.end),
             *_describe_repetitions(inputs),
             *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
         ),
@@ -165,7 +171,7 @@ def report_detection(
 
 
 def _read_history(series_id: int, policy: Policy) -> StoredHistory:
-    history = read_histories([series_id])[series_id]
+    history = read_histories([series_id], window=EVALUATION_WINDOW)[series_id]
     if policy.until_at is None:
         return history
     return history.select(history.times < to_microseconds(policy.until_at))
@@ -232,6 +238,12 @@ def _list_reasons(
         yield f"Baseline accepted from {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC; earlier runs are not compared."
     if runs >= WINDOW:
         yield f"Only the newest {WINDOW} runs are evaluated; earlier changes are kept as stored."
+
+
+def _describe_quiet_runs(runs: int) -> Iterator[str]:
+    if runs:
+        since = "The newest run is" if runs == 1 else f"The newest {runs} runs are"
+        yield f"{since} quiet: not evaluated, because no window of runs that ends there is far from those before it."
 
 
 def _describe_repetitions(inputs: MetricHistory) -> Iterator[str]:

@@ -12,6 +12,7 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
+from benchapp.analysis.detection.evaluation_points import EVALUATED_EVERY
 from benchapp.analysis.detection.young_series import YOUNG_RUNS
 from benchapp.metrics import list_judged_metrics
 from benchapp.models import METRIC_FIELDS
@@ -22,27 +23,28 @@ Integers = NDArray[np.int64]
 
 # Measurements of a series that are evaluated: five years of daily runs. Earlier changes are not updated.
 WINDOW: Final = 2000
+# Measurements that are read for an evaluation: those that are evaluated, and quiet ones since.
+EVALUATION_WINDOW: Final = WINDOW + EVALUATED_EVERY - 1
 # Measurements of a batch: 90 bytes each, so 36 MB at most.
 _BATCH_POINTS: Final = 400_000
 _POSTGRES_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_CLAIM: Final = (
-    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
-    " WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
+_CLAIMED: Final = (
+    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count, last_at FROM benchapp_series"
 )
-_LOCK: Final = (
-    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
-    " WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
-)
+_CLAIM: Final = f"{_CLAIMED} WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
+_LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # Newest first, in PostgreSQL's binary form: a tenth of the time of percentile_cont over the same rows (measured).
 _READ: Final = sql.SQL(
-    "SELECT wanted.id, newest.* FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-    " SELECT string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
+    "SELECT wanted.id, CASE WHEN newest.read < %(window)s THEN newest.read ELSE ("
+    " SELECT count(*) FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
+    ") END, newest.* FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    " SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
     " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
     "  SELECT started_at, run_id, {metrics} FROM benchapp_measurement"
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
-    "  ORDER BY started_at DESC, id DESC LIMIT %s) AS measured"
+    "  ORDER BY started_at DESC, id DESC LIMIT %(window)s) AS measured"
     " ) AS newest WHERE newest.times IS NOT NULL"
 ).format(
     columns=sql.SQL(", ").join(
@@ -55,42 +57,54 @@ _READ: Final = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A series that is evaluated now, its row locked. metrics: those that are evaluated."""
+    """A series that is evaluated now, its row locked. metrics: those that are evaluated.
+
+    measurement_count, last_at: of all its measurements, valid or not.
+    """
 
     series_id: int
     scope: str
     metrics: tuple[str, ...]
+    measurement_count: int
+    last_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredHistory:
     """The valid runs of one series, oldest first; repetitions within one run are its median.
 
-    times: µs since 2000. values: by metric, NaN where unknown. is_cut: older runs exist that were not read.
+    times: µs since 2000. positions: among the valid runs of the series, from 1. values: by metric, NaN where unknown.
+    is_cut: older runs exist that were not read. has_repetitions: within runs.
     """
 
     times: Integers
     run_ids: Integers
+    positions: Integers
     values: Mapping[str, Floats]
     is_cut: bool = False
+    has_repetitions: bool = False
 
     @property
     def is_young(self) -> bool:
         """Return whether there are too few runs to know the noise."""
         return 0 < len(self.times) < YOUNG_RUNS
 
-    def select(self, selected: NDArray[np.bool_ | np.int64]) -> "StoredHistory":
-        """Return the history of these runs only, by flags or indices."""
+    def select(self, selected: NDArray[np.bool_ | np.int64] | slice) -> "StoredHistory":
+        """Return the history of these runs only, by flags, indices or a slice."""
         return replace(
             self,
             times=self.times[selected],
             run_ids=self.run_ids[selected],
+            positions=self.positions[selected],
             values={name: values[selected] for name, values in self.values.items()},
         )
 
 
 EMPTY: Final = StoredHistory(
-    np.zeros(0, np.int64), np.zeros(0, np.int64), {name: np.zeros(0) for name in METRIC_FIELDS}
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int64),
+    {name: np.zeros(0) for name in METRIC_FIELDS},
 )
 
 
@@ -109,28 +123,37 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
     points = 0
     with connection.cursor() as cursor:
         cursor.execute(statement, [which])
-        for series_id, scope, has_one_block_size, count in cursor.fetchall():
+        for series_id, scope, has_one_block_size, count, last_at in cursor.fetchall():
             points += min(count, WINDOW)
             if claimed and points > _BATCH_POINTS:
                 break
-            claimed.append(
-                Claimed(series_id, scope, list_judged_metrics(has_one_block_size=has_one_block_size))
-            )
+            metrics = list_judged_metrics(has_one_block_size=has_one_block_size)
+            claimed.append(Claimed(series_id, scope, metrics, count, last_at))
     return claimed
 
 
 def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    window: newest measurements of each. One query, and one for each filter of a maintenance window in their time.
+    window: measurements of a series, the newest. One query, and one for each filter of a maintenance window in their
+    time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
-        rows = cursor.execute(_READ, [list(ids), window]).fetchall()
-    histories = {row[0]: _unpack(row[1:], window) for row in rows}
-    for series_id, selected in _list_outside_maintenance(histories):
-        histories[series_id] = histories[series_id].select(selected)
+        rows = cursor.execute(_READ, {"ids": list(ids), "window": window}).fetchall()
+    histories = select_outside_maintenance(
+        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1) for row in rows}
+    )
     return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
+
+
+def select_outside_maintenance(histories: Mapping[int, StoredHistory]) -> dict[int, StoredHistory]:
+    """Return these histories without the runs during maintenance of their series."""
+    selected = dict(_list_outside_maintenance(histories))
+    return {
+        series_id: history.select(selected[series_id]) if series_id in selected else history
+        for series_id, history in histories.items()
+    }
 
 
 def to_time(microseconds: int) -> datetime:
@@ -143,17 +166,21 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def _unpack(packed: Sequence[Any], window: int) -> StoredHistory:
+def unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHistory:
+    """Return a history from its packed columns, newest first: times, runs, metrics; the position of its first run."""
+    if packed[0] is None:
+        return EMPTY
     moments, run_ids, *values = packed
     # Read newest first; reversed to the order of time.
     history = StoredHistory(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
+        positions=np.arange(first_position, first_position + len(moments) // 8),
         values={
             name: np.frombuffer(column, ">f8").astype(np.float64)[::-1]
             for name, column in zip(METRIC_FIELDS, values, strict=True)
         },
-        is_cut=len(moments) // 8 >= window,
+        is_cut=first_position > 1,
     )
     return _merge_repetitions(history)
 
@@ -165,7 +192,7 @@ def _merge_repetitions(history: StoredHistory) -> StoredHistory:
     both = np.stack([history.times, history.run_ids])
     runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
     selected = np.sort(first)
-    merged = history.select(selected)
+    merged = replace(history.select(selected), has_repetitions=True)
     for name, values in history.values.items():
         medians = np.array([_take_median(values[place == number]) for number in range(runs.shape[1])])
         # From the order of ids to that of time.
@@ -181,11 +208,10 @@ def _take_median(values: Floats) -> float:
 def _list_outside_maintenance(
     histories: Mapping[int, StoredHistory],
 ) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    if not histories:
+    present = [history.times for history in histories.values() if len(history.times)]
+    if not present:
         return
-    first, last = (
-        to_time(pick(int(pick(history.times)) for history in histories.values())) for pick in (min, max)
-    )
+    first, last = (to_time(pick(int(pick(times)) for times in present)) for pick in (min, max))
     matched = match_maintenance(histories, from_at=first, to_at=last)
     for series_id, planned_events in matched.items():
         times = histories[series_id].times

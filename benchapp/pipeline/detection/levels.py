@@ -89,19 +89,35 @@ class _Boundary:
     is_recovery: bool = False
 
 
-def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]) -> None:
+@dataclass(frozen=True, slots=True)
+class CurrentValues:
+    """The values of the current level of a metric, and the newest of the series, oldest first."""
+
+    level: NDArray[np.float64]
+    recent: list[float]
+
+
+def store_levels(
+    histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]
+) -> dict[int, dict[str, CurrentValues]]:
     """Store the levels of these series, whose rows are locked; one or two queries, and three statements.
 
     metrics: those in which changes are detected, by series. Of a history that was not read whole, the first level
-    continues the stored one.
+    continues the stored one. Return the values of the current level of each metric, by series.
     """
     changes = _read_changes(histories)
     continued = _read_continued(histories)
+    current: dict[int, dict[str, CurrentValues]] = {series_id: {} for series_id in histories}
     rows = [
         row
         for series_id, history in histories.items()
         for row in _list_rows(
-            series_id, history, changes.get(series_id, {}), metrics[series_id], continued.get(series_id, {})
+            series_id,
+            history,
+            changes.get(series_id, {}),
+            metrics[series_id],
+            continued.get(series_id, {}),
+            current[series_id],
         )
     ]
     document = orjson.dumps(rows).decode()
@@ -115,6 +131,7 @@ def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, S
         # Before the new ones: each metric of a series has one current level.
         cursor.execute(_END_OTHERS, [ids, document])
         cursor.execute(_UPSERT, [document])
+    return current
 
 
 def _read_changes(series_ids: Mapping[int, Any]) -> dict[int, dict[str, list[Change]]]:
@@ -146,7 +163,9 @@ def _list_rows(
     changes: Mapping[str, Sequence[Change]],
     detected: Sequence[str],
     continued: Mapping[str, Level],
+    current: dict[str, CurrentValues],
 ) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all levels; fill `current`."""
     boundaries = {metric: _find_boundaries(history, metric, changes.get(metric, ())) for metric in detected}
     for metric in METRIC_FIELDS:
         is_known = np.isfinite(history.values[metric])
@@ -158,19 +177,22 @@ def _list_rows(
         for previous, level in zip((None, *levels), levels, strict=False):
             boundary = boundaries_by_index.get(level.first)
             is_current = level is levels[-1]
+            recent = values[-RECENT_MAXIMUM:].tolist() if is_current else []
+            if is_current:
+                current[metric] = CurrentValues(values[level.first :], recent)
             row: dict[str, Any] = {
                 "series_id": series_id,
                 "metric": metric,
                 "from_at": to_time(times[level.first]),
                 "to_at": to_time(times[level.end - 1]),
                 "first_run_id": int(run_ids[level.first]),
-                **_list_statistics(level),
+                **describe_statistics(level),
                 "previous_median": previous and previous.median,
                 "previous_until_at": previous and to_time(times[previous.end - 1]),
                 "change_id": boundary and boundary.change_id,
                 "is_recovery": boundary is not None and boundary.is_recovery,
                 "is_current": is_current,
-                "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else [],
+                "recent": recent,
             }
             if previous is None and metric in continued:
                 row |= {name: getattr(continued[metric], name) for name in _CONTINUED}
@@ -213,7 +235,8 @@ def _locate(boundaries: Sequence[_Boundary], times: NDArray[np.int64]) -> dict[i
     return {place: one for place, one in zip(places, boundaries, strict=True) if place < len(times)}
 
 
-def _list_statistics(level: LevelStatistics) -> dict[str, Any]:
+def describe_statistics(level: LevelStatistics) -> dict[str, Any]:
+    """Return the statistics of a level by the names of the columns of `Level`."""
     return {
         "n": level.n,
         "median": level.median,

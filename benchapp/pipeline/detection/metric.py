@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, bound_chance, judge_values
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level, measure_shift
+from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
@@ -72,13 +73,17 @@ class DetectedChange:
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """Result of one evaluation of a metric's valid values. level: median of the current level; None without values."""
+    """Result of one evaluation of a metric's valid values.
+
+    level_start: index of the first value of the current level; level: its median, None without values.
+    """
 
     values: Floats
     changes: tuple[DetectedChange, ...]
     suspicion: DetectedChange | None
     profile: NoiseProfile
     state: StateResult
+    level_start: int
     level: float | None
 
 
@@ -96,6 +101,7 @@ def judge_metric(
     """
     found = _find_changes(values, smallest_change, usual_spread) if len(values) >= RUNS_MINIMUM else []
     starts = [change.index for change in found]
+    start = max(starts, default=0)
     fresh = [change for change in found if not _is_near(change, confirmed)]
     lasting = _find_lasting(values, fresh, smallest_change, usual_spread) if fresh else set()
     profile = profile_noise(values, starts)
@@ -110,7 +116,8 @@ def judge_metric(
         suspicion=_suspect(values, starts, smallest_change),
         profile=profile,
         state=_add_runs_needed(state, profile, smallest_change),
-        level=float(np.median(values[max(starts, default=0) :])) if len(values) else None,
+        level_start=start,
+        level=take_median(values[start:]) if len(values) else None,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
@@ -35,6 +36,7 @@ from benchapp.pipeline.detection.reconcile import (
 )
 from benchapp.pipeline.detection.rows import TRANSITIONS_MAXIMUM, ChangeRecord, StatusRecord
 
+_NONE: Final = np.zeros(0)
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
 # Runs around a change for the usual interval.
@@ -66,12 +68,21 @@ class MetricHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedLevel:
+    """The values of the level that detection found to be current. n: all values of the metric."""
+
+    n: int
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesOutcome:
-    """The rows to write for one metric of one series. status: None without values."""
+    """The rows to write for one metric of one series. status, level: None without values."""
 
     updates: tuple[ChangeRecord, ...]
     inserts: tuple[ChangeRecord, ...]
     status: StatusRecord | None
+    level: JudgedLevel | None
 
 
 def select_metric(
@@ -107,12 +118,14 @@ def judge_series_metric(
     history: MetricHistory,
     records: Sequence[ChangeRecord],
     *,
+    quiet: NDArray[np.float64] = _NONE,
     usual_spread: float | None = None,
     now: datetime,
 ) -> SeriesOutcome:
     """Return the rows to write after an evaluation of the values.
 
-    records: all stored changes of the metric. usual_spread: as of `judge_metric`.
+    records: all stored changes of the metric. quiet: finite values since, which extend the level. usual_spread: as of
+    `judge_metric`.
     """
     values, smallest_change = history.values, SMALLEST_CHANGES[history.metric]
     updatable = {
@@ -121,7 +134,7 @@ def judge_series_metric(
         if record.id is not None and to_microseconds(record.started_at) >= history.updates_from
     }
     if not len(values) and not updatable:
-        return SeriesOutcome((), (), None)
+        return SeriesOutcome((), (), None, None)
     stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
     confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
     judged = judge_metric(
@@ -133,7 +146,9 @@ def judge_series_metric(
     decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)
-    return SeriesOutcome(tuple(updates), tuple(inserts), _make_status(history, judged, now))
+    level = JudgedLevel(len(values) + len(quiet), np.concatenate([values[judged.level_start :], quiet]))
+    status = _make_status(history, judged, level, now=now) if len(values) else None
+    return SeriesOutcome(tuple(updates), tuple(inserts), status, level if len(values) else None)
 
 
 def _locate(history: MetricHistory, change_id: int, record: ChangeRecord) -> StoredChange:
@@ -305,15 +320,15 @@ def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
     return replace(record, state=ChangeState.WITHDRAWN, updated_at=now, withdrawn_at=now)
 
 
-def _make_status(history: MetricHistory, judged: MetricResult, now: datetime) -> StatusRecord | None:
-    if not len(history.values):
-        return None
+def _make_status(
+    history: MetricHistory, judged: MetricResult, level: JudgedLevel, *, now: datetime
+) -> StatusRecord:
     return StatusRecord(
         series_id=history.series_id,
         metric=history.metric,
         status=STATUSES[judged.state.state],
-        n=len(history.values),
-        level=judged.level,
+        n=level.n,
+        level=take_median(level.values),
         spread=judged.profile.spread,
         smallest_detectable_change=judged.profile.smallest_change,
         runs_needed=judged.state.runs_needed,

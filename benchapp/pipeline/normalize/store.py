@@ -260,7 +260,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
             )
         if replaced:
             cursor.execute(
-                "UPDATE benchapp_series SET judging_is_due = TRUE,"
+                "UPDATE benchapp_series SET judging_is_due = TRUE, judging_resumes = FALSE,"
                 " measurement_count = counted.count, first_at = counted.first_at,"
                 " last_at = counted.last_at FROM ("
                 "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"

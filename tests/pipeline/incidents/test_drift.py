@@ -17,8 +17,8 @@ from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, 
 
 pytestmark = pytest.mark.django_db
 # 0.04 % a run: no change of level, and 8 % after 200 runs.
-SLOPE = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
-STEADY = make_level(1000.0, 200)
+SLOPE = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 208))]
+STEADY = make_level(1000.0, 208)
 
 
 def pin(series: Series, *, at: int = 0, metric: str = "iops") -> None:
@@ -63,7 +63,7 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
 
 def test_fast_slope_ends_where_the_level_is_reached() -> None:
     ramp = [
-        value * (1 - 0.002 * min(max(run - 60, 0), 50)) for run, value in enumerate(make_level(1000.0, 200))
+        value * (1 - 0.002 * min(max(run - 60, 0), 50)) for run, value in enumerate(make_level(1000.0, 208))
     ]
     make_cells(make_host(), [ramp, ramp])
 
@@ -129,7 +129,7 @@ def test_more_runs_update_the_drift() -> None:
 
 
 def test_series_of_one_host_drift_into_one_incident() -> None:
-    slower = [value * (1 - 0.0005 * index) for index, value in enumerate(make_level(1000.0, 200, shift=3))]
+    slower = [value * (1 - 0.0005 * index) for index, value in enumerate(make_level(1000.0, 208, shift=3))]
     cells = make_pinned(SLOPE, STEADY, slower)
 
     judge_all()
@@ -169,7 +169,7 @@ def test_baseline_of_few_runs_has_no_drift_yet() -> None:
 
 
 def test_weak_drift_of_one_series_waits_for_a_second_one() -> None:
-    weak = [value * (1 - 0.000388 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    weak = [value * (1 - 0.000362 * index) for index, value in enumerate(make_level(1000.0, 208))]
     host = make_host()
     (one,) = make_cells(host, [weak])
     judge_all()
@@ -294,7 +294,7 @@ def test_drift_after_a_recovery_is_a_new_one() -> None:
 
 
 def test_drift_that_improves_sends_no_notice() -> None:
-    rise = [value * (1 + 0.0006 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    rise = [value * (1 + 0.0006 * index) for index, value in enumerate(make_level(1000.0, 208))]
     make_pinned(rise)
 
     judged = judge_all()

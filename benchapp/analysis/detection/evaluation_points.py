@@ -1,0 +1,163 @@
+"""Evaluation points: the runs at which a series is evaluated; the quiet runs between them extend its current level.
+
+A series is evaluated at every 16th run, and at each run that ends a window of runs that is far enough from those before
+it to be a candidate for a change. This depends on the values alone: a series that is evaluated run by run, and one that
+is evaluated once with all runs, are evaluated at the same points. Pure.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchapp.analysis.changepoints.detector import LEAST_SPREAD
+from benchapp.analysis.changepoints.noise import SPIKE_SPREADS, measure_spread
+from benchapp.analysis.changepoints.segmentation import LEAST_LEVEL
+
+Array = NDArray[np.float64]
+
+# Runs after which a series is evaluated at the latest.
+EVALUATED_EVERY: Final = 16
+# Runs up to which every run is evaluated: the windows before the newest runs are too short.
+ALWAYS_EVALUATED: Final = 48
+# Runs up to a point of the grid from which its reference is measured.
+_REFERENCE_RUNS: Final = 128
+# The newest 3 to 64 runs are compared with the 64 before them, and with as many before them.
+_WINDOW: Final = 64
+_EQUAL_WINDOWS: Final = (3, 5, 8, 16, 32)
+_NEWEST: Final = np.array([*range(LEAST_LEVEL, _WINDOW + 1), *_EQUAL_WINDOWS])
+_BEFORE: Final = np.array([*(_WINDOW for _ in range(LEAST_LEVEL, _WINDOW + 1)), *_EQUAL_WINDOWS])
+# Difference of the means in standard errors. Of 70 changes that the detector found for the first time as a simulated
+# fleet grew run by run, 69 were at such a run; 12 % of the runs without a change are.
+_CONTRAST_MINIMUM: Final = 3.5
+# Share of the threshold of the metric that the means must differ by: less than 1, because a change is measured at the
+# place with the largest difference.
+_CHANGE_SHARE: Final = 0.8
+# Multiple of the threshold beyond which a single value counts no more: less than three times the share above, so that
+# one bad run is quiet.
+_MOST_CHANGES: Final = 2.0
+_ERRORS: Final = np.sqrt(1 / _NEWEST + 1 / _BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Median and spread of the logarithms of a metric before a point of the grid."""
+
+    median: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPoint:
+    """Evaluation of the first `end` runs. first: index of the first run that the references are measured from.
+
+    references: of each metric, None if it has no values there. Without references every later run is evaluated.
+    """
+
+    end: int
+    first: int
+    references: tuple[Reference | None, ...]
+
+
+def is_grid_point(position: int, previous: int) -> bool:
+    """Return whether a run is evaluated by its position, which counts from 1; previous: of the run before it."""
+    return position // EVALUATED_EVERY > previous // EVALUATED_EVERY
+
+
+def find_evaluation_point(
+    values: Array, positions: NDArray[np.int64], *, smallest_changes: Sequence[float]
+) -> EvaluationPoint:
+    """Return the last evaluation point of a history.
+
+    values: a row for each metric, a column for each run, oldest first; NaN where unknown. positions: of the runs in the
+    series, ascending. smallest_changes: threshold of each metric.
+    """
+    count = values.shape[1]
+    every_run = EvaluationPoint(count, count, ())
+    grid = np.flatnonzero(np.diff(positions // EVALUATED_EVERY))
+    end = int(grid[-1]) + 2 if len(grid) else 0
+    if end < ALWAYS_EVALUATED:
+        return every_run
+    first = max(end - _REFERENCE_RUNS, 0)
+    references = _measure_references(values[:, first:end])
+    if references is None:
+        return every_run
+    unusual = find_unusual_run(
+        values[:, first:], references, start=end - first, smallest_changes=smallest_changes
+    )
+    return EvaluationPoint(end if unusual is None else first + unusual + 1, first, references)
+
+
+def find_unusual_run(
+    values: Array,
+    references: Sequence[Reference | None],
+    *,
+    start: int,
+    smallest_changes: Sequence[float],
+) -> int | None:
+    """Return the index of the newest run from `start` on that is to be evaluated; None if all are quiet.
+
+    values: from the first run of the references on, a row for each metric.
+    """
+    count = values.shape[1]
+    if start >= count:
+        return None
+    known = [number for number, reference in enumerate(references) if reference is not None]
+    newest = values[:, start:]
+    is_irregular = ~(newest[known] > 0) | ~np.isfinite(newest[known])
+    flags = is_irregular.any(axis=0)
+    if len(known) < len(references):
+        flags |= np.isfinite(np.delete(newest, known, axis=0)).any(axis=0)
+    if known and not flags.any():
+        chosen = [references[number] for number in known]
+        flags = _find_contrasts(
+            values[known],
+            np.array([[each.median, each.spread] for each in chosen if each is not None]),
+            start=start,
+            least=np.array([math.log1p(smallest_changes[number]) for number in known]),
+        )
+    unusual = np.flatnonzero(flags)
+    return start + int(unusual[-1]) if len(unusual) else None
+
+
+def _find_contrasts(values: Array, references: Array, *, start: int, least: Array) -> NDArray[np.bool_]:
+    """Return for each run from `start` on whether windows that end with it are far apart in a metric."""
+    count = values.shape[1]
+    median, spread = references[:, :1], references[:, 1:]
+    limit = np.maximum(SPIKE_SPREADS * spread, _MOST_CHANGES * least[:, np.newaxis])
+    sums = np.zeros((len(values), count + 1))
+    np.cumsum(np.clip(np.log(values) - median, -limit, limit), axis=1, out=sums[:, 1:])
+    ends = np.arange(start + 1, count + 1)[:, np.newaxis]
+    places = ends - _NEWEST
+    before = np.minimum(_BEFORE, places)
+    is_short = before < LEAST_LEVEL
+    before = np.maximum(before, 1)
+    here = sums[:, np.maximum(places, 0)]
+    contrasts = np.abs(
+        (sums[:, ends] - here) / _NEWEST - (here - sums[:, np.maximum(places - before, 0)]) / before
+    )
+    errors = np.where(before < _BEFORE, np.sqrt(1 / _NEWEST + 1 / before), _ERRORS)
+    needed = np.maximum(
+        _CHANGE_SHARE * least[:, np.newaxis, np.newaxis],
+        _CONTRAST_MINIMUM * spread[:, :, np.newaxis] * errors,
+    )
+    far: NDArray[np.bool_] = ((contrasts >= needed) & ~is_short).any(axis=(0, 2))
+    return far
+
+
+def _measure_references(values: Array) -> tuple[Reference | None, ...] | None:
+    """Return the reference of each metric; None if only some of its values are known, or one is not positive."""
+    references: list[Reference | None] = []
+    for row in values:
+        if np.isnan(row).all():
+            references.append(None)
+        elif np.isfinite(row).all() and row.min() > 0:
+            ratios = np.log(row)
+            spread = measure_spread(ratios, least=LEAST_SPREAD)
+            references.append(Reference(float(np.median(ratios)), spread))
+        else:
+            return None
+    return tuple(references)

@@ -1,0 +1,273 @@
+"""A series is evaluated run by run as if all its runs were evaluated at once; quiet runs do not read its history."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchapp.models import (
+    Change,
+    DetectionResult,
+    DetectionState,
+    Level,
+    Measurement,
+    PlannedEventKind,
+    Run,
+    Series,
+)
+from benchapp.pipeline import judge
+from benchapp.pipeline.detection import histories
+from benchapp.pipeline.exclusions import exclude_run
+from benchapp.pipeline.judge import judge_due, judge_series
+from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
+from tests.factories import NOON, make_host, make_run
+from tests.pipeline.detection.judging import add_runs, make_cells, make_level, note_measurements
+
+pytestmark = pytest.mark.django_db
+RUNS = 140
+# Of an evaluation itself, not of its result.
+CLOCKS = ("judged_at", "updated_at")
+
+
+def make_noise(kind: str, seed: int) -> list[float]:
+    """Return 140 values around 1 000."""
+    generator = np.random.default_rng(seed)
+    shocks = generator.standard_normal(RUNS)
+    place = np.arange(RUNS)
+    if kind == "correlated":
+        for index in range(1, RUNS):
+            shocks[index] = 0.6 * shocks[index - 1] + 0.8 * shocks[index]
+    noise = 1 + 0.02 * shocks
+    factor = {
+        "step": np.where(place < 100, 1.0, 0.85),
+        "return": np.where((place < 95) | (place > 110), 1.0, 0.8),
+        "slope": 1 - 0.0012 * place,
+        "bad runs": np.where(generator.random(RUNS) < 0.08, 0.6, 1.0),
+        "states": np.where(place // 12 % 3 == 1, 0.9, 1.0),
+    }.get(kind, np.ones(RUNS))
+    return [round(float(value), 3) for value in 1000 * noise * factor]
+
+
+def read_rows(series: Series) -> dict[str, list[dict[str, Any]]]:
+    """Return everything that detection stores of a series."""
+    rows = {
+        model.__name__: list(model.objects.filter(series=series).order_by("pk").values())
+        for model in (Change, DetectionResult, Level)
+    }
+    for row in (row for of in rows.values() for row in of):
+        for clock in CLOCKS:
+            row.pop(clock, None)
+        row.pop("id")
+        if "evidence" in row:
+            row["evidence"].pop("history")
+    rows["Level"].sort(key=lambda row: (row["metric"], row["from_at"]))
+    return rows
+
+
+def make_quiet_series(runs: int = 100) -> Series:
+    """Return a steady series with a valid state, evaluated at its 96th run."""
+    (series,) = make_cells(make_host(), [make_level(1000.0, runs)])
+    judge_due()
+    return series
+
+
+def is_resumable(series: Series) -> bool:
+    return Series.objects.values_list("judging_resumes", flat=True).get(pk=series.pk)
+
+
+def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*arguments: object, **options: object) -> None:
+        raise AssertionError("the history is read")
+
+    monkeypatch.setattr(judge, "read_histories", read)
+
+
+@pytest.mark.parametrize("kind", ["even", "correlated", "step", "return", "slope", "bad runs", "states"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(kind: str, seed: int) -> None:
+    values = make_noise(kind, seed)
+    (series,) = make_cells(make_host(), [values[:70]])
+    judge_due()
+    sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 5], RUNS)
+    first = 70
+
+    for size in sizes:
+        add_runs(series, values[first : first + size])
+        judge_due()
+        first += size
+        if first >= RUNS:
+            break
+        resumed = read_rows(series)
+        judge_series([series.pk])
+        assert read_rows(series) == resumed
+
+
+def test_resumed_levels_are_those_of_all_runs() -> None:
+    (series,) = make_cells(make_host(), [make_noise("even", 3)[:96]])
+    judge_due()
+
+    for end in range(97, 112):
+        add_runs(series, make_noise("even", 3)[end - 1 : end])
+        judge_due()
+
+    level = Level.objects.get(series=series, metric="iops")
+    expected = np.quantile(make_noise("even", 3)[:111], (0.1, 0.5, 0.9))
+    assert level.n == 111
+    assert (level.p10, level.median, level.p90) == tuple(pytest.approx(each, rel=1e-12) for each in expected)
+    assert level.recent == make_noise("even", 3)[91:111]
+
+
+def test_quiet_run_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = make_quiet_series()
+    refuse_to_read(monkeypatch)
+
+    add_runs(series, [1001.0])
+    judged = judge_due()
+
+    assert (judged.series_ids, judged.change_ids) == ((series.pk,), ())
+    assert not Series.objects.filter(judging_is_due=True).exists()
+    assert DetectionResult.objects.get(series=series).n == 101
+    level = Level.objects.get(series=series, metric="iops")
+    assert (level.n, level.last) == (101, 1001.0)
+    assert level.to_at == series.measurements.latest("started_at").started_at
+
+
+def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = make_quiet_series()
+    refuse_to_read(monkeypatch)
+    run = make_run(series.host, started_at=NOON + timedelta(days=9))
+
+    Measurement.objects.create(
+        run=run, series=series, started_at=run.started_at, position=0, iops=3.0, error=5
+    )
+    note_measurements(series)
+    judge_due()
+
+    assert DetectionResult.objects.get(series=series).n == 100
+    assert Level.objects.get(series=series, metric="iops").n == 100
+
+
+def test_run_of_a_maintenance_window_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule_planned_event(
+        PlannedEventKind.MAINTENANCE,
+        "host:db-1",
+        from_at=NOON + timedelta(hours=100),
+        to_at=NOON + timedelta(hours=101),
+        reason="disk replaced",
+        by=None,
+    )
+    (series,) = make_cells(make_host("db-1"), [make_level(1000.0, 100)])
+    judge_due()
+    refuse_to_read(monkeypatch)
+
+    add_runs(series, [500.0, 1001.0])
+    judge_due()
+
+    assert DetectionResult.objects.get(series=series).n == 101
+    assert Level.objects.get(series=series, metric="iops").last == 1001.0
+
+
+@pytest.mark.parametrize("values", [[900.0] * 3, [950.0] * 15, [0.0], [1000.0] * 16])
+def test_unusual_run_and_every_16th_are_evaluated(values: list[float]) -> None:
+    series = make_quiet_series()
+    written = DetectionState.objects.get(series=series).measurement_count
+
+    add_runs(series, values)
+    judge_due()
+
+    resumed = read_rows(series)
+    judge_series([series.pk])
+    assert read_rows(series) == resumed
+    assert DetectionState.objects.get(series=series).measurement_count != written or not is_resumable(series)
+
+
+def test_change_that_may_be_withdrawn_is_evaluated_with_every_run() -> None:
+    (series,) = make_cells(make_host(), [make_level(1000.0, 90) + make_level(800.0, 4)])
+    judge_due()
+    (change,) = Change.objects.filter(series=series)
+
+    add_runs(series, make_level(800.0, 1))
+    judge_due()
+
+    (after,) = Change.objects.filter(series=series)
+    assert (change.after_n, after.after_n) == (4, 5)
+
+
+def exclude_old_run(series: Series) -> None:
+    run = series.measurements.order_by("started_at")[20].run
+    exclude_run(run.pk, None, reason="noise")
+
+
+def plan_maintenance(series: Series) -> None:
+    schedule_planned_event(
+        PlannedEventKind.MAINTENANCE,
+        series.scope,
+        from_at=NOON + timedelta(hours=10),
+        to_at=NOON + timedelta(hours=20),
+        reason="disk replaced",
+        by=None,
+    )
+
+
+def add_late_run(series: Series) -> None:
+    run = make_run(series.host, started_at=NOON + timedelta(hours=7, minutes=5))
+    Measurement.objects.create(run=run, series=series, started_at=run.started_at, position=0, iops=700.0)
+    note_measurements(series)
+
+
+@pytest.mark.parametrize("act", [exclude_old_run, plan_maintenance, add_late_run])
+def test_changed_history_is_evaluated_again(act: Callable[[Series], None]) -> None:
+    series = make_quiet_series()
+    assert is_resumable(series)
+
+    act(series)
+    add_runs(series, [1001.0])
+    judge_due()
+
+    valid = {exclude_old_run: 100, plan_maintenance: 91, add_late_run: 102}[act]
+    resumed = read_rows(series)
+    assert DetectionResult.objects.get(series=series).n == valid
+    judge_series([series.pk])
+    assert read_rows(series) == resumed
+
+
+def test_state_of_other_settings_is_not_used() -> None:
+    series = make_quiet_series()
+    DetectionState.objects.update(fingerprint="changepoints-v1", content=b"")
+
+    add_runs(series, [1001.0])
+    judge_due()
+
+    assert DetectionState.objects.get(series=series).measurement_count == 101
+
+
+def test_repetitions_of_the_newest_run_are_merged() -> None:
+    series = make_quiet_series()
+    run = Run.objects.get(pk=series.measurements.latest("started_at").run_id)
+    moment = run.started_at + timedelta(seconds=1)
+    Measurement.objects.create(run=run, series=series, started_at=moment, position=1, ordinal=1, iops=900.0)
+    note_measurements(series)
+
+    judge_due()
+
+    assert DetectionResult.objects.get(series=series).n == 101
+    assert not is_resumable(series)
+
+
+def test_history_longer_than_the_window_is_resumed_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (histories, judge):
+        monkeypatch.setattr(module, "EVALUATION_WINDOW", 115)
+    monkeypatch.setattr("benchapp.pipeline.detection.quiet_runs.WINDOW", 100)
+    (series,) = make_cells(make_host(), [make_noise("even", 4)[:118]])
+    judge_due()
+
+    for value in make_noise("even", 4)[118:]:
+        add_runs(series, [value])
+        judge_due()
+        resumed = read_rows(series)
+        judge_series([series.pk])
+        assert read_rows(series) == resumed
+
+    assert 100 <= Level.objects.get(series=series, metric="iops", is_current=True).n <= 115
