@@ -180,7 +180,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "dimension_values": {"titles"},
         "comparison_scopes": {"charts"},
         "hosts": {"charts", "incidents", "pagination", "series", "titles"},
-        "incidents": {"pagination", "titles"},
+        "incidents": {"binary_columns", "pagination", "titles"},
         "maintenance": {"pagination"},
         "pinned_charts": {"studies"},
         "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},

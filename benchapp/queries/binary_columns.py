@@ -1,6 +1,6 @@
 """Columns of many rows as arrays, from PostgreSQL to numpy without an object per number; rows in the binary format."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -68,6 +68,14 @@ def fetch_arrays(
     return {
         name: _read_array(array, kind) for (name, kind), array in zip(columns.items(), arrays, strict=True)
     }
+
+
+def write_ids(ids: Iterable[int]) -> str:
+    """Return ids as the text of an array, for a parameter that is cast to bigint[].
+
+    psycopg takes three times as long to write a list of 4 000 numbers.
+    """
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 def fetch_rows(query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:

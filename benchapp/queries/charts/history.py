@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -117,6 +118,8 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
     return own
 
 
+# A list has a few values, each hundreds of times. typed: 1 is not True, nor 1.0.
+@lru_cache(maxsize=4096, typed=True)
 def _format_value(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return _FLAGS[value]

@@ -10,6 +10,7 @@ from django.db import connection
 
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import ChangeState, IncidentState, Severity, Verdict
+from benchapp.queries.binary_columns import write_ids
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted", "muted"]
@@ -69,10 +70,8 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     """
     if not series_ids:
         return {}
-    # As text: psycopg takes three times as long to write a list of 4 000 numbers.
-    ids = f"{{{','.join(map(str, series_ids))}}}"
     with connection.cursor() as cursor:
-        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, ids, _LIVE])
+        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE])
         rows = cursor.fetchall()
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
@@ -93,7 +92,7 @@ def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
     if not series_ids:
         return 0
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, list(series_ids)])
+        cursor.execute(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, write_ids(series_ids)])
         return int(cursor.fetchone()[0])
 
 

@@ -43,8 +43,9 @@ class FilterBar:
 
     text: as typed, including legacy parameters and the two fields. filter: empty if the text is not valid. hidden:
     (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page without
-    filter, None if there is none. offered: dimensions to add. form: with from_day and to_day, if the page has a time
-    range. fields: a template with more fields of the form. legacy: names of legacy parameters, separated by spaces.
+    filter, None if there is none. offered: dimensions to add, as options. form: with from_day and to_day, if the page
+    has a time range. fields: a template with more fields of the form. legacy: names of legacy parameters, separated by
+    spaces.
     """
 
     text: str
@@ -54,7 +55,9 @@ class FilterBar:
     hidden: tuple[tuple[str, str], ...]
     action: str
     clear_url: str | None
-    offered: tuple[Dimension, ...] = tuple(DIMENSIONS.values())
+    offered: tuple[tuple[str, str, bool], ...] = tuple(
+        (dimension.name, dimension.label, False) for dimension in DIMENSIONS.values()
+    )
     form: forms.Form | None = None
     fields: str = ""
     legacy: str = ""

@@ -1,6 +1,7 @@
 """Context of the navigation bar and footer."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from django.conf import settings
@@ -76,7 +77,13 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
 
 def _link_place(place: NavigationPlace, here: str | None) -> Link:
     new = _count_new() if place.view == "incidents" else 0
-    return Link(place.label, reverse(place.view), here in place.views, new)
+    return Link(place.label, _find_path(place.view), here in place.views, new)
+
+
+@cache
+def _find_path(view: str) -> str:
+    """Return the path of a page without arguments, which never changes."""
+    return reverse(view)
 
 
 def _count_new() -> int:

@@ -98,6 +98,7 @@ def read_asked_matrix(query: QueryDict, filter: Filter) -> Matrix:
 def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigure:
     """Show a matrix; has_links: False without links to other pages."""
     query = _write_query(matrix)
+    paths = _CellPaths(reverse("series_list"), reverse("history")) if has_links else None
     return MatrixFigure(
         matrix=matrix,
         title=describe_matrix(matrix),
@@ -109,7 +110,7 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
         panels=tuple(
             ShownMatrixPanel(
                 panel.label,
-                tuple((row.label, _show_row(matrix, row, has_links=has_links)) for row in panel.rows),
+                tuple((row.label, _show_row(matrix, row, paths)) for row in panel.rows),
             )
             for panel in matrix.panels
         ),
@@ -138,13 +139,21 @@ def _write_query(matrix: Matrix) -> str:
     return urlencode({name: value for name, value in chosen.items() if value}, safe=":,/*")
 
 
-def _show_row(matrix: Matrix, row: MatrixRow, *, has_links: bool) -> tuple[ShownCell, ...]:
-    return tuple(
-        _show(matrix, row, place, cell=cell, has_links=has_links) for place, cell in enumerate(row.cells)
-    )
+@dataclass(frozen=True, slots=True)
+class _CellPaths:
+    """Addresses of pages: `reverse` for each cell takes as long as to read its level."""
+
+    series: str
+    history: str
 
 
-def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_links: bool) -> ShownCell:
+def _show_row(matrix: Matrix, row: MatrixRow, paths: _CellPaths | None) -> tuple[ShownCell, ...]:
+    return tuple(_show(matrix, row, place, cell=cell, paths=paths) for place, cell in enumerate(row.cells))
+
+
+def _show(
+    matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, paths: _CellPaths | None
+) -> ShownCell:
     level = cell.level
     return ShownCell(
         cell=cell,
@@ -156,16 +165,16 @@ def _show(matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, has_l
         where=describe_cell_place(matrix, row, place),
         reason=REASONS.get(cell.state, ""),
         long_reason=LONG_REASONS.get(cell.state, ""),
-        url=_link_histories(cell, matrix.metric) if has_links else "",
+        url=_link_histories(cell, matrix.metric, paths) if paths else "",
     )
 
 
-def _link_histories(cell: MatrixCell, metric: Metric) -> str:
+def _link_histories(cell: MatrixCell, metric: Metric, paths: _CellPaths) -> str:
     """Return the link to the histories of a cell's series, also of those that failed."""
     if not cell.series_ids:
         return ""
     if len(cell.series_ids) == 1:
-        return f"{reverse('series', args=cell.series_ids)}?metric={metric.name}"
+        return f"{paths.series}{cell.series_ids[0]}/?metric={metric.name}"
     # The most that the history page reads.
     ids = ",".join(map(str, cell.series_ids[:IDS_MAXIMUM]))
-    return f"{reverse('history')}?series={ids}&metric={metric.name}"
+    return f"{paths.history}?series={ids}&metric={metric.name}"
