@@ -35,6 +35,8 @@ class Row:
 EVERYBODY = Row("GET", "++++++++")
 API_READERS = Row("GET", "s+++-++-", public="++++++++")
 API_READERS_AND_HOST = Row("GET", "s+++.++-", public="++++.+++")
+# Runs: with public read a host may read those of others, as everybody.
+API_READERS_AND_OWN_RUNS = Row("GET", "s+++.++-", public="++++++++")
 API_HOST = Row("GET", "s---+---")
 API_ADMINS = "s--+--+-"
 API_EDITORS = "s-++--+-"
@@ -78,8 +80,9 @@ API = {
     "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
     "api/v1/enrollments": (Row("POST", "s-----++"),),
     "api/v1/runs": (API_READERS,),
-    "api/v1/runs/<int:run_id>": (API_READERS,),
+    "api/v1/runs/<int:run_id>": (API_READERS_AND_OWN_RUNS,),
     "api/v1/runs/<int:run_id>/exclusion": (Row("PUT", API_EDITORS), Row("DELETE", API_EDITORS)),
+    "api/v1/runs/<int:run_id>/gate": (API_READERS_AND_OWN_RUNS,),
     "api/v1/runs/<int:run_id>/output": (API_READERS,),
     "api/v1/runs/<int:run_id>/report": (API_READERS,),
     "api/v1/runs/<int:run_id>/traces": (API_READERS,),

@@ -180,6 +180,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "dimension_values": {"titles"},
         "comparison_scopes": {"charts"},
         "hosts": {"charts", "incidents", "pagination", "series", "titles"},
+        "gate": {"incidents", "series"},
         "incidents": {"binary_columns", "pagination", "titles"},
         "maintenance": {"pagination"},
         "pinned_charts": {"studies"},

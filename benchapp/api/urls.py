@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from benchapp.api.charts import comparison, history, latency, matrix, points, scaling
+from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
 from benchapp.api.resources import (
     changes,
     detection_report,
@@ -46,6 +46,7 @@ urlpatterns = [
     path("runs", runs.Runs.as_view(), name="api_runs"),
     path("runs/<int:run_id>", runs.OneRun.as_view(), name="api_run"),
     path("runs/<int:run_id>/exclusion", exclusions.RunExclusion.as_view(), name="api_run_exclusion"),
+    path("runs/<int:run_id>/gate", gate.Gate.as_view(), name="api_run_gate"),
     path("runs/<int:run_id>/output", run_output.RunOutputFile.as_view(), name="api_run_output"),
     path("runs/<int:run_id>/report", run_report.RunReport.as_view(), name="api_run_report"),
     path("runs/<int:run_id>/traces", traces.RunTracesView.as_view(), name="api_run_traces"),

@@ -138,6 +138,16 @@ def require_api_token(request: Request) -> ApiToken:
     return token
 
 
+def find_ingest_host(request: Request) -> int | None:
+    """Return the id of the host whose own token the request has; None for all others, who may read every host."""
+    token = read_api_token(request)
+    return (
+        token.host_id
+        if token is not None and token.scope == Scope.INGEST and not settings.PUBLIC_READ
+        else None
+    )
+
+
 def is_signed_in(request: Request) -> bool:
     """Return whether the request comes from a signed-in user."""
     return bool(request.user and request.user.is_authenticated)

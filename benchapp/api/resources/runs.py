@@ -32,7 +32,7 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
     text_parameter,
 )
-from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
@@ -265,12 +265,13 @@ class OneRun(ApiView):
     """One run."""
 
     permission_classes = [MayRead]
+    admits_ingest = True
 
     @extend_schema(operation_id="read_run", responses=RunDetailAnswer)
     def get(self, request: Request, run_id: int) -> HttpResponse:
-        """Read one run with its measurements."""
+        """Read one run with its measurements; a host token sees only runs of its host, others are 404."""
         refuse_parameters(request)
         run = read_run(run_id)
-        if run is None:
+        if run is None or find_ingest_host(request) not in (None, run.host_id):
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         return answer_json(request, describe_run(run))

@@ -176,6 +176,8 @@ def _read_part(
     }
     query = _READ.format(metric=sql.Identifier(metric), other=sql.Identifier(other))
     arrays = _merge_repetitions(fetch_arrays(query, parameters, columns=columns))
+    if not len(arrays["id"]):
+        return {}
     keys, firsts = np.unique(arrays["id"], return_index=True)
     ends = [*firsts[1:].tolist(), len(arrays["id"])]
     return {

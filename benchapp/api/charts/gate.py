@@ -1,0 +1,211 @@
+"""The gate of a run: passed, regressed or undecided, for builds."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.framework.answers import ApiAnswer, Time, list_columns
+from benchapp.api.framework.openapi import in_formats
+from benchapp.api.framework.parameters import FormatParameters, IdsField, NamesField, read_parameters
+from benchapp.api.framework.permissions import MayRead, find_ingest_host
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_json, answer_lines
+from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.shapes import PREFIX, run_links
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.gate import (
+    ERROR_RATE,
+    FURTHER_RUNS_MAXIMUM,
+    GATE_METRICS,
+    GATE_METRICS_DEFAULT,
+    BadBaseline,
+    GateBaseline,
+    GateOutcome,
+    GateReason,
+    GateRow,
+    RunGate,
+    UnknownRuns,
+    parse_gate_baseline,
+    read_gate,
+)
+
+
+class BaselineField(serializers.CharField):
+    """What the run is compared with."""
+
+    def to_internal_value(self, data: Any) -> GateBaseline:  # type: ignore[override]
+        """Parse the baseline."""
+        try:
+            return parse_gate_baseline(super().to_internal_value(data))
+        except BadBaseline as problem:
+            raise serializers.ValidationError(str(problem)) from problem
+
+
+class GateParameters(FormatParameters):
+    """Baseline, metrics and limits."""
+
+    baseline = BaselineField(
+        required=False,
+        help_text="earlier runs of the same series, the newest 100: `accepted` (default: of the newest level that is"
+        " not a regression, or that a person accepted), a span `2026-11-01..2026-11-15`, or a label"
+        " `label.branch:main`",
+    )
+    metric = NamesField(
+        GATE_METRICS,
+        source="metrics",
+        help_text=f"metrics, separated by commas; default: {','.join(GATE_METRICS_DEFAULT)}",
+    )
+    max_regression = serializers.FloatField(
+        source="limit",
+        required=False,
+        min_value=0,
+        max_value=10,
+        help_text="tolerated relative change for the worse, 0.05 is 5 %; default: the threshold of each metric",
+    )
+    error_rate = serializers.FloatField(
+        required=False,
+        min_value=1e-6,
+        max_value=0.2,
+        default=ERROR_RATE,
+        help_text="probability that any series is reported although none is worse than the limit",
+    )
+    runs = IdsField(
+        FURTHER_RUNS_MAXIMUM,
+        source="further_ids",
+        help_text="further runs of the same build, ids separated by commas; their values count as well",
+    )
+
+
+class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series_id: int
+    host: Annotated[str, Meta(description="host or pool of the series")]
+    workload_title: str
+    target_title: str
+    metric: str
+    unit: str
+    better: str
+    outcome: GateOutcome
+    reason: Annotated[
+        GateReason,
+        Meta(
+            description="why undecided: no-value (all runs failed or are excluded), no-baseline (fewer than 5 runs),"
+            " too-noisy; empty if decided"
+        ),
+    ]
+    value: Annotated[float | None, Meta(description="mean of the runs")]
+    n: Annotated[int, Meta(description="runs with a valid value")]
+    baseline_median: float | None
+    baseline_n: int
+    baseline_deviation: Annotated[
+        float | None, Meta(description="standard deviation, relative to the median")
+    ]
+    baseline_from: Annotated[Time | None, Meta(description="start of the first run of the baseline")]
+    baseline_to: Annotated[Time | None, Meta(description="start of the last run of the baseline")]
+    change: Annotated[float | None, Meta(description="value / baseline_median - 1")]
+    best: Annotated[
+        float | None,
+        Meta(
+            description="bound of the change towards better, at error_rate / tests; beyond the limit: regressed"
+        ),
+    ]
+    worst: Annotated[
+        float | None,
+        Meta(description="bound of the change towards worse, at 5 %; within the limit: passed"),
+    ]
+    max_regression: float
+    runs_needed: Annotated[
+        int | None,
+        Meta(description="further runs until a decision is expected; null: decided, or more than 100"),
+    ]
+    series_url: str
+
+
+class GateAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run: int
+    runs: Annotated[Sequence[int], Meta(description="the runs that were compared, the run first")]
+    outcome: Annotated[
+        GateOutcome, Meta(description="regressed if any row is; passed if all are; otherwise undecided")
+    ]
+    error_rate: float
+    tests: Annotated[int, Meta(description="number of rows, over which error_rate is divided")]
+    rows: Sequence[GateRowAnswer]
+    url: str
+    page: str
+
+
+class Gate(ApiView):
+    """A run against a baseline."""
+
+    permission_classes = [MayRead]
+    admits_ingest = True
+
+    @extend_schema(
+        operation_id="read_gate",
+        parameters=[GateParameters],
+        responses=in_formats(GateAnswer, "the rows only"),
+    )
+    def get(self, request: Request, run_id: int) -> HttpResponse:
+        """Compare a run with earlier runs of its series; a host token sees only runs of its host, others are 404."""
+        wanted = read_parameters(request, GateParameters)
+        format = wanted.pop("format")
+        try:
+            gate = read_gate(
+                run_id,
+                baseline=wanted.pop("baseline", GateBaseline()),
+                host_id=find_ingest_host(request),
+                **wanted,
+            )
+        except UnknownRuns as missing:
+            raise Problem(404, "not-found", "No such run", str(missing)) from missing
+        rows = [_describe_row(row) for row in gate.rows]
+        if format != "json":
+            columns = list_columns(GateRowAnswer)
+            return answer_lines(request, rows, columns=columns, format=format, file_name=f"gate-{run_id}")
+        return answer_json(request, _describe_gate(gate, rows))
+
+
+def _describe_gate(gate: RunGate, rows: Sequence[GateRowAnswer]) -> GateAnswer:
+    links = run_links(gate.run_id)
+    return GateAnswer(
+        run=gate.run_id,
+        runs=gate.run_ids,
+        outcome=gate.outcome,
+        error_rate=gate.error_rate,
+        tests=len(rows),
+        rows=rows,
+        url=f"{links['url']}/gate",
+        page=links["page"],
+    )
+
+
+def _describe_row(row: GateRow) -> GateRowAnswer:
+    metric, result = CATALOGUE[row.metric], row.result
+    return GateRowAnswer(
+        series_id=row.series.id,
+        host=row.series.scope_name,
+        workload_title=row.series.workload_title,
+        target_title=row.series.target_title,
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better,
+        outcome=result.outcome,
+        reason=result.reason,
+        value=result.value,
+        n=result.n,
+        baseline_median=result.baseline_median,
+        baseline_n=result.baseline_n,
+        baseline_deviation=result.baseline_deviation,
+        baseline_from=row.from_at,
+        baseline_to=row.to_at,
+        change=result.change,
+        best=result.best,
+        worst=result.worst,
+        max_regression=row.limit,
+        runs_needed=result.runs_needed,
+        series_url=f"{PREFIX}/series/{row.series.id}",
+    )

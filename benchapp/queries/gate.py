@@ -1,0 +1,274 @@
+"""The gate of a run: its values against a stated baseline, with one error rate over all of its series."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import numpy as np
+from django.utils.dateparse import parse_date, parse_datetime
+from numpy.typing import NDArray
+
+from benchapp.analysis.detection.gate import GateOutcome, GateReason, GateResult, pass_gate
+from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.models import Level, Measurement, Run, Series, Verdict
+from benchapp.queries.incidents.changes import SeriesName, name_series
+from benchapp.queries.series.level_runs import LevelRuns, LevelSpan, read_level_runs
+
+__all__ = [
+    "BadBaseline",
+    "GateBaseline",
+    "GateOutcome",
+    "GateReason",
+    "GateRow",
+    "RunGate",
+    "UnknownRuns",
+    "parse_gate_baseline",
+    "read_gate",
+]
+
+# The newest runs of a baseline: more say little about the noise of today.
+BASELINE_RUNS_MAXIMUM: Final = 100
+FURTHER_RUNS_MAXIMUM: Final = 50
+ERROR_RATE: Final = 0.01
+GATE_METRICS: Final = tuple(SMALLEST_CHANGES)
+GATE_METRICS_DEFAULT: Final = ("iops", "latency_p99_ns")
+# A regression whose incident has one of these is not one, or is accepted as the new level.
+_NOT_REAL: Final = frozenset({Verdict.EXPECTED, Verdict.ENVIRONMENT, Verdict.NOISE})
+_LABEL: Final = re.compile(r"label\.([^:\0]{1,100}):([^\0]{1,200})")
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadBaseline(ValueError):
+    """The text is not a baseline; the message names the valid forms."""
+
+
+class UnknownRuns(LookupError):
+    """Some of the runs do not exist; the message names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateBaseline:
+    """What a run is compared with; always earlier runs of the same series, at most the newest 100.
+
+    "accepted": of the newest level that does not begin with a regression, unless a person accepted it. "span": from_at
+    inclusive, to_at exclusive; None without a bound. "label": runs with this label.
+    """
+
+    kind: Literal["accepted", "span", "label"] = "accepted"
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    label: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One series and metric. limit: tolerated relative change for the worse.
+
+    from_at, to_at: start of the first and of the last run of the baseline; None without any.
+    """
+
+    series: SeriesName
+    metric: str
+    limit: float
+    from_at: datetime | None
+    to_at: datetime | None
+    result: GateResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunGate:
+    """The gate of a run. run_ids: those compared, the run first. error_rate: of all rows together."""
+
+    run_id: int
+    run_ids: tuple[int, ...]
+    outcome: GateOutcome
+    error_rate: float
+    rows: tuple[GateRow, ...]
+
+
+def parse_gate_baseline(text: str) -> GateBaseline:
+    """Return the baseline that a text names: `accepted`, `2026-11-01..2026-11-15` or `label.branch:main`.
+
+    One end of a span may be missing; dates are UTC, times as ISO 8601. Raises BadBaseline.
+    """
+    if text == "accepted":
+        return GateBaseline()
+    if label := _LABEL.fullmatch(text):
+        return GateBaseline("label", label=label[1], value=label[2])
+    first, dots, last = text.partition("..")
+    if not dots or not (first or last):
+        raise BadBaseline(
+            f"{text[:80]!r} is not a baseline; valid: accepted, 2026-11-01..2026-11-15, label.branch:main"
+        )
+    from_at, to_at = _parse_moment(first), _parse_moment(last)
+    if from_at and to_at and from_at >= to_at:
+        raise BadBaseline(f"{text[:80]!r} ends before it begins")
+    return GateBaseline("span", from_at, to_at)
+
+
+def _parse_moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        day = parse_date(text)
+        moment = parse_datetime(text) if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise BadBaseline(f"{text[:40]!r} is not a date or time; valid: 2026-11-01, 2026-11-01T10:00:00Z")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def read_gate(
+    run_id: int,
+    *,
+    baseline: GateBaseline,
+    metrics: Sequence[str] = GATE_METRICS_DEFAULT,
+    limit: float | None = None,
+    error_rate: float = ERROR_RATE,
+    further_ids: Sequence[int] = (),
+    host_id: int | None = None,
+) -> RunGate:
+    """Return the gate of a run.
+
+    limit: tolerated relative change for the worse; by default the reporting threshold of each metric. error_rate:
+    probability that any row is "regressed" although every change is within its limit; divided by the number of rows
+    (Bonferroni). further_ids: repetitions of the run; their values count for its series, failed and excluded ones do
+    not. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each metric.
+    """
+    run_ids = tuple(dict.fromkeys((run_id, *further_ids)))
+    runs = (
+        Run.objects.filter(pk__in=run_ids)
+        if host_id is None
+        else Run.objects.filter(pk__in=run_ids, host=host_id)
+    )
+    started = dict(runs.values_list("pk", "started_at"))
+    if missing := [str(each) for each in run_ids if each not in started]:
+        raise UnknownRuns(f"run {', '.join(missing)} does not exist")
+    values = _read_run_values(run_id, run_ids, metrics)
+    names = {
+        series.pk: name_series(series) for series in Series.objects.filter(pk__in={key[0] for key in values})
+    }
+    tested: list[tuple[int, str, LevelRuns | None]] = []
+    for metric in metrics:
+        series_ids = [series_id for series_id, of in values if of == metric]
+        found = _read_baselines(series_ids, metric, baseline=baseline, before_at=min(started.values()))
+        tested += [(series_id, metric, found.get(series_id)) for series_id in series_ids]
+    rows = tuple(
+        _make_row(
+            names[series_id],
+            metric,
+            known,
+            values[series_id, metric],
+            limit=SMALLEST_CHANGES[metric] if limit is None else limit,
+            error_rate=error_rate / len(tested),
+        )
+        for series_id, metric, known in tested
+    )
+    outcomes = {row.result.outcome for row in rows}
+    worst: GateOutcome = (
+        "regressed" if "regressed" in outcomes else "passed" if outcomes == {"passed"} else "undecided"
+    )
+    return RunGate(run_id, run_ids, worst, error_rate, rows)
+
+
+def _read_run_values(
+    run_id: int, run_ids: Sequence[int], metrics: Sequence[str]
+) -> dict[tuple[int, str], NDArray[np.float64]]:
+    """Return the valid values of each series of the run and metric, those of all runs; a run counts once.
+
+    A metric that no measurement of the run has is left out, unless none is valid.
+    """
+    found: dict[tuple[int, str], dict[int, list[float]]] = {}
+    known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
+    rows = list(known.values_list("series_id", "run_id", "error", "is_excluded", *metrics))
+    own = {row[0] for row in rows if row[1] == run_id}
+    for series_id, of, error, is_excluded, *columns in rows:
+        if series_id not in own:
+            continue
+        is_valid = not error and not is_excluded
+        for metric, value in zip(metrics, columns, strict=True):
+            if value is None and is_valid:
+                continue
+            by_run = found.setdefault((series_id, metric), {})
+            if is_valid:
+                by_run.setdefault(of, []).append(value)
+    return {
+        key: np.array([np.median(repetitions) for repetitions in by_run.values()])
+        for key, by_run in found.items()
+    }
+
+
+def _read_baselines(
+    series_ids: Sequence[int], metric: str, *, baseline: GateBaseline, before_at: datetime
+) -> dict[int, LevelRuns]:
+    """Return the runs of the baseline of each series that has any; all before a moment."""
+    last = before_at - timedelta(microseconds=1)
+    if baseline.kind == "accepted":
+        spans = _find_accepted(series_ids, metric, last)
+    else:
+        to_at = min(last, baseline.to_at - timedelta(microseconds=1)) if baseline.to_at else last
+        spans = {each: LevelSpan(each, baseline.from_at or _START, to_at) for each in series_ids}
+    newest = {} if baseline.kind == "label" else dict.fromkeys(spans, BASELINE_RUNS_MAXIMUM)
+    found = read_level_runs(spans, metric, newest=newest)
+    return _select_label(found, baseline) if baseline.kind == "label" else found
+
+
+def _find_accepted(series_ids: Sequence[int], metric: str, last: datetime) -> dict[int, LevelSpan]:
+    """Return the newest level of each series that is not a regression that nobody accepted; one query."""
+    levels = Level.objects.filter(series_id__in=series_ids, metric=metric, from_at__lte=last)
+    spans: dict[int, LevelSpan] = {}
+    for level in levels.select_related("change__incident").order_by("series_id", "-from_at"):
+        if level.series_id not in spans and not _is_regression(level):
+            spans[level.series_id] = LevelSpan(level.series_id, level.from_at, min(level.to_at, last))
+    return spans
+
+
+def _is_regression(level: Level) -> bool:
+    change = level.change
+    if change is None or level.is_recovery or not change.is_regression:
+        return False
+    incident = change.incident
+    return incident is None or (incident.verdict not in _NOT_REAL and incident.planned_event_id is None)
+
+
+def _select_label(found: Mapping[int, LevelRuns], baseline: GateBaseline) -> dict[int, LevelRuns]:
+    """Return the newest runs with the label; one query."""
+    ids = np.unique(np.concatenate([runs.run_ids for runs in found.values()])).tolist() if found else []
+    labeled = Run.objects.filter(pk__in=ids, labels__contains={baseline.label: baseline.value})
+    wanted = np.array(sorted(labeled.values_list("pk", flat=True)), dtype=np.int64)
+    selected = {}
+    for series_id, runs in found.items():
+        places = np.flatnonzero(np.isin(runs.run_ids, wanted))[-BASELINE_RUNS_MAXIMUM:]
+        if len(places):
+            selected[series_id] = LevelRuns(
+                runs.run_ids[places],
+                runs.host_ids[places],
+                runs.at_us[places],
+                runs.values[places],
+                runs.others[places],
+            )
+    return selected
+
+
+def _make_row(
+    series: SeriesName,
+    metric: str,
+    baseline: LevelRuns | None,
+    values: NDArray[np.float64],
+    *,
+    limit: float,
+    error_rate: float,
+) -> GateRow:
+    times = baseline.list_times() if baseline else []
+    result = pass_gate(
+        baseline.values if baseline else (),
+        values,
+        is_higher_better=CATALOGUE[metric].better == "higher",
+        limit=limit,
+        error_rate=error_rate,
+    )
+    return GateRow(series, metric, limit, times[0] if times else None, times[-1] if times else None, result)

@@ -1,0 +1,275 @@
+"""The gate of a run over HTTP."""
+
+import csv
+import io
+import random
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from benchapp.models import Host, IncidentState, Run, Scope, Series, Verdict
+from benchapp.queries.gate import BadBaseline, parse_gate_baseline
+from tests.factories import (
+    NOON,
+    calculate_levels,
+    make_change,
+    make_host,
+    make_incident,
+    make_measurement,
+    make_run,
+    make_series,
+    make_token,
+)
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def host() -> Host:
+    return make_host("db-1")
+
+
+@pytest.fixture
+def client_of_host(host: Host) -> Client:
+    return Client(headers={"Authorization": f"Bearer {make_token(Scope.INGEST, host=host)[1]}"})
+
+
+def plant(host: Host, *, levels=((1000.0, 30),), **fields) -> Series:
+    """Make a series of hourly runs with noise of 1 %; levels: (median, runs)."""
+    chance = random.Random(1)
+    values = [level * (1 + chance.gauss(0, 0.01)) for level, runs in levels for _ in range(runs)]
+    return make_series(values, host=host, **fields)
+
+
+def submit(series: Series, value: float | None, **fields) -> Run:
+    """Make a run after all others of the series."""
+    run = make_run(series.host, target=series.target, started_at=series.last_at + HOUR, **fields)
+    make_measurement(run, series, iops=value, error=fields.get("error", 0))
+    series.refresh_from_db()
+    return run
+
+
+def ask(client: Client, run: Run, **query):
+    answer = client.get(f"/api/v1/runs/{run.pk}/gate", query)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(1000.0, "passed"), (800.0, "regressed"), (945.0, "undecided")]
+)
+def test_run_is_compared_with_its_level(host, client_of_host, value, outcome) -> None:
+    series = plant(host)
+    calculate_levels()
+    run = submit(series, value)
+
+    gate = ask(client_of_host, run)
+
+    (row,) = gate["rows"]
+    assert (gate["outcome"], gate["run"], gate["runs"], gate["tests"]) == (outcome, run.pk, [run.pk], 1)
+    assert (row["series_id"], row["host"], row["metric"], row["outcome"]) == (
+        series.pk,
+        "db-1",
+        "iops",
+        outcome,
+    )
+    assert (row["value"], row["n"], row["baseline_n"], row["max_regression"]) == (value, 1, 30, 0.05)
+    assert row["change"] == pytest.approx(value / 1000 - 1, abs=0.01)
+    assert row["baseline_from"] == NOON.isoformat().replace("+00:00", "Z")
+
+
+def test_persisting_regression_fails_until_a_person_accepts_it(host, client_of_host) -> None:
+    """The runs that are regressed do not become the baseline, however many there are."""
+    series = plant(host, levels=((1000.0, 30), (800.0, 30)))
+    change = make_change(series, at=NOON + 30 * HOUR, before=1000.0, after=800.0)
+    incident = make_incident(changes=[change])
+    calculate_levels()
+    run = submit(series, 800.0)
+
+    red = ask(client_of_host, run)
+    incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.FIXED
+    incident.save()
+    claimed_fixed = ask(client_of_host, run)
+    incident.verdict = Verdict.EXPECTED
+    incident.save()
+    green = ask(client_of_host, run)
+
+    assert [each["outcome"] for each in (red, claimed_fixed, green)] == ["regressed", "regressed", "passed"]
+    assert [each["rows"][0]["baseline_median"] for each in (red, green)] == pytest.approx(
+        [1000, 800], rel=0.01
+    )
+
+
+def test_regression_that_nobody_grouped_is_no_baseline(host, client_of_host) -> None:
+    series = plant(host, levels=((1000.0, 30), (800.0, 10)))
+    make_change(series, at=NOON + 30 * HOUR, before=1000.0, after=800.0)
+    calculate_levels()
+
+    assert ask(client_of_host, submit(series, 800.0))["outcome"] == "regressed"
+
+
+def test_improvement_is_the_new_baseline(host, client_of_host) -> None:
+    series = plant(host, levels=((1000.0, 30), (1200.0, 10)))
+    make_incident(changes=[make_change(series, at=NOON + 30 * HOUR, before=1000.0, after=1200.0)])
+    calculate_levels()
+
+    assert ask(client_of_host, submit(series, 1000.0))["outcome"] == "regressed"
+
+
+def test_baseline_may_be_a_span_or_a_label(host, client_of_host) -> None:
+    series = plant(host, levels=((1000.0, 30), (800.0, 30)))
+    older = Run.objects.filter(started_at__gte=NOON + 10 * HOUR, started_at__lt=NOON + 20 * HOUR)
+    older.update(labels={"branch": "main", "commit": "abc:1"})
+    calculate_levels()
+    run = submit(series, 800.0, labels={"branch": "main"})
+
+    until = f"..{(NOON + 30 * HOUR):%Y-%m-%dT%H:%M:%SZ}"
+    answers = [
+        ask(client_of_host, run, baseline=text)
+        for text in (
+            until,
+            f"{(NOON + 30 * HOUR):%Y-%m-%dT%H:%M:%SZ}..",
+            "label.branch:main",
+            "label.commit:abc:1",
+        )
+    ]
+
+    assert [each["outcome"] for each in answers] == ["regressed", "passed", "regressed", "regressed"]
+    assert [each["rows"][0]["baseline_n"] for each in answers] == [30, 30, 10, 10]
+
+
+def test_series_without_a_baseline_is_undecided(host, client_of_host) -> None:
+    series = plant(host, levels=((1000.0, 4),))
+    calculate_levels()
+    run = submit(series, 1000.0)
+
+    for query in ({}, {"baseline": "label.branch:none"}):
+        gate = ask(client_of_host, run, **query)
+        assert (gate["outcome"], gate["rows"][0]["reason"]) == ("undecided", "no-baseline")
+
+
+def test_level_whose_runs_were_excluded_is_no_baseline(host, client_of_host) -> None:
+    """Until the next evaluation the level is still stored."""
+    series = plant(host)
+    calculate_levels()
+    series.measurements.update(is_excluded=True)
+
+    gate = ask(client_of_host, submit(series, 1000.0))
+
+    assert (gate["outcome"], gate["rows"][0]["reason"], gate["rows"][0]["baseline_n"]) == (
+        "undecided",
+        "no-baseline",
+        0,
+    )
+
+
+def test_failed_run_is_undecided(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+
+    gate = ask(client_of_host, submit(series, 1000.0, error=5))
+
+    assert (gate["outcome"], gate["rows"][0]["reason"], gate["rows"][0]["n"]) == ("undecided", "no-value", 0)
+
+
+def test_further_runs_of_the_build_count(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+    first = submit(series, 930.0)
+    single = ask(client_of_host, first)
+    others = [submit(series, 930.0) for _ in range(single["rows"][0]["runs_needed"])]
+
+    gate = ask(client_of_host, first, runs=",".join(str(run.pk) for run in others))
+
+    assert (single["outcome"], gate["outcome"]) == ("undecided", "regressed")
+    assert gate["runs"] == [first.pk, *(run.pk for run in others)]
+    assert (gate["rows"][0]["n"], gate["rows"][0]["baseline_n"]) == (1 + len(others), 30)
+
+
+def test_error_rate_is_divided_over_all_rows(host, client_of_host) -> None:
+    one, other = plant(host), plant(host)
+    calculate_levels()
+    run = submit(one, 950.0)
+    alone = ask(client_of_host, run)["rows"][0]
+    make_measurement(run, other, iops=1000.0)
+
+    both = ask(client_of_host, run)
+
+    assert both["tests"] == 2
+    assert both["rows"][0]["best"] > alone["best"]
+    assert both["rows"][0]["worst"] == alone["worst"]
+
+
+def test_latency_regresses_upwards(host, client_of_host) -> None:
+    series = plant(host, metric="latency_p99_ns")
+    calculate_levels()
+    run = make_run(host, started_at=series.last_at + HOUR)
+    make_measurement(run, series, latency_p99_ns=1400.0)
+
+    gate = ask(client_of_host, run, metric="latency_p99_ns", max_regression="0.1")
+
+    assert (gate["outcome"], gate["rows"][0]["better"], gate["rows"][0]["max_regression"]) == (
+        "regressed",
+        "lower",
+        0.1,
+    )
+
+
+def test_rows_as_csv(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+    run = submit(series, 1000.0)
+
+    answer = client_of_host.get(f"/api/v1/runs/{run.pk}/gate", {"format": "csv"})
+
+    (row,) = csv.DictReader(io.StringIO(answer.content.decode()))
+    assert (row["series_id"], row["outcome"], row["baseline_n"]) == (str(series.pk), "passed", "30")
+
+
+def test_runs_of_other_hosts_are_not_found(host, client_of_host) -> None:
+    own = submit(plant(host), 1000.0)
+    foreign = submit(plant(make_host("db-2")), 1000.0)
+
+    assert client_of_host.get(f"/api/v1/runs/{own.pk}").status_code == 200
+    assert client_of_host.get(f"/api/v1/runs/{foreign.pk}").status_code == 404
+    assert client_of_host.get(f"/api/v1/runs/{foreign.pk}/gate").status_code == 404
+    assert client_of_host.get(f"/api/v1/runs/{own.pk}/gate", {"runs": foreign.pk}).status_code == 404
+    assert client_of_host.get("/api/v1/runs").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ({"baseline": "yesterday"}, "baseline"),
+        ({"baseline": "label.a:\0"}, "baseline"),
+        ({"baseline": "label.a:" + 201 * "x"}, "baseline"),
+        ({"baseline": ".."}, "baseline"),
+        ({"baseline": "2026-13-01.."}, "baseline"),
+        ({"baseline": "2026-11-02..2026-11-01"}, "baseline"),
+        ({"metric": "speed"}, "metric"),
+        ({"max_regression": "-1"}, "max_regression"),
+        ({"error_rate": "1"}, "error_rate"),
+        ({"runs": "x"}, "runs"),
+        ({"limit": "3"}, "limit"),
+    ],
+)
+def test_bad_parameters_are_named(host, client_of_host, query, where) -> None:
+    run = submit(plant(host), 1000.0)
+
+    answer = client_of_host.get(f"/api/v1/runs/{run.pk}/gate", query)
+
+    assert answer.status_code == 400
+    assert answer.json()["pointer"] == where
+
+
+def test_dates_of_a_span_are_utc() -> None:
+    span = parse_gate_baseline("2026-11-01..2026-11-15T10:00:00+02:00")
+
+    assert (span.from_at.isoformat(), span.to_at.isoformat()) == (
+        "2026-11-01T00:00:00+00:00",
+        "2026-11-15T10:00:00+02:00",
+    )
+    with pytest.raises(BadBaseline, match="valid: accepted"):
+        parse_gate_baseline("main")
