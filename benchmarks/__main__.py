@@ -23,6 +23,7 @@ BENCHMARKS: Final = {
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
     "significance": "how often noise causes a certain change, and how soon one series alone opens an incident",
     "evaluation": "CPU time to evaluate one more run in each of 1 000 series",
+    "variability": "increases in spread and alternations between two states: found, and found without any",
     "drift": "slow decreases that are reported, and drifts without one",
     "pooled": "small changes of all series of a host; false ones without a change",
     "fleet": "a year of a fleet, or two months of a user: false incidents, and those of planted events; hours, by name",

@@ -90,6 +90,8 @@ class DetectionResult(models.Model):
     n: valid runs; repetitions count once. spread: of the current level. smallest_detectable_change: in five runs. Both
     relative.
     runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
+    spread_increase: {from_at, before, after}; two_states: {low, high, high_share, visits, from_at}; null without
+    (`pipeline.detection.series`).
     baseline_from_at: start of the accepted baseline; earlier runs are not compared.
     """
 
@@ -103,6 +105,8 @@ class DetectionResult(models.Model):
     spread = models.FloatField(null=True, blank=True)
     smallest_detectable_change = models.FloatField(null=True, blank=True)
     runs_needed = models.PositiveIntegerField(null=True, blank=True)
+    spread_increase = models.JSONField(null=True, blank=True)
+    two_states = models.JSONField(null=True, blank=True)
     baseline_from_at = models.DateTimeField(null=True, blank=True)
     method = models.CharField(max_length=50)
     judged_at = models.DateTimeField(help_text="server's clock")

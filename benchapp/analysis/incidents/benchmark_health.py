@@ -64,6 +64,7 @@ class HealthFacts:
     """What is known about one series, or about all series of a host or profile.
 
     stale_count: series without a recent run. noisy_count: series with a metric too noisy for detection.
+    spread_increase_count, two_states_count: series with a metric whose spread increased, or that has two states.
     unchanged_count: series of RUNS_WITHOUT_CHANGE runs or more in which no change was ever detected.
     incident_count: incidents of the period. unresolved_count: open ones older than UNRESOLVED_DAYS.
     smallest_detectable_change: the largest of these series, relative; None if unknown.
@@ -72,6 +73,8 @@ class HealthFacts:
     series_count: int
     stale_count: int
     noisy_count: int
+    spread_increase_count: int
+    two_states_count: int
     unchanged_count: int
     incident_count: int
     unresolved_count: int
@@ -101,6 +104,8 @@ def find_health_problems(facts: HealthFacts) -> tuple[HealthFinding, ...]:
         _find_noise_verdicts(facts),
         _find_many(facts),
         _find_noisy(facts),
+        _find_spread_increase(facts),
+        _find_two_states(facts),
         _find_unchanged(facts),
     )
     return tuple(finding for finding in found if finding is not None)
@@ -160,6 +165,30 @@ def _find_noisy(facts: HealthFacts) -> HealthFinding | None:
         "high-spread",
         f"{which}too noisy for detection{size}",
         "Run longer or with a ramp time, use direct I/O, and repeat runs.",
+    )
+
+
+def _find_spread_increase(facts: HealthFacts) -> HealthFinding | None:
+    count = facts.spread_increase_count
+    if not count or count < NOISY_SHARE * facts.series_count:
+        return None
+    which = f" in {count} of {facts.series_count} series" if facts.is_group else ""
+    return HealthFinding(
+        "spread-increased",
+        f"the spread increased{which}",
+        "Compare the environment before and after, and look for other load on the host or its storage.",
+    )
+
+
+def _find_two_states(facts: HealthFacts) -> HealthFinding | None:
+    count = facts.two_states_count
+    if not count or count < NOISY_SHARE * facts.series_count:
+        return None
+    which = f"{count} of {facts.series_count} series alternate" if facts.is_group else "alternates"
+    return HealthFinding(
+        "two-states",
+        f"{which} between two states",
+        "Look for what differs between the runs of both: cache, burst credits, placement, time of day.",
     )
 
 

@@ -87,6 +87,20 @@ class BandAnswer(ApiAnswer, kw_only=True, frozen=True):
     high: float
 
 
+class SpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_at: Annotated[Time, Meta(description="first run that varies more")]
+    before: Annotated[float, Meta(description="relative, as all spreads")]
+    after: float
+
+
+class TwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
+    low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
+    high: float
+    high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
+    visits: Annotated[int, Meta(description="how often the rarer state was entered")]
+    from_at: Time
+
+
 class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
     baseline_level: Annotated[float, Meta(description="median of its first runs, at most 60")]
     baseline_n: int
@@ -122,6 +136,13 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
         float | None, Meta(description="smallest relative change detectable in five runs")
     ]
     band: Annotated[BandAnswer | None, Meta(description="newer runs outside of it are suspected")]
+    spread_increase: SpreadIncreaseAnswer | None
+    two_states: Annotated[
+        TwoStatesAnswer | None,
+        Meta(
+            description="changes from one to the other are not reported, unless they last longer than before"
+        ),
+    ]
     changes: Sequence[DetectedChangeAnswer]
     too_small: Annotated[
         Sequence[DetectedChangeAnswer], Meta(description="detected, but below the threshold")
@@ -189,12 +210,29 @@ def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> Detect
         runs_needed=judged.state.runs_needed,
         smallest_detectable_change=judged.profile.smallest_change,
         band=BandAnswer(low=band[0], high=band[1]) if band else None,
+        spread_increase=_describe_spread_increase(report),
+        two_states=_describe_two_states(report),
         changes=list(map(_describe_change, report.changes)),
         too_small=list(map(_describe_change, report.too_small)),
         suspicion=_describe_change(report.suspicion) if report.suspicion else None,
         baseline=_describe_baseline(report),
         stored=stored,
     )
+
+
+def _describe_spread_increase(report: DetectionReport) -> SpreadIncreaseAnswer | None:
+    found = report.result.spread_increase
+    if found is None:
+        return None
+    from_at = to_time(int(report.input.times[found.index]))
+    return SpreadIncreaseAnswer(from_at=from_at, before=found.before, after=found.after)
+
+
+def _describe_two_states(report: DetectionReport) -> TwoStatesAnswer | None:
+    found = report.result.two_states
+    if found is None:
+        return None
+    return build(TwoStatesAnswer, found, from_at=to_time(int(report.input.times[found.from_index])))
 
 
 def _describe_baseline(report: DetectionReport) -> BaselineAnswer | None:

@@ -28,6 +28,13 @@ from benchapp.analysis.detection.suspicion_test import (
     Suspicion,
     suspect_newest,
 )
+from benchapp.analysis.detection.variability import (
+    SpreadIncrease,
+    TwoStates,
+    find_spread_increase,
+    find_two_states,
+    is_return_to_state,
+)
 from benchapp.analysis.detection.young_series import YOUNG_RUNS, find_young_change
 
 Floats = NDArray[np.float64]
@@ -75,7 +82,8 @@ class DetectedChange:
 class MetricResult:
     """Result of one evaluation of a metric's valid values.
 
-    level_start: index of the first value of the current level; level: its median, None without values.
+    level_start: index of the first value of the current level; level: its median, None without values. spread_increase,
+    two_states: None if there are none. Changes between two states are not among the changes.
     """
 
     values: Floats
@@ -85,6 +93,8 @@ class MetricResult:
     state: StateResult
     level_start: int
     level: float | None
+    spread_increase: SpreadIncrease | None
+    two_states: TwoStates | None
 
 
 def judge_metric(
@@ -100,6 +110,19 @@ def judge_metric(
     relative, of comparable series, the prior of a young one; None to evaluate it without.
     """
     found = _find_changes(values, smallest_change, usual_spread) if len(values) >= RUNS_MINIMUM else []
+    two_states = find_two_states(values, smallest_change=smallest_change)
+    if two_states is not None:
+        found = [
+            change
+            for change in found
+            if not is_return_to_state(
+                values,
+                change.index,
+                before_median=change.before.median,
+                after_median=change.after.median,
+                states=two_states,
+            )
+        ]
     starts = [change.index for change in found]
     start = max(starts, default=0)
     fresh = [change for change in found if not _is_near(change, confirmed)]
@@ -118,6 +141,9 @@ def judge_metric(
         state=_add_runs_needed(state, profile, smallest_change),
         level_start=start,
         level=take_median(values[start:]) if len(values) else None,
+        # Two states differ in spread whenever one of them is rarer for a while.
+        spread_increase=None if two_states else find_spread_increase(values, starts),
+        two_states=two_states,
     )
 
 

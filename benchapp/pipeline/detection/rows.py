@@ -73,6 +73,8 @@ class StatusRecord:
     spread: float | None
     smallest_detectable_change: float | None
     runs_needed: int | None
+    spread_increase: dict[str, Any] | None
+    two_states: dict[str, Any] | None
     method: str
     judged_at: datetime
 
@@ -127,6 +129,8 @@ _STATUS: Final = {
     "spread": "float8",
     "smallest_detectable_change": "float8",
     "runs_needed": "int",
+    "spread_increase": "jsonb",
+    "two_states": "jsonb",
     "method": "varchar",
     "judged_at": "timestamptz",
 }

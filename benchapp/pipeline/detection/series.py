@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
+from benchapp.analysis.detection.variability import SpreadIncrease, TwoStates
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
@@ -245,6 +246,27 @@ def describe_levels(detected: DetectedChange) -> dict[str, Any]:
     }
 
 
+def describe_spread_increase(history: MetricHistory, found: SpreadIncrease | None) -> dict[str, Any] | None:
+    """Return an increase in spread as it is stored: since when, and the relative spreads before and after."""
+    if found is None:
+        return None
+    since = to_time(history.times[found.index])
+    return {"from_at": since.isoformat(), "before": found.before, "after": found.after}
+
+
+def describe_two_states(history: MetricHistory, found: TwoStates | None) -> dict[str, Any] | None:
+    """Return two states as they are stored: medians in the base unit, share of the higher one, visits, since when."""
+    if found is None:
+        return None
+    return {
+        "low": found.low,
+        "high": found.high,
+        "high_share": found.high_share,
+        "visits": found.visits,
+        "from_at": to_time(history.times[found.from_index]).isoformat(),
+    }
+
+
 def _list_columns(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
     is_rise_better = CATALOGUE[history.metric].better == "higher"
     return {
@@ -332,6 +354,8 @@ def _make_status(
         spread=judged.profile.spread,
         smallest_detectable_change=judged.profile.smallest_change,
         runs_needed=judged.state.runs_needed,
+        spread_increase=describe_spread_increase(history, judged.spread_increase),
+        two_states=describe_two_states(history, judged.two_states),
         method=METHOD,
         judged_at=now,
     )

@@ -110,6 +110,8 @@ class _SeriesFacts:
     last_at: datetime
     is_stale: bool
     is_noisy: bool
+    has_spread_increase: bool
+    has_two_states: bool
     is_unchanged: bool
     smallest_detectable_change: float | None
 
@@ -137,7 +139,7 @@ def read_benchmark_health(
     offset: int = 0,
     limit: int = 100,
 ) -> BenchmarkHealth:
-    """Return findings about the series of a filter, grouped; five queries, one more by profile.
+    """Return findings about the series of a filter, grouped; six queries, one more by profile.
 
     Series of retired hosts and of the host named `without` are left out: nobody expects runs of them.
     Incidents are those opened in the last PERIOD_DAYS, and open ones. At most SERIES_MAXIMUM series are read.
@@ -183,6 +185,11 @@ def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
         .annotate(smallest=Max("smallest_detectable_change"))
         .order_by()
     )
+    varying = DetectionResult.objects.filter(
+        Q(spread_increase__isnull=False) | Q(two_states__isnull=False), series__in=ids
+    ).values_list("series_id", "spread_increase", "two_states")
+    wider = {series_id for series_id, increase, _ in varying if increase is not None}
+    alternating = {series_id for series_id, _, states in varying if states is not None}
     changed = set(Change.objects.filter(series__in=ids).values_list("series_id", flat=True).distinct())
     return [
         _SeriesFacts(
@@ -192,6 +199,8 @@ def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
             last_at=last_at,
             is_stale=is_stale(first_at, last_at, n=count, now=now),
             is_noisy=pk in noisy,
+            has_spread_increase=pk in wider,
+            has_two_states=pk in alternating,
             is_unchanged=count >= RUNS_WITHOUT_CHANGE and pk not in changed,
             smallest_detectable_change=noisy.get(pk),
         )
@@ -280,6 +289,8 @@ def _make_row(
         series_count=len(group),
         stale_count=sum(each.is_stale for each in group),
         noisy_count=sum(each.is_noisy for each in group),
+        spread_increase_count=sum(each.has_spread_increase for each in group),
+        two_states_count=sum(each.has_two_states for each in group),
         unchanged_count=sum(each.is_unchanged for each in group),
         incident_count=len(recent),
         unresolved_count=sum(incident.is_open and incident.opened_at < overdue for incident in incidents),

@@ -31,6 +31,29 @@ _COUNTED_MAXIMUM: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSpreadIncrease:
+    """An increase in spread: since when, and the relative spreads before and after."""
+
+    from_at: datetime
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTwoStates:
+    """Two states between which a series alternates: medians in the base unit, share of values in the higher one.
+
+    visits: how often the rarer one was entered since from_at.
+    """
+
+    low: float
+    high: float
+    high_share: float
+    visits: int
+    from_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class DetectionStatusRow:
     """Detection status of one metric of a series."""
 
@@ -43,6 +66,8 @@ class DetectionStatusRow:
     baseline_from_at: datetime | None
     method: str
     judged_at: datetime
+    spread_increase: StoredSpreadIncrease | None = None
+    two_states: StoredTwoStates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +135,17 @@ def _make_row(result: DetectionResult) -> MonitoredMetric:
 
 def _make_status(result: Any) -> DetectionStatusRow:
     values = {name: getattr(result, name) for name in _COLUMNS}
-    return DetectionStatusRow(status=result.current, **values)
+    increase, states = map(_read_times, (result.spread_increase, result.two_states))
+    return DetectionStatusRow(
+        status=result.current,
+        spread_increase=StoredSpreadIncrease(**increase) if increase else None,
+        two_states=StoredTwoStates(**states) if states else None,
+        **values,
+    )
+
+
+def _read_times(stored: dict[str, Any] | None) -> dict[str, Any] | None:
+    return stored and {**stored, "from_at": datetime.fromisoformat(stored["from_at"])}
 
 
 _COLUMNS: Final = (

@@ -1,12 +1,17 @@
 """Texts of the detection status: learning, steady, too noisy, stale."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.web.incidents.texts import format_since
-from benchapp.web.site.value_texts import format_count, format_percent
+from benchapp.web.site.value_texts import (
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+)
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
@@ -52,10 +57,29 @@ def describe_detection(row: DetectionStatusRow) -> str:
         DetectionStatus.STEADY: _describe_steady,
         DetectionStatus.STALE: _describe_stale,
     }[DetectionStatus(row.status)](row, metric)
+    text = " ".join([text, *_describe_variability(row, metric)])
     if row.baseline_from_at is not None:
         since = format_since(row.baseline_from_at)
         text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
     return text
+
+
+def _describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[str]:
+    """Yield what is known about the variability of the metric beside its spread."""
+    if row.spread_increase is not None:
+        found = row.spread_increase
+        yield (
+            f"The spread increased from {format_percent(found.before)} to {format_percent(found.after)}"
+            f" on {format_since(found.from_at)}."
+        )
+    if row.two_states is not None:
+        states = row.two_states
+        yield (
+            f"Alternates between two states: {format_with_unit(states.high, metric)} in"
+            f" {format_percent(states.high_share)} of the runs, {format_with_unit(states.low, metric)} in the others"
+            f" ({format_signed_percent(states.low / states.high - 1)}). Entered {format_count(states.visits, 'time')}"
+            f" since {format_since(states.from_at)}."
+        )
 
 
 def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:

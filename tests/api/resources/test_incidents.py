@@ -328,6 +328,33 @@ def test_change_below_the_threshold_is_reported_as_too_small(reader: Client) -> 
     assert [round(change["relative"], 2) for change in body["too_small"]] == [-0.03]
 
 
+def test_detection_report_has_both_states_instead_of_their_changes(reader: Client) -> None:
+    stays = [value for _ in range(4) for value in (*[1000.0, 1004.0] * 6, *[800.0, 803.0] * 4)]
+    series = make_series(stays)
+
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
+
+    assert body["spread_increase"] is None
+    assert (body["two_states"]["low"], body["two_states"]["high"]) == (
+        pytest.approx(801.5),
+        pytest.approx(1002),
+    )
+    assert (body["two_states"]["high_share"], body["two_states"]["visits"]) == (0.6, 3)
+    assert body["two_states"]["from_at"] == body["inputs"][0]["started_at"]
+
+
+def test_detection_report_has_the_increase_in_spread(reader: Client) -> None:
+    noise = [(-1) ** index * (1 + index * 7 % 10) / 1000 for index in range(110)]
+    values = [1000 * (1 + size * (5 if index >= 70 else 1)) for index, size in enumerate(noise)]
+    series = make_series(values)
+
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
+
+    assert body["two_states"] is None
+    assert body["spread_increase"]["after"] == pytest.approx(5 * body["spread_increase"]["before"], rel=0.2)
+    assert body["spread_increase"]["from_at"] in [run["started_at"] for run in body["inputs"][68:73]]
+
+
 def test_dry_run_applies_another_policy_and_writes_nothing(reader: Client) -> None:
     series = make_series(make_values(levels=(1000, 970), spread=0.002), step=timedelta(days=1))
 

@@ -148,9 +148,17 @@ def test_pages_are_cut_from_all_rows():
     assert (len(health.rows), health.row_count) == (1, 3)
 
 
+def test_larger_spread_and_two_states_of_a_metric_are_findings():
+    wider, alternating = make_series([1.0]), make_series([1.0])
+    make_detection_result(wider, spread_increase={"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08})
+    make_detection_result(alternating, two_states={"low": 8.0, "high": 10.0})
+
+    assert codes_of(read()) == {str(wider.pk): ["spread-increased"], str(alternating.pk): ["two-states"]}
+
+
 def test_queries_do_not_depend_on_the_number_of_series(django_assert_num_queries):
     for _ in range(4):
         make_series([1.0], start_at=NOON - timedelta(days=60))
 
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         read()

@@ -13,6 +13,7 @@ from benchapp.web.charts.history.texts import ShownLevel, describe_level
 from tests.factories import (
     NOON,
     add_series,
+    make_detection_result,
     make_host,
     make_measurement,
     make_run,
@@ -279,3 +280,21 @@ def test_history_of_iops_says_nothing_of_latency(viewer: Client) -> None:
     series = add_series([1000.0])
 
     assert "(lat)" not in Page(viewer.get(reverse("series", args=[series.pk]))).words
+
+
+def test_page_of_a_series_describes_a_larger_spread_and_two_states(viewer: Client) -> None:
+    series = add_series(VALUES)
+    moment = (NOON - timedelta(days=3)).isoformat()
+    make_detection_result(
+        series,
+        spread_increase={"from_at": moment, "before": 0.02, "after": 0.08},
+        two_states={"low": 800.0, "high": 1000.0, "high_share": 0.7, "visits": 5, "from_at": moment},
+    )
+
+    words = Page(viewer.get(f"/series/{series.pk}/")).words
+
+    assert "The spread increased from 2 % to 8 % on 18 Nov" in words
+    assert (
+        "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). Entered 5 times"
+        in words
+    )
