@@ -31,6 +31,8 @@ SECRET_KEY = read_secret_key("BENCHAPP_SECRET_KEY", default="insecure-key-for-co
 ALLOWED_HOSTS = read_list("BENCHAPP_ALLOWED_HOSTS", default=("127.0.0.1", "localhost", "[::1]"))
 PUBLIC_URL = read_text("BENCHAPP_PUBLIC_URL").rstrip("/")
 PUBLIC_READ = read_flag("BENCHAPP_PUBLIC_READ", default=False)
+# Remove what recurs with the hour and the weekday before detection.
+DETECTION_SEASONS = read_flag("BENCHAPP_DETECTION_SEASONS", default=True)
 TRUSTED_PROXIES = read_networks("BENCHAPP_TRUSTED_PROXIES")
 BEHIND_TLS = PUBLIC_URL.startswith("https://")
 # Also here: neither the web server nor Celery runs Django's checks.

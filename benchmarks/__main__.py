@@ -24,6 +24,7 @@ BENCHMARKS: Final = {
     "significance": "how often noise causes a certain change, and how soon one series alone opens an incident",
     "evaluation": "CPU time to evaluate one more run in each of 1 000 series",
     "variability": "increases in spread and alternations between two states: found, and found without any",
+    "seasons": "changes under a daily or weekly pattern, with and without a calendar profile",
     "drift": "slow decreases that are reported, and drifts without one",
     "pooled": "small changes of all series of a host; false ones without a change",
     "fleet": "a year of a fleet, or two months of a user: false incidents, and those of planted events; hours, by name",

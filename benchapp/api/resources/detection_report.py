@@ -1,7 +1,7 @@
 """Detection of one metric of a series in detail, also with another policy (dry run)."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -101,6 +101,14 @@ class TwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_at: Time
 
 
+class CalendarProfileAnswer(ApiAnswer, kw_only=True, frozen=True):
+    season: Literal["hour", "weekday"]
+    factors: Annotated[
+        Sequence[float],
+        Meta(description="relative to the usual run: 24 hours in UTC, or 7 weekdays from Monday"),
+    ]
+
+
 class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
     baseline_level: Annotated[float, Meta(description="median of its first runs, at most 60")]
     baseline_n: int
@@ -136,6 +144,10 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
         float | None, Meta(description="smallest relative change detectable in five runs")
     ]
     band: Annotated[BandAnswer | None, Meta(description="newer runs outside of it are suspected")]
+    profiles: Annotated[
+        Sequence[CalendarProfileAnswer],
+        Meta(description="removed from the inputs before detection; levels of changes are without them"),
+    ]
     spread_increase: SpreadIncreaseAnswer | None
     two_states: Annotated[
         TwoStatesAnswer | None,
@@ -210,6 +222,7 @@ def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> Detect
         runs_needed=judged.state.runs_needed,
         smallest_detectable_change=judged.profile.smallest_change,
         band=BandAnswer(low=band[0], high=band[1]) if band else None,
+        profiles=[build(CalendarProfileAnswer, profile) for profile in report.profiles],
         spread_increase=_describe_spread_increase(report),
         two_states=_describe_two_states(report),
         changes=list(map(_describe_change, report.changes)),

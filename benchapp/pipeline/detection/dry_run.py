@@ -12,6 +12,7 @@ import numpy as np
 from django.db.models import Count, Q
 
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
+from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
 from benchapp.models import Measurement, Series
@@ -71,7 +72,8 @@ class DetectionReport:
 
     failed_count, excluded_count: measurements of the series that are not used. without_value_count: of those read.
     band: newer runs outside of it are suspected; None if the level is unknown. too_small: changes below the threshold.
-    comparison: to the baseline; None without one, or with too few runs. why_not: reasons why changes are not reported.
+    profiles: removed before detection. comparison: to the baseline; None without one, or with too few runs. why_not:
+    reasons why changes are not reported.
     """
 
     series_id: int
@@ -83,6 +85,7 @@ class DetectionReport:
     failed_count: int
     excluded_count: int
     without_value_count: int
+    profiles: tuple[CalendarProfile, ...]
     result: MetricResult
     band: tuple[float, float] | None
     changes: tuple[FoundChange, ...]
@@ -127,12 +130,13 @@ def report_detection(
     metrics = list_judged_metrics(has_one_block_size=block_size[0] is not None)
     plan = plan_evaluation(history, metrics, is_watched=bool(read_watched([series_id])))
     history = plan.history
-    inputs = select_metric(plan.evaluated, series_id, metric, baseline_from_at=policy.baseline_from_at)
+    measured = select_metric(plan.evaluated, series_id, metric, baseline_from_at=policy.baseline_from_at)
+    inputs = measured.without_seasons()
     usual_spread = _read_usual_spread(history, series_id, metric)
     judged = judge_metric(inputs.values, smallest_change=policy.smallest_change, usual_spread=usual_spread)
     has_baseline_runs = _has_baseline_runs(history, policy)
     comparison = (
-        compare_metric_to_baseline(inputs, tolerated_change=policy.smallest_change)
+        compare_metric_to_baseline(measured, tolerated_change=policy.smallest_change)
         if has_baseline_runs
         else None
     )
@@ -149,6 +153,7 @@ def report_detection(
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
+        profiles=inputs.profiles,
         result=judged,
         band=_find_band(judged),
         changes=tuple(

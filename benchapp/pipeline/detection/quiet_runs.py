@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import orjson
+from django.conf import settings
 from django.db import connection
 from numpy.typing import NDArray
 from psycopg import Cursor as PsycopgCursor
@@ -56,7 +57,6 @@ Floats = NDArray[np.float64]
 # Changed with the content of the state: states of another format are void.
 _FORMAT: Final = 1
 _SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS, sorted(SMALLEST_CHANGES.items()))
-_FINGERPRINT: Final = hashlib.sha256(repr(_SETTINGS).encode()).hexdigest()
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
 # A change that may still be withdrawn, or whose incident may recover, is evaluated with every run.
@@ -179,6 +179,11 @@ def plan_evaluations(
     }
 
 
+def _make_fingerprint() -> str:
+    """Return what identifies the settings that a state depends on."""
+    return hashlib.sha256(repr((_SETTINGS, settings.DETECTION_SEASONS)).encode()).hexdigest()
+
+
 def read_watched(ids: Sequence[int]) -> set[int]:
     """Return the series that are evaluated with every run."""
     with connection.cursor() as cursor:
@@ -246,7 +251,12 @@ def write_states(
         with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
             cursor.execute(
                 _WRITE_STATES,
-                {"fingerprint": _FINGERPRINT, "ids": ids, "positions": positions, "contents": contents},
+                {
+                    "fingerprint": _make_fingerprint(),
+                    "ids": ids,
+                    "positions": positions,
+                    "contents": contents,
+                },
             )
     return ids
 
@@ -281,7 +291,7 @@ def _read_states(ids: Sequence[int]) -> dict[int, tuple[_State, StoredHistory]]:
     """Return the valid states of these series with the valid runs since."""
     parameters = {
         "ids": ids,
-        "fingerprint": _FINGERPRINT,
+        "fingerprint": _make_fingerprint(),
         "most": EVALUATED_EVERY,
         "live": _LIVE,
         "resolved": IncidentState.RESOLVED.value,

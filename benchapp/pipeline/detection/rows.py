@@ -75,6 +75,7 @@ class StatusRecord:
     runs_needed: int | None
     spread_increase: dict[str, Any] | None
     two_states: dict[str, Any] | None
+    seasons: dict[str, list[float]]
     method: str
     judged_at: datetime
 
@@ -131,6 +132,7 @@ _STATUS: Final = {
     "runs_needed": "int",
     "spread_increase": "jsonb",
     "two_states": "jsonb",
+    "seasons": "jsonb",
     "method": "varchar",
     "judged_at": "timestamptz",
 }

@@ -12,9 +12,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
+from django.conf import settings
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.segmentation import take_median
+from benchapp.analysis.detection.calendar_profile import CalendarProfile, learn_profiles, remove_profiles
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
 from benchapp.analysis.detection.variability import SpreadIncrease, TwoStates
@@ -56,7 +58,7 @@ class MetricHistory:
 
     times: µs since 2000. updates_from: stored changes that start before this time (µs since 2000) are not updated.
     Repetitions are one value, their median, with the time and run of the first; merged_runs: the runs if they were
-    merged, else 0.
+    merged, else 0. profiles: what was removed from the values.
     """
 
     series_id: int
@@ -66,6 +68,14 @@ class MetricHistory:
     values: NDArray[np.float64]
     updates_from: int
     merged_runs: int = 0
+    profiles: tuple[CalendarProfile, ...] = ()
+
+    def without_seasons(self) -> "MetricHistory":
+        """Return the history without what recurs with the hour and the weekday; itself if nothing does."""
+        profiles = learn_profiles(self.times, self.values) if settings.DETECTION_SEASONS else ()
+        if not profiles:
+            return self
+        return replace(self, values=remove_profiles(self.times, self.values, profiles), profiles=profiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +135,10 @@ def judge_series_metric(
 ) -> SeriesOutcome:
     """Return the rows to write after an evaluation of the values.
 
-    records: all stored changes of the metric. quiet: finite values since, which extend the level. usual_spread: as of
-    `judge_metric`.
+    records: all stored changes of the metric. Its values without their seasons are evaluated. quiet: finite values
+    since, which extend the level. usual_spread: as of `judge_metric`.
     """
+    measured, history = history.values, history.without_seasons()
     values, smallest_change = history.values, SMALLEST_CHANGES[history.metric]
     updatable = {
         record.id: record
@@ -147,7 +158,7 @@ def judge_series_metric(
     decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)
-    level = JudgedLevel(len(values) + len(quiet), np.concatenate([values[judged.level_start :], quiet]))
+    level = JudgedLevel(len(values) + len(quiet), np.concatenate([measured[judged.level_start :], quiet]))
     status = _make_status(history, judged, level, now=now) if len(values) else None
     return SeriesOutcome(tuple(updates), tuple(inserts), status, level if len(values) else None)
 
@@ -356,6 +367,7 @@ def _make_status(
         runs_needed=judged.state.runs_needed,
         spread_increase=describe_spread_increase(history, judged.spread_increase),
         two_states=describe_two_states(history, judged.two_states),
+        seasons={profile.season: list(profile.factors) for profile in history.profiles},
         method=METHOD,
         judged_at=now,
     )

@@ -1,7 +1,7 @@
 """Detection status of each metric of each series: learning, steady, too noisy, stale."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ class StoredTwoStates:
 
 @dataclass(frozen=True, slots=True)
 class DetectionStatusRow:
-    """Detection status of one metric of a series."""
+    """Detection status of one metric of a series. seasons: factors that are removed, 24 by hour, 7 by weekday."""
 
     metric: str
     status: str
@@ -68,6 +68,7 @@ class DetectionStatusRow:
     judged_at: datetime
     spread_increase: StoredSpreadIncrease | None = None
     two_states: StoredTwoStates | None = None
+    seasons: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +158,5 @@ _COLUMNS: Final = (
     "baseline_from_at",
     "method",
     "judged_at",
+    "seasons",
 )

@@ -1,6 +1,7 @@
 """Texts of the detection status: learning, steady, too noisy, stale."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
 from benchapp.models import DetectionStatus
@@ -12,6 +13,11 @@ from benchapp.web.site.value_texts import (
     format_signed_percent,
     format_with_unit,
 )
+
+# Difference from the usual run from which a phase of a season is named, and ranges of phases at most.
+_SEASON_MINIMUM: Final = 0.02
+_SEASON_RANGES: Final = 3
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
@@ -57,7 +63,7 @@ def describe_detection(row: DetectionStatusRow) -> str:
         DetectionStatus.STEADY: _describe_steady,
         DetectionStatus.STALE: _describe_stale,
     }[DetectionStatus(row.status)](row, metric)
-    text = " ".join([text, *_describe_variability(row, metric)])
+    text = " ".join([text, *_describe_variability(row, metric), *_describe_seasons(row)])
     if row.baseline_from_at is not None:
         since = format_since(row.baseline_from_at)
         text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
@@ -80,6 +86,43 @@ def _describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[s
             f" ({format_signed_percent(states.low / states.high - 1)}). Entered {format_count(states.visits, 'time')}"
             f" since {format_since(states.from_at)}."
         )
+
+
+def _describe_seasons(row: DetectionStatusRow) -> Iterator[str]:
+    """Yield the seasons that are removed before detection: "Weekly pattern: Sat and Sun −15 %"."""
+    for season, title in (("hour", "Daily pattern"), ("weekday", "Weekly pattern")):
+        ranges = describe_phases(season, row.seasons.get(season, ()))
+        if ranges:
+            yield f"{title}: {', '.join(ranges)}; removed before detection."
+
+
+def describe_phases(season: str, factors: Sequence[float]) -> list[str]:
+    """Return the ranges of hours (UTC) or weekdays that differ from the usual run by 2 % or more, largest first.
+
+    At most three, neighbors of the same sign together, with their mean difference.
+    """
+    ranges: list[list[int]] = []
+    for phase, factor in enumerate(factors):
+        if abs(factor - 1) < _SEASON_MINIMUM:
+            continue
+        last = ranges[-1] if ranges else []
+        if last and last[-1] == phase - 1 and (factors[last[-1]] > 1) == (factor > 1):
+            last.append(phase)
+        else:
+            ranges.append([phase])
+    sized = [(sum(factors[phase] for phase in each) / len(each) - 1, each) for each in ranges]
+    sized.sort(key=lambda item: -abs(item[0]))
+    return [
+        f"{_name_phases(season, each)} {'+' if size > 0 else '−'}{format_percent(size)}"
+        for size, each in sized[:_SEASON_RANGES]
+    ]
+
+
+def _name_phases(season: str, phases: Sequence[int]) -> str:
+    if season == "hour":
+        return f"{phases[0]:02}:00–{(phases[-1] + 1) % 24:02}:00 UTC"
+    names = [_WEEKDAYS[phase] for phase in phases]
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} to {names[-1]}"
 
 
 def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:

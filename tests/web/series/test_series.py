@@ -10,6 +10,7 @@ from django.urls import reverse
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.series.levels import LevelChange, LevelRow
 from benchapp.web.charts.history.texts import ShownLevel, describe_level
+from benchapp.web.incidents.detection_status_texts import describe_phases
 from tests.factories import (
     NOON,
     add_series,
@@ -294,7 +295,31 @@ def test_page_of_a_series_describes_a_larger_spread_and_two_states(viewer: Clien
     words = Page(viewer.get(f"/series/{series.pk}/")).words
 
     assert "The spread increased from 2 % to 8 % on 18 Nov" in words
-    assert (
-        "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). Entered 5 times"
-        in words
-    )
+    assert "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). Entered 5 times" in words
+
+
+def test_page_of_a_series_names_its_seasons(viewer: Client) -> None:
+    series = add_series(VALUES)
+    hours = [0.9, 0.88, 0.92] + [1.0] * 21
+    make_detection_result(series, seasons={"hour": hours, "weekday": [1, 1, 1, 1, 1, 0.85, 0.85]})
+
+    words = Page(viewer.get(f"/series/{series.pk}/")).words
+
+    assert "Daily pattern: 00:00–03:00 UTC −10 %; removed before detection." in words
+    assert "Weekly pattern: Sat and Sun −15 %; removed before detection." in words
+
+
+@pytest.mark.parametrize(
+    ("factors", "texts"),
+    [
+        ((1.0,) * 7, []),
+        ((1, 1.01, 1, 1, 1, 1, 0.99), []),
+        ((0.8, 0.8, 0.8, 1, 1, 1.1, 1.1), ["Mon to Wed −20 %", "Sat and Sun +10 %"]),
+        ((0.9, 1.2, 1, 1, 1, 1, 1), ["Tue +20 %", "Mon −10 %"]),
+        ((0.9, 1, 0.8, 1, 0.7, 1, 0.6), ["Sun −40 %", "Fri −30 %", "Wed −20 %"]),
+    ],
+)
+def test_phases_of_a_week_are_named_by_range_the_largest_first(
+    factors: tuple[float, ...], texts: list[str]
+) -> None:
+    assert describe_phases("weekday", factors) == texts
