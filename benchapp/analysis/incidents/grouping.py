@@ -13,17 +13,17 @@ _CLUSTER_RUNS: Final = 1.25
 _INCIDENT_RUNS: Final = 5.0
 # Lower bound, for unknown intervals.
 _APART_MINIMUM: Final = timedelta(hours=1)
-# Lower bound between hosts, which run at different times of the day.
-_HOSTS_APART_MINIMUM: Final = timedelta(days=1)
+# The same between hosts: one may run at any time between two runs of the other, and the start of a weak change is off.
+_HOSTS_RUNS: Final = 4.0
 
 
 def find_event_window(intervals_s: Sequence[float]) -> timedelta:
-    """Return the maximum distance of changes of one event on different hosts: 1.25 usual intervals, at least a day.
+    """Return the maximum distance of changes of one event on different hosts: 4 usual intervals, at least an hour.
 
     intervals_s: the usual interval of the runs of each changed series, in s.
     """
     usual = median(intervals_s or (0.0,))
-    return max(timedelta(seconds=usual) * _CLUSTER_RUNS, _HOSTS_APART_MINIMUM)
+    return max(timedelta(seconds=usual) * _HOSTS_RUNS, _APART_MINIMUM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from statistics import median_low
 from typing import Final
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.grouping import find_event_window
@@ -55,6 +56,8 @@ def _close(other: Incident, target: Incident, *, by: User | None, now: datetime)
 _SCOPES_MINIMUM: Final = 3
 # Share of an incident's changes with which the suspect must coincide.
 _SHARE_MINIMUM: Final = 0.5
+# Time within which an environment change reaches the hosts of a fleet.
+_ROLLOUT: Final = timedelta(days=1)
 # Common factors of one scope only.
 _OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 
@@ -90,13 +93,12 @@ def _list_signatures(incident: Incident) -> list[Sign]:
 
 
 def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
-    alike = _find_alike(incident, sign)
+    near = _find_near(incident, is_rollout=sign[0] == "suspect")
+    alike = [other for other in near if sign in _list_signatures(other)]
     if sign[0] == "factor" and len(alike) > 1:
         # Besides two with the factor, one with too few series for any counts, too, if the factor covers all of them.
         known = {other.pk for other in alike}
-        alike += [
-            other for other in _find_near(incident) if other.pk not in known and _is_covered(other, sign)
-        ]
+        alike += [other for other in near if other.pk not in known and _is_covered(other, sign)]
     wide = next((other for other in alike if other.scope == ""), None)
     if wide is None and len({other.scope for other in alike}) < _SCOPES_MINIMUM:
         return None
@@ -106,7 +108,7 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
 
 def _merge_by_factor(incident: Incident, events: Events) -> int | None:
     """Merge an incident with too few series for a common factor into a wide one whose factor covers all of them."""
-    for wide in _find_near(incident).filter(scope=""):
+    for wide in (other for other in _find_near(incident) if other.scope == ""):
         factors = (sign for sign in _list_signatures(wide) if sign[0] == "factor")
         if any(_is_covered(incident, sign) for sign in factors):
             return _merge(wide, [wide, incident], "same common factor", events=events)
@@ -129,22 +131,38 @@ def _is_untouched(incident: Incident) -> bool:
     return is_open and incident.scope != "" and incident.assignee_id is None
 
 
-def _find_alike(incident: Incident, sign: Sign) -> list[Incident]:
-    return [other for other in _find_near(incident) if sign in _list_signatures(other)]
+def _find_near(incident: Incident, *, is_rollout: bool = False) -> list[Incident]:
+    """Return the open incidents whose changes began when those of an incident did, by the median of each; itself too.
 
-
-def _find_near(incident: Incident) -> QuerySet[Incident]:
+    is_rollout: an environment change, which reaches the hosts of a fleet within a day.
+    """
     window = find_event_window(read_intervals(incident))
+    if is_rollout:
+        window = max(window, _ROLLOUT)
     drifts = Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD)
-    return Incident.objects.filter(
+    # An incident starts with its first change, which may be a weak one up to five runs early.
+    reach = 3 * window
+    near = Incident.objects.filter(
         ~Exists(drifts),
         state=IncidentState.NEW,
         is_regression=True,
         merged_into=None,
         assignee=None,
         recovered_at=None,
-        started_at__range=(incident.started_at - window, incident.started_at + window),
+        started_at__range=(incident.started_at - reach, incident.started_at + reach),
     ).order_by("pk")
+    starts = _read_starts([incident.pk, *(other.pk for other in near)])
+    start = starts.get(incident.pk, incident.started_at)
+    return [other for other in near if abs(starts.get(other.pk, other.started_at) - start) <= window]
+
+
+def _read_starts(incident_ids: Sequence[int]) -> dict[int, datetime]:
+    """Return the median start of the live changes of each incident; one query."""
+    live = Change.objects.filter(incident__in=incident_ids).exclude(state=ChangeState.WITHDRAWN)
+    starts: dict[int, list[datetime]] = defaultdict(list)
+    for incident_id, started_at in live.values_list("incident_id", "started_at"):
+        starts[incident_id or 0].append(started_at)
+    return {incident_id: median_low(of) for incident_id, of in starts.items()}
 
 
 def _merge(wide: Incident | None, alike: Sequence[Incident], reason: str, *, events: Events) -> int:

@@ -94,9 +94,10 @@ def test_incident_may_span_twice_around_a_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval_hours", "hours"), [([], 24.0), ([1, 1, 1], 24.0), ([36, 36, 1], 45.0), ([168], 210.0)]
+    ("interval_hours", "hours"),
+    [([], 1.0), ([0.2], 1.0), ([1, 1, 1], 4.0), ([6], 24.0), ([36, 36, 1], 144.0), ([168], 672.0)],
 )
-def test_window_between_hosts_is_the_usual_interval_and_a_quarter_at_least_a_day(
-    interval_hours: list[int], hours: float
+def test_window_between_hosts_is_in_usual_intervals_at_least_an_hour(
+    interval_hours: list[float], hours: float
 ) -> None:
     assert find_event_window([each * HOUR for each in interval_hours]) == timedelta(hours=hours)

@@ -40,6 +40,25 @@ def test_three_hosts_that_run_every_36_hours_at_different_times_are_one_incident
     assert Incident.objects.get(merged_into=None).change_count == 3
 
 
+@pytest.mark.parametrize(
+    ("interval_h", "apart_h", "count"),
+    [(36, 36, 1), (36, 160, 3), (24, 12, 1), (6, 6, 1), (6, 30, 3), (1, 1, 1), (1, 5, 3)],
+)
+def test_hosts_with_the_same_factor_are_one_incident_within_intervals_of_their_series(
+    interval_h: float, apart_h: float, count: int
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    every = timedelta(hours=interval_h)
+    for number in range(3):
+        start_at = NOON - 30 * every + number * timedelta(hours=apart_h)
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts, step=every, start_at=start_at)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == count
+
+
 def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
     layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
     for number in range(3):
