@@ -77,7 +77,10 @@ def _is_significant(members: Sequence[Change]) -> bool:
 
 
 def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
-    """Return the oldest open incident of a scope with a drift."""
+    """Return the oldest open incident of a scope with a drift.
+
+    Not one of several scopes: only what has its common factor is merged into it (pipeline/incidents/merging.py).
+    """
     rows = Change.objects.filter(
         method=DRIFT_METHOD,
         is_regression=is_regression,
@@ -85,6 +88,7 @@ def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
         incident__merged_into=None,
         incident__state__in=(IncidentState.NEW, IncidentState.ACKNOWLEDGED),
     ).exclude(state=ChangeState.WITHDRAWN)
+    rows = rows.exclude(incident__scope="")
     row = rows.order_by("incident_id").select_related("incident").first()
     return row.incident if row else None
 

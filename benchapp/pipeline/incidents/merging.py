@@ -15,6 +15,7 @@ from benchapp.models import Change, ChangeState, Incident, IncidentEvent, Incide
 from benchapp.models.filtering import match_series
 from benchapp.pipeline.incidents.common_factors import read_intervals
 from benchapp.pipeline.incidents.events import Events, describe_state, write_event
+from benchapp.pipeline.incidents.refresh import Slope, find_slope
 
 
 def merge_incidents(
@@ -58,6 +59,8 @@ _SCOPES_MINIMUM: Final = 3
 _SHARE_MINIMUM: Final = 0.5
 # Time within which an environment change reaches the hosts of a fleet.
 _ROLLOUT: Final = timedelta(days=1)
+# Share of the shorter slope in which two drifts are one.
+_OVERLAP: Final = 0.5
 # Common factors of one scope only.
 _OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 
@@ -74,9 +77,14 @@ def merge_wide(ids: Iterable[int], events: Events) -> set[int]:
         # It may have been merged in this loop.
         incident.refresh_from_db(fields=["merged_into", "state"])
         if incident.merged_into_id is None and _is_untouched(incident):
-            targets = (_merge_alike(incident, sign, events) for sign in _list_signatures(incident))
+            # Drifts have no common start: they are merged with drifts, by common factors.
+            is_drift = incident.changes.filter(method=DRIFT_METHOD).exists()
+            signs = [sign for sign in _list_signatures(incident) if not is_drift or sign[0] == "factor"]
+            targets = (_merge_alike(incident, sign, events, is_drift=is_drift) for sign in signs)
             target = next((target for target in targets if target is not None), None)
-            merged.add(_merge_by_factor(incident, events) if target is None else target)
+            if target is None:
+                target = _merge_by_factor(incident, events, is_drift=is_drift)
+            merged.add(target)
     return {target for target in merged if target is not None}
 
 
@@ -92,8 +100,8 @@ def _list_signatures(incident: Incident) -> list[Sign]:
     return signs + [("factor", one["dimension"], one["value"]) for one in factors]
 
 
-def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
-    near = _find_near(incident, is_rollout=sign[0] == "suspect")
+def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bool) -> int | None:
+    near = _find_near(incident, is_drift=is_drift, is_rollout=sign[0] == "suspect")
     alike = [other for other in near if sign in _list_signatures(other)]
     if sign[0] == "factor" and len(alike) > 1:
         # Besides two with the factor, one with too few series for any counts, too, if the factor covers all of them.
@@ -106,9 +114,9 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events) -> int | None:
     return _merge(wide, alike, reason, events=events)
 
 
-def _merge_by_factor(incident: Incident, events: Events) -> int | None:
+def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> int | None:
     """Merge an incident with too few series for a common factor into a wide one whose factor covers all of them."""
-    for wide in (other for other in _find_near(incident) if other.scope == ""):
+    for wide in (other for other in _find_near(incident, is_drift=is_drift) if other.scope == ""):
         factors = (sign for sign in _list_signatures(wide) if sign[0] == "factor")
         if any(_is_covered(incident, sign) for sign in factors):
             return _merge(wide, [wide, incident], "same common factor", events=events)
@@ -124,45 +132,58 @@ def _is_covered(incident: Incident, factor: Sign) -> bool:
 
 
 def _is_untouched(incident: Incident) -> bool:
-    """Return whether an incident may be merged. Drifts have no common start, and are never merged."""
-    if incident.changes.filter(method=DRIFT_METHOD).exists():
-        return False
     is_open = incident.state == IncidentState.NEW and incident.recovered_at is None
     return is_open and incident.scope != "" and incident.assignee_id is None
 
 
-def _find_near(incident: Incident, *, is_rollout: bool = False) -> list[Incident]:
-    """Return the open incidents whose changes began when those of an incident did, by the median of each; itself too.
+def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) -> list[Incident]:
+    """Return the open incidents of the same time, itself too: changes of level that began together, or drifts together.
 
     is_rollout: an environment change, which reaches the hosts of a fleet within a day.
     """
+    drifts = Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD)
+    is_open = Incident.objects.filter(
+        state=IncidentState.NEW, is_regression=True, merged_into=None, assignee=None, recovered_at=None
+    ).order_by("pk")
+    if is_drift:
+        return _list_overlapping(incident, is_open.filter(Exists(drifts)))
     window = find_event_window(read_intervals(incident))
     if is_rollout:
         window = max(window, _ROLLOUT)
-    drifts = Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD)
     # An incident starts with its first change, which may be a weak one up to five runs early.
     reach = 3 * window
-    near = Incident.objects.filter(
-        ~Exists(drifts),
-        state=IncidentState.NEW,
-        is_regression=True,
-        merged_into=None,
-        assignee=None,
-        recovered_at=None,
-        started_at__range=(incident.started_at - reach, incident.started_at + reach),
-    ).order_by("pk")
-    starts = _read_starts([incident.pk, *(other.pk for other in near)])
+    began = (incident.started_at - reach, incident.started_at + reach)
+    near = list(is_open.filter(~Exists(drifts), started_at__range=began))
+    changes = _read_live_changes([incident.pk, *(other.pk for other in near)])
+    starts = {key: median_low(change.started_at for change in of) for key, of in changes.items()}
     start = starts.get(incident.pk, incident.started_at)
     return [other for other in near if abs(starts.get(other.pk, other.started_at) - start) <= window]
 
 
-def _read_starts(incident_ids: Sequence[int]) -> dict[int, datetime]:
-    """Return the median start of the live changes of each incident; one query."""
+def _list_overlapping(incident: Incident, others: Iterable[Incident]) -> list[Incident]:
+    """Return the incidents of drifts whose slopes overlap that of an incident, by half of the shorter one."""
+    found = list(others)
+    changes = _read_live_changes([incident.pk, *(other.pk for other in found)])
+    slopes = {key: find_slope(of) for key, of in changes.items()}
+    slope = slopes.get(incident.pk)
+    return [other for other in found if _do_overlap(slope, slopes.get(other.pk))]
+
+
+def _do_overlap(one: Slope | None, other: Slope | None) -> bool:
+    if one is None or other is None:
+        return False
+    shared = min(one.to_at, other.to_at) - max(one.from_at, other.from_at)
+    shorter = min(one.to_at - one.from_at, other.to_at - other.from_at)
+    return shared >= _OVERLAP * shorter and shared > timedelta(0)
+
+
+def _read_live_changes(incident_ids: Sequence[int]) -> dict[int, list[Change]]:
+    """Return the live changes by incident; one query."""
     live = Change.objects.filter(incident__in=incident_ids).exclude(state=ChangeState.WITHDRAWN)
-    starts: dict[int, list[datetime]] = defaultdict(list)
-    for incident_id, started_at in live.values_list("incident_id", "started_at"):
-        starts[incident_id or 0].append(started_at)
-    return {incident_id: median_low(of) for incident_id, of in starts.items()}
+    found: dict[int, list[Change]] = defaultdict(list)
+    for change in live.only("incident_id", "started_at", "method", "evidence"):
+        found[change.incident_id or 0].append(change)
+    return found
 
 
 def _merge(wide: Incident | None, alike: Sequence[Incident], reason: str, *, events: Events) -> int:

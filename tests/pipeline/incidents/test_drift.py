@@ -353,3 +353,53 @@ def test_drift_of_another_metric_begins_after_a_change_of_level() -> None:
 
     assert set(Change.objects.values_list("metric", flat=True)) == {"iops"}
     assert read_drifts() == []
+
+
+def make_drifting_hosts(*, late: int = 0, hosts: int = 3) -> None:
+    """Make hosts with two volume types, of which st1 drifts; the last host after `late` runs more."""
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(hosts):
+        before = make_level(1000.0, late) if number == hosts - 1 else []
+        slope, steady = [*before, *SLOPE], [*before, *STEADY]
+        make_cells(make_host(f"db-{number}"), [slope, steady, slope, steady], targets=layouts)
+
+
+def test_drifts_of_a_volume_type_on_three_hosts_are_one_incident() -> None:
+    make_drifting_hosts()
+
+    judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count) == ("", 6)
+    assert "3 hosts or pools: IOPS decreased by 6 % between" in wide.title
+    assert wide.title.endswith("in 6 of 12 series, exactly the series with volume type st1")
+
+
+def test_drift_of_another_host_joins_the_wide_incident() -> None:
+    make_drifting_hosts(hosts=3)
+    judge_all()
+    wide = Incident.objects.get(merged_into=None)
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    make_cells(make_host("db-9"), [SLOPE, STEADY, SLOPE, STEADY], targets=layouts)
+
+    judge_all()
+
+    assert Incident.objects.get(merged_into=None).pk == wide.pk
+    assert Change.objects.filter(incident=wide).count() == 8
+
+
+def test_drifts_at_other_times_or_of_two_hosts_are_separate_incidents() -> None:
+    make_drifting_hosts(late=300)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == 3
+
+
+def test_drifts_of_complete_hosts_are_separate_incidents() -> None:
+    for number in range(3):
+        make_cells(make_host(f"db-{number}"), [SLOPE, SLOPE])
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None, scope__startswith="host:").count() == 3
