@@ -46,7 +46,7 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 50)
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
-# Files that a person uploads, and studies, whose words alone may be 220 000 characters. Only editors send these.
+# Files that a person uploads, and studies, whose text alone may be 220 000 characters. Only editors send these.
 _LARGE_VIEWS = frozenset({"upload_files", "add_study", "edit_study", "api_studies", "api_study"})
 
 

@@ -20,7 +20,7 @@ _SECRETS: Final = tuple(
         r"(?P<kept>\bhooks\.slack\.com/)[^\s\"']+",
         # The password in the address of a database, a broker or a mail server.
         r"(?P<kept>://[^/\s:@\"']*:)[^/\s@\"']+(?=@)",
-        # 32 random bytes, as every secret of ours is: in the words of an exception, in SQL.
+        # 32 random bytes, as every secret of ours is: in the message of an exception, in SQL.
         r"(?P<kept>(?<![\w-]))[\w-]{43}(?![\w-])",
     )
 )

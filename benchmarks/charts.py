@@ -165,15 +165,15 @@ def _list_pages(long: int, usual: int) -> dict[str, str]:
 def _measure_server(base: str, long: int, usual: int, bare_ms: float) -> None:
     print(f"{'server, ms':46}{'first':>9}{'median':>9}{'p95':>9}{'KB':>9}   aim: p95 under 100")
     print(f"{'the bare rows of scaling, PostgreSQL alone':46}{'':9}{bare_ms:9.1f}")
-    for words, path in _list_pages(long, usual).items():
+    for label, path in _list_pages(long, usual).items():
         first_ms, _ = _request(base + path)
         taken, sizes = zip(*(_request(base + path) for _ in range(REQUESTS)), strict=True)
-        _print_times(words, first_ms, taken, size=sizes[0])
+        _print_times(label, first_ms, taken, size=sizes[0])
 
 
-def _print_times(words: str, first_ms: float, taken: Sequence[float], *, size: int) -> None:
+def _print_times(label: str, first_ms: float, taken: Sequence[float], *, size: int) -> None:
     p95 = sorted(taken)[int(0.95 * len(taken))]
-    print(f"{words:46}{first_ms:9.1f}{statistics.median(taken):9.1f}{p95:9.1f}{size / 1000:9.0f}", flush=True)
+    print(f"{label:46}{first_ms:9.1f}{statistics.median(taken):9.1f}{p95:9.1f}{size / 1000:9.0f}", flush=True)
 
 
 def _request(url: str) -> tuple[float, int]:
@@ -196,12 +196,12 @@ def _measure_drawing(base: str, long: int, usual: int) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        for words, path in _list_pages(long, usual).items():
-            if "matrix" in words:
+        for label, path in _list_pages(long, usual).items():
+            if "matrix" in label:
                 continue
             _draw(page, base + path)
             drawn = [_draw(page, base + path) for _ in range(VISITS)]
-            print(f"{words:46}{statistics.median(drawn):9.0f}", flush=True)
+            print(f"{label:46}{statistics.median(drawn):9.0f}", flush=True)
         browser.close()
 
 

@@ -290,10 +290,10 @@ ROWS: Final = (
 
 
 def _list_rows(tallies: list[Tally]) -> Iterator[str]:
-    for words, name, aim, digits in ROWS:
+    for label, name, aim, digits in ROWS:
         rates = [tally.rate(name) for tally in tallies]
         cells = " | ".join(f"{rate:.{digits}f}" for rate in [*rates, statistics.fmean(rates)])
-        yield f"| {words:58} | {aim} | {cells} |"
+        yield f"| {label:58} | {aim} | {cells} |"
 
 
 def _print_kinds(tallies: list[Tally]) -> None:

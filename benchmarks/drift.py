@@ -44,7 +44,7 @@ def main() -> None:
     print(
         "| slope | target | series with a drift, of 120 | of these clear alone | increases |\n|---|---|---|---|---|"
     )
-    for words, size, first, runs, target in (
+    for label, size, first, runs, target in (
         ("−20 % over 30 days", 0.2, _FIRST_RUN, 120, "≥ 110"),
         ("−10 % over 30 days", 0.1, _FIRST_RUN, 120, "80"),
         ("none", 0.0, _FIRST_RUN, 120, "≤ 1"),
@@ -52,7 +52,7 @@ def main() -> None:
     ):
         slope = 1 - size * np.clip((np.arange(_RUNS) - first) / runs, 0, 1)
         found = count_drifts(values * slope, every=options.every)
-        print(f"| {words} | {target} | {found.decreases} | {found.clear} | {found.increases} |", flush=True)
+        print(f"| {label} | {target} | {found.decreases} | {found.clear} | {found.increases} |", flush=True)
 
 
 def count_drifts(values: Array, *, every: int) -> Reported:

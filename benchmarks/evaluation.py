@@ -100,9 +100,9 @@ def _read_postgres_s() -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _print_row(words: str, spent: Spent) -> None:
+def _print_row(label: str, spent: Spent) -> None:
     print(
-        f"| {words} | {spent.pipeline_s:.2f} | {spent.postgres_s:.2f} | {spent.elapsed_s:.2f} |", flush=True
+        f"| {label} | {spent.pipeline_s:.2f} | {spent.postgres_s:.2f} | {spent.elapsed_s:.2f} |", flush=True
     )
 
 

@@ -58,18 +58,18 @@ def main() -> None:
         print(
             f"{'':40}{'rows':>10}{'MB':>8}{'s':>8}{'rows/s':>10}{'+ MiB':>8}   aim: 100 000 in 3 s, + 150 MiB"
         )
-        for words, where in (("a tenth", "WHERE h.name = 'host-0001'"), ("all", "")):
+        for label, where in (("a tenth", "WHERE h.name = 'host-0001'"), ("all", "")):
             printed = servers.manage("shell", "--no-imports", "-c", COPY.format(where=where))
             count, size, taken_s = printed.strip().splitlines()[-1].split()
-            _print_line(f"COPY of {words} (the limit)", int(count), int(size), float(taken_s), "")
+            _print_line(f"COPY of {label} (the limit)", int(count), int(size), float(taken_s), "")
             for name, query in REQUESTS.items():
                 more = f"&{TENTH}" if where else ""
-                _measure(servers, f"{name}, {words}", f"{query}{more}", int(count))
+                _measure(servers, f"{name}, {label}", f"{query}{more}", int(count))
     finally:
         servers.stop()
 
 
-def _measure(servers: Servers, words: str, query: str, count: int) -> None:
+def _measure(servers: Servers, label: str, query: str, count: int) -> None:
     pid = servers.processes["web"].pid
     before = peak = _read_rss_mib(pid)
     is_done = threading.Event()
@@ -91,11 +91,11 @@ def _measure(servers: Servers, words: str, query: str, count: int) -> None:
         taken_s = time.perf_counter() - started
         is_done.set()
         watcher.join()
-    _print_line(words, count, size, taken_s, f"{peak - before:8.0f}")
+    _print_line(label, count, size, taken_s, f"{peak - before:8.0f}")
 
 
-def _print_line(words: str, count: int, size: int, taken_s: float, grown: str) -> None:
-    print(f"{words:40}{count:10}{size / 1e6:8.1f}{taken_s:8.2f}{count / taken_s:10.0f}{grown:>8}", flush=True)
+def _print_line(label: str, count: int, size: int, taken_s: float, grown: str) -> None:
+    print(f"{label:40}{count:10}{size / 1e6:8.1f}{taken_s:8.2f}{count / taken_s:10.0f}{grown:>8}", flush=True)
 
 
 def _read_rss_mib(pid: int) -> float:

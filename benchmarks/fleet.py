@@ -190,7 +190,7 @@ def _write_found(result: "Score") -> Iterator[str]:
         delay = "not found" if one.delay_runs is None else f"{one.delay_runs}"
         beside = "" if one.size_error is None else f"{one.size_error:+.1f}"
         yield (
-            f"| {planted.kind} | {planted.words} | {planted.size:.0%} | {planted.run} | {delay} | {one.incidents}"
+            f"| {planted.kind} | {planted.text} | {planted.size:.0%} | {planted.run} | {delay} | {one.incidents}"
             f" | {one.cells} of {len(planted.cells)} | {'yes' if one.is_grouped else 'no'} | {beside} |"
         )
 

@@ -140,9 +140,9 @@ def _score_event(
 
 def is_title_right(title: str, event: PlantedEvent) -> bool:
     """Return whether a title names a metric of the event, and its size within 3 percentage points."""
-    words = title.partition(": ")[2]
-    found = _SIZE.search(words)
-    named = [name for name in event.sizes if words.startswith(CATALOGUE[name].label)]
+    text = title.partition(": ")[2]
+    found = _SIZE.search(text)
+    named = [name for name in event.sizes if text.startswith(CATALOGUE[name].label)]
     if found is None or not named:
         return False
     sign = -1 if found[1] in ("−", "decreased by ") else 1

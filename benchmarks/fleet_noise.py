@@ -67,7 +67,7 @@ class Planted:
     one; size: 0.1 is 10 % less."""
 
     kind: Kind
-    words: str
+    text: str
     host: int | None
     cells: frozenset[int]
     run: int

@@ -45,13 +45,13 @@ def choose_planted(count: int, *, hosts: int, cells: int, runs: int, seed: int) 
         volume_type = VOLUME_TYPES[int(generator.integers(len(VOLUME_TYPES)))]
         width = STRIPE_COUNTS[int(generator.integers(len(STRIPE_COUNTS)))]
         name = f"host-{host + 1:02}"
-        words, where, layouts = {
+        text, where, layouts = {
             "host": (name, host, find_layouts()),
             "volume type": (volume_type, None, find_layouts(volume_type=volume_type)),
             "stripe width": (f"{name}, {width} stripes", host, find_layouts(stripe_count=width)),
         }[kind]
         of = list_cells(hosts, cells, host=where, layouts=layouts, of=len(YEAR_LAYOUTS))
-        chosen.append(Planted(kind=kind, words=words, host=where, cells=of, run=run, size=size))
+        chosen.append(Planted(kind=kind, text=text, host=where, cells=of, run=run, size=size))
     return chosen
 
 

@@ -41,13 +41,13 @@ def main() -> None:
 
 
 def _measure_accept(servers: Servers, token: str) -> None:
-    for words, clients, is_packed in (
+    for label, clients, is_packed in (
         ("accepted, 8 clients", 8, False),
         ("accepted, 8 clients, gzip", 8, True),
         ("accepted, 1 client", 1, False),
     ):
         requests = [_post(token, is_packed=is_packed) for _ in range(6000 if clients > 1 else 2000)]
-        _print(words, _load(servers.port, clients, requests))
+        _print(label, _load(servers.port, clients, requests))
 
 
 def _measure_bare(servers: Servers) -> None:
@@ -150,9 +150,9 @@ def _load(port: int, clients: int, requests: list[bytes]) -> dict[str, float]:
     return result
 
 
-def _print(words: str, result: dict[str, float]) -> None:
+def _print(label: str, result: dict[str, float]) -> None:
     tail = f"{result['p50_ms']:9.2f}{result['p99_ms']:9.2f}" if "p50_ms" in result else ""
-    print(f"{words:54}{result['per_s']:8.0f}{tail}", flush=True)
+    print(f"{label:54}{result['per_s']:8.0f}{tail}", flush=True)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def main() -> None:
         web_pid = servers.processes["web"].pid
         print(f"{'':50}{'peak MiB':>9}{'kept MiB':>9}{'limit':>7}  answers")
         print(f"{'web process at rest':50}{_read_rss_mib(web_pid):9.0f}")
-        for words, path, header, limit_mib in (
+        for text, path, header, limit_mib in (
             ("results, no token", "/api/v1/submissions", "", GROWTH_LIMIT_MIB),
             (
                 "results, an unknown token",
@@ -83,7 +83,7 @@ def main() -> None:
             keeps_last = limit_mib > GROWTH_LIMIT_MIB
             grown = _measure(servers.port, web_pid, head, connections=connections, keeps_last=keeps_last)
             statuses = ", ".join(f"{count} × {status}" for status, count in sorted(grown.statuses.items()))
-            label = f"{connections} × {BODY_BYTES // 2**20} MiB: {words}"
+            label = f"{connections} × {BODY_BYTES // 2**20} MiB: {text}"
             print(
                 f"{label:50}{grown.peak_mib:+9.0f}{grown.kept_mib:+9.0f}{limit_mib:7}  {statuses}", flush=True
             )

@@ -102,7 +102,7 @@ def _rate_pages(series: int, measurements: int) -> None:
         servers.start_web()
         head = f"{series * measurements:,} measurements, {CONNECTIONS} connections".replace(",", " ")
         print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
-        for words, path in RATED.items():
+        for label, path in RATED.items():
             _load(servers, path, seconds=1)
             before = _read_cpu_s(servers)
             done = _load(servers, path, seconds=SECONDS)
@@ -110,7 +110,7 @@ def _rate_pages(series: int, measurements: int) -> None:
             per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
             size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
             print(
-                f"{words:44}{done['per_s']:9.0f}"
+                f"{label:44}{done['per_s']:9.0f}"
                 + "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size)),
                 flush=True,
             )
@@ -187,14 +187,14 @@ def _print_timings(url: str, chromium: str) -> None:
         browser.close()
     line = f"{SLOW_LATENCY_MS} ms, {SLOW_BYTES_PER_S // 1000} KB/s"
     print(f"{f'history of {POINTS} points, ms (median of {VISITS})':44}{'server':>9}{'paint':>9}{'chart':>9}")
-    for words, kept in (
+    for label, kept in (
         ("empty cache", [first for first, _ in visits]),
         ("warm cache", [again for _, again in visits]),
         (f"empty cache, {line} (aim: 1500)", [first for first, _ in slow]),
         (f"warm cache, {line} (aim: 500)", [again for _, again in slow]),
     ):
         figures = (statistics.median(visit[name] for visit in kept) for name in ("server", "paint", "chart"))
-        print(f"{words:44}" + "".join(f"{figure:9.0f}" for figure in figures))
+        print(f"{label:44}" + "".join(f"{figure:9.0f}" for figure in figures))
 
 
 def _visit(browser: Any, url: str, *, is_slow: bool) -> Iterator[tuple[dict[str, float], dict[str, float]]]:

@@ -191,8 +191,8 @@ def _find_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _print(words: str, measured: str, aim: str) -> None:
-    print(f"{words:44}{measured:>12}{aim:>10}", flush=True)
+def _print(label: str, measured: str, aim: str) -> None:
+    print(f"{label:44}{measured:>12}{aim:>10}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 # Units that take more than five seconds; every other is thought to take one.
 SECONDS = {
-    "tests/browser": 150,
+    "tests/browser": 80,
     "tests/embedded/test_up.py": 55,
     "tests/test_wide.py": 30,
     "tests/agent/profiles/test_real_profiles.py": 20,

@@ -36,7 +36,7 @@ _EQUAL_WITHIN: Final = 0.0005
 class PatternChart:
     """The history of a pattern. line: path; level_y, end_y: of 100 % and of its end; end: text at its end.
 
-    first_day, last_day: labels of the time axis; description: the chart in words.
+    first_day, last_day: labels of the time axis; description: the chart as text.
     """
 
     line: str

@@ -26,7 +26,7 @@ _WEEK: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class HostCell:
-    """One host. kind: its color; text: what the cell shows, so that color is not the only cue; title: in words."""
+    """One host. kind: its color; text: what the cell shows, so that color is not the only cue; title: as text."""
 
     name: str
     kind: str

@@ -46,7 +46,7 @@ _OLD: Final = ("host", "pool", "rw", "direction", "text")
 class ShownSeries:
     """One series of the grid or table. level, spread: "" without a value. kind: of its mark, "" without one.
 
-    previous: of the level before the current one, in words; "" for the first level.
+    previous: of the level before the current one, as text; "" for the first level.
     """
 
     row: SeriesRow
