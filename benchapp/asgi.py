@@ -1,8 +1,12 @@
-"""The web process: the body guard, the hot path of intake, and Django behind them."""
+"""The web process: request ids, the body guard, the hot path of intake, and Django behind them."""
 
 import gc
 import os
+import re
 from functools import partial
+from uuid import uuid4
+
+import structlog
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchapp.settings")
 os.environ.setdefault("BENCHAPP_ROLE", "web")
@@ -23,6 +27,7 @@ from benchapp.api.ingest.body import (  # noqa: E402
     SMALL_BODY_BYTES,
     Body,
     HeldBody,
+    Message,
     Receive,
     Scope,
     Send,
@@ -50,13 +55,39 @@ _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 _LARGE_VIEWS = frozenset({"upload_files", "add_study", "edit_study", "api_studies", "api_study"})
 
 
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
+
+
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Guard the body of every request, then hand it to intake or to Django."""
+    """Give a request its id, in the answer and in every log line about it, and answer it."""
     if scope["type"] == "lifespan":
         await _live(receive, send)
-        return
-    if scope["type"] != "http":
-        return
+    elif scope["type"] == "http":
+        request_id = _choose_request_id(scope)
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        await _answer(scope, receive, _add_request_id(send, request_id))
+
+
+def _choose_request_id(scope: Scope) -> str:
+    """Return the id that the sender chose, or a new one if there is none or it has other characters."""
+    given: bytes = read_headers(scope).get(b"x-request-id", b"")
+    return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _add_request_id(send: Send, request_id: str) -> Send:
+    header = (b"x-request-id", request_id.encode("ascii"))
+
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return send_with_id
+
+
+async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """Guard the body of the request, then hand it to intake or to Django."""
     if scope["path"].startswith("/static/") and await answer_static_file(scope, send):
         return
     scope = _drop_forwarded(scope)

@@ -287,6 +287,7 @@ LOGGING: dict[str, Any] = {
             "()": "benchapp.log_masking.MaskingFormatter",
             "processor": structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
             "foreign_pre_chain": [
+                structlog.contextvars.merge_contextvars,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.stdlib.add_log_level,
                 structlog.processors.format_exc_info,
@@ -306,6 +307,8 @@ LOGGING: dict[str, Any] = {
 }
 structlog.configure(
     processors=[
+        # The id of the request.
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,

@@ -1,6 +1,8 @@
 """No secret is in a log: the words that are masked, and the logs of a real server that met them."""
 
+import http.client
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +59,7 @@ def test_traceback_is_masked_too() -> None:
     assert SECRET not in line
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def servers(migrated_cluster: Path) -> Iterator[Servers]:
     access = {"GRANIAN_LOG_ACCESS_ENABLED": "1", "GRANIAN_LOG_ACCESS_FMT": "asked %(path)s?%(query_string)s"}
     servers = Servers(
@@ -73,6 +75,30 @@ def servers(migrated_cluster: Path) -> Iterator[Servers]:
         servers.stop()
 
 
+def ask_with_id(servers: Servers, path: str, request_id: str) -> tuple[int, str | None]:
+    """Return status and request id of the answer to a GET with a request id."""
+    connection = http.client.HTTPConnection("127.0.0.1", servers.port, timeout=60)
+    try:
+        connection.request("GET", path, headers={"X-Request-ID": request_id})
+        response = connection.getresponse()
+        response.read()
+        return response.status, response.getheader("X-Request-ID")
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/static/none.css", "/static/none", "/sign-in/", "/api/v1/runs", "/api/v1/none"]
+)
+def test_every_answer_has_a_request_id(servers: Servers, path: str) -> None:
+    _, kept = ask_with_id(servers, path, "0123-abcd_EF.gh")
+    made = {ask_with_id(servers, path, bad)[1] for bad in ("", "short", "with space 1", "x" * 65)}
+
+    assert kept == "0123-abcd_EF.gh"
+    assert len(made) == 4
+    assert all(re.fullmatch("[0-9a-f]{32}", str(each)) for each in made)
+
+
 def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
     for path in (
         f"/shared/{SECRET}/",
@@ -85,13 +111,14 @@ def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
     with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
         connection.execute("ALTER TABLE benchapp_study RENAME TO benchapp_study_away")
 
-    fault = servers.get(f"/shared/{SECRET}/charts/1")
+    fault, request_id = ask_with_id(servers, f"/shared/{SECRET}/charts/1", "build-4711.shared")
 
     log = servers.directory / "web.log"
     wait_for(lambda: "asked /shared/***/charts/1?" in log.read_text(), within_s=10, what="the access log")
     lines = log.read_text()
-    assert fault[0] == 500
+    assert (fault, request_id) == (500, "build-4711.shared")
     assert "Internal Server Error: /shared/***/charts/1" in lines
+    assert "request_id='build-4711.shared'" in lines
     assert "ProgrammingError" in lines and "studies/shared.py" in lines
     assert "asked /setup/***/?" in lines
     assert "asked /api/v1/runs?token=***" in lines

@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
@@ -149,7 +150,9 @@ async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
 
 async def work(task: Callable[[], _Result]) -> _Result | Answer:
     """Call a synchronous function in a thread; return its answer, or the answer to its exception."""
-    return await asyncio.get_running_loop().run_in_executor(_executor, _work_in_thread, task)
+    # With the context of the request: its id is in the log lines of the thread.
+    call = partial(copy_context().run, _work_in_thread, task)
+    return await asyncio.get_running_loop().run_in_executor(_executor, call)
 
 
 def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:

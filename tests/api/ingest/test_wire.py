@@ -61,6 +61,19 @@ def read_answer(connection: socket.socket) -> tuple[int, Any]:
     return int(lines.split()[1]), json.loads(body)
 
 
+def test_answer_to_results_has_the_request_id_of_the_sender(stack: Servers, token: str) -> None:
+    body = pack_envelope()
+    with closing(connect(stack)) as connection:
+        connection.sendall(
+            head(token, "X-Request-ID: nightly-2026-11-23", f"Content-Length: {len(body)}") + body
+        )
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+
+    assert received.lower().count(b"x-request-id: nightly-2026-11-23") == 1
+
+
 def send(stack: Servers, *parts: bytes) -> tuple[int, Any]:
     with closing(connect(stack)) as connection:
         for part in parts:
