@@ -120,6 +120,17 @@ def test_series_are_sorted(sort: str, names: list[str], view: str, viewer: Clien
     assert list_names(page) == names
 
 
+def test_recovered_changes_come_before_series_without_one(viewer: Client) -> None:
+    for name, after in (("better", 1300.0), ("worse", 800.0)):
+        series = add_series([1000.0] * 12, host=make_host(name))
+        make_incident(changes=[make_change(series, after=after, evidence={"is_back": True})])
+    add_series(STEADY, host=make_host("steady"), start_at=NOON + 48 * HOUR)
+
+    page = Page(viewer.get(reverse("series_list")))
+
+    assert list_names(page) == ["worse", "better", "steady"]
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
