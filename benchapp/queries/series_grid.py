@@ -98,7 +98,7 @@ def read_series_grid(
     """Return a page of the series that match a filter, 200 each; a page behind the last gives the last.
 
     metric: None for IOPS, or for the elapsed time where no series has IOPS. At most 20 000 series are sorted, the most
-    recently measured; three queries for those and four for a page, two more for the fallback.
+    recently measured; three queries for those, four with spreads, and four for a page; two more for the fallback.
     """
     name = metric or _USUAL
     table, is_cut = read_table(match, [name])
