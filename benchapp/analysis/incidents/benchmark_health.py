@@ -175,7 +175,7 @@ def _find_spread_increase(facts: HealthFacts) -> HealthFinding | None:
     which = f" in {count} of {facts.series_count} series" if facts.is_group else ""
     return HealthFinding(
         "spread-increased",
-        f"the spread increased{which}",
+        f"the standard deviation increased{which}",
         "Compare the environment before and after, and look for other load on the host or its storage.",
     )
 

@@ -43,12 +43,15 @@ def describe_metric_detection(rows: Sequence[DetectionStatusRow], metric: Metric
         return ["Not evaluated yet: detection starts at 6 runs."]
     own = by_metric.get(metric.name)
     if own is not None:
-        return [describe_detection(own)]
+        return [describe_detection(own), *_describe_variability(own, metric), *_describe_seasons(own)]
     # With one block size IOPS and bandwidth are one signal, of which one is judged.
     twin = {"iops": "bandwidth_bytes_per_s", "bandwidth_bytes_per_s": "iops"}.get(metric.name, "")
     if twin in by_metric:
+        row, judged_metric = by_metric[twin], CATALOGUE[twin]
         return [
-            f"{metric.label} is detected by {CATALOGUE[twin].label}. {describe_detection(by_metric[twin])}"
+            f"{metric.label} is detected by {judged_metric.label}. {describe_detection(row)}",
+            *_describe_variability(row, judged_metric),
+            *_describe_seasons(row),
         ]
     judged = ", ".join(CATALOGUE[name].label for name in by_metric)
     return [f"No detection in this metric. Detected metrics: {judged}."]
@@ -63,7 +66,6 @@ def describe_detection(row: DetectionStatusRow) -> str:
         DetectionStatus.STEADY: _describe_steady,
         DetectionStatus.STALE: _describe_stale,
     }[DetectionStatus(row.status)](row, metric)
-    text = " ".join([text, *_describe_variability(row, metric), *_describe_seasons(row)])
     if row.baseline_from_at is not None:
         since = format_since(row.baseline_from_at)
         text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
@@ -75,7 +77,7 @@ def _describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[s
     if row.spread_increase is not None:
         found = row.spread_increase
         yield (
-            f"The spread increased from {format_percent(found.before)} to {format_percent(found.after)}"
+            f"The standard deviation increased from {format_percent(found.before)} to {format_percent(found.after)}"
             f" on {format_since(found.from_at)}."
         )
     if row.two_states is not None:
@@ -83,8 +85,8 @@ def _describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[s
         yield (
             f"Alternates between two states: {format_with_unit(states.high, metric)} in"
             f" {format_percent(states.high_share)} of the runs, {format_with_unit(states.low, metric)} in the others"
-            f" ({format_signed_percent(states.low / states.high - 1)}). Entered {format_count(states.visits, 'time')}"
-            f" since {format_since(states.from_at)}."
+            f" ({format_signed_percent(states.low / states.high - 1)}). The rarer one was"
+            f" entered {format_count(states.visits, 'time')} since {format_since(states.from_at)}."
         )
 
 

@@ -294,8 +294,11 @@ def test_page_of_a_series_describes_a_larger_spread_and_two_states(viewer: Clien
 
     words = Page(viewer.get(f"/series/{series.pk}/")).words
 
-    assert "The spread increased from 2 % to 8 % on 18 Nov" in words
-    assert "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). Entered 5 times" in words
+    assert "The standard deviation increased from 2 % to 8 % on 18 Nov" in words
+    assert (
+        "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). The rarer one was entered 5 times"
+        in words
+    )
 
 
 def test_page_of_a_series_names_its_seasons(viewer: Client) -> None:
