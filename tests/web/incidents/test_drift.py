@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def drifted() -> Series:
     """Make a series that lost 8 % since its baseline was accepted, without a change of level."""
-    values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    values = [value * (1 - 0.000387 * index) for index, value in enumerate(make_level(1000.0, 208))]
     (series,) = make_cells(make_host("db-1"), [values])
     judge_all()
     DetectionResult.objects.update(baseline_from_at=NOON)
@@ -50,7 +50,7 @@ def test_series_page_shows_size_and_start_of_the_drift(drifted: Series, viewer: 
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
     assert "Baseline accepted from 21 Nov 12:00 UTC; earlier runs are not compared." in words
-    assert "Drifted −5.7 % (−6.1 to −5.3 %) from the baseline of 21 Nov 12:00 UTC, since" in words
+    assert "Drifted −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 12:00 UTC, since" in words
 
 
 def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
@@ -59,7 +59,7 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
 
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
-    assert "Recovered from a drift of −5.7 % (−6.1 to −5.3 %) from the baseline of 21 Nov 12:00 UTC." in words
+    assert "Recovered from a drift of −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 12:00 UTC." in words
     assert "Recovered." in Page(viewer.get(f"/incidents/{Incident.objects.earliest('pk').pk}/")).words
 
 
@@ -71,7 +71,7 @@ def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) 
 
 
 def test_drift_without_baseline_is_named_with_its_time(viewer: Client) -> None:
-    values = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 200))]
+    values = [value * (1 - 0.000387 * index) for index, value in enumerate(make_level(1000.0, 208))]
     (series,) = make_cells(make_host("db-1"), [values])
     judge_all()
 
