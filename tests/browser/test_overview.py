@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from tests.browser.watch import Watched
@@ -40,7 +41,9 @@ def test_charts_are_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -
     expect(fleet.locator("output")).to_contain_text("random read, ")
     changes = page.locator("[data-overview-chart=changes]")
     changes.locator(".chart-box").focus()
-    page.keyboard.press("ArrowLeft")
+    # The world's change is nine days old: of the last week, or on Mondays and Tuesdays of the week before that.
+    for _ in range(1 if timezone.now().weekday() >= 2 else 2):
+        page.keyboard.press("ArrowLeft")
     expect(changes.locator("output")).to_contain_text("3 regressions, 0 improvements")
     with page.expect_download() as image:
         fleet.get_by_role("button", name="PNG").click()
