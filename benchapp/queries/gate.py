@@ -180,12 +180,13 @@ def _read_run_values(
 ) -> dict[tuple[int, str], NDArray[np.float64]]:
     """Return the valid values of each series of the run and metric, those of all runs; a run counts once.
 
-    A metric that no measurement of the run has is left out, unless none is valid.
+    A metric without a value is left out, unless the series has no valid measurement at all.
     """
     found: dict[tuple[int, str], dict[int, list[float]]] = {}
     known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
     rows = list(known.values_list("series_id", "run_id", "error", "is_excluded", *metrics))
     own = {row[0] for row in rows if row[1] == run_id}
+    valid = {row[0] for row in rows if not row[2] and not row[3]}
     for series_id, of, error, is_excluded, *columns in rows:
         if series_id not in own:
             continue
@@ -199,6 +200,7 @@ def _read_run_values(
     return {
         key: np.array([np.median(repetitions) for repetitions in by_run.values()])
         for key, by_run in found.items()
+        if by_run or key[0] not in valid
     }
 
 

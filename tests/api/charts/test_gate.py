@@ -188,6 +188,20 @@ def test_further_runs_of_the_build_count(host, client_of_host) -> None:
     assert (gate["rows"][0]["n"], gate["rows"][0]["baseline_n"]) == (1 + len(others), 30)
 
 
+def test_failed_further_run_adds_no_row_of_a_metric_that_is_not_measured(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+    run, failed = submit(series, 1000.0), submit(series, 1000.0, error=5)
+
+    gate = ask(client_of_host, run, runs=failed.pk)
+
+    assert (gate["outcome"], [row["metric"] for row in gate["rows"]], gate["rows"][0]["n"]) == (
+        "passed",
+        ["iops"],
+        1,
+    )
+
+
 def test_error_rate_is_divided_over_all_rows(host, client_of_host) -> None:
     one, other = plant(host), plant(host)
     calculate_levels()
