@@ -1,6 +1,9 @@
 """What pages cost: pages per second and CPU time of the server, files, and the time until Chromium has drawn a chart.
 
-    python -m benchmarks.pages [SERIES] [MEASUREMENTS-OF-EACH]
+    python -m benchmarks pages [--pages NAME …] [--database DIR]
+
+Two versions are compared on one database: with --database the first run builds it, which takes minutes, and keeps it;
+each run measures a copy. With --pages only these pages are measured, without files and drawing.
 
 Pages per second: 8 connections that keep one request each under way, over 2 million measurements. CPU: of the web
 process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame. Drawing: a
@@ -9,9 +12,11 @@ first contentful paint and to the drawn chart; on loopback, and as over a slow l
 process, PostgreSQL, client and Chromium share the cores.
 """
 
+import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,16 +25,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchapp.embedded.child import stop
 from benchmarks.charts import SEED as FLEET
 from benchmarks.charts import VACUUM
 from benchmarks.client import frame
+from tests.clusters import copy_cluster
 from tests.servers import ROOT, Servers
 
 SERIES, MEASUREMENTS = 4000, 500
 CONNECTIONS = 8
 SECONDS = 10
 RATED = {
-    "a page without a query (the limit)": "/docs/errors",
+    "no-query": "/docs/errors",
     "overview": "/",
     "matrix": "/matrix/",
     "scaling": "/scaling/",
@@ -68,11 +75,94 @@ _TIMINGS = """() => ({
 
 def main() -> None:
     """Print the tables."""
+    options = _read_options()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        sys.exit("no Chromium: apt-get install chromium")
-    wanted = [int(argument) for argument in sys.argv[1:3]]
-    _rate_pages(*wanted, *(SERIES, MEASUREMENTS)[len(wanted) :])
+    if options.pages is None and chromium is None:
+        sys.exit("no Chromium: apt-get install chromium, or name pages with --pages")
+    _rate_pages(options)
+    if options.pages is None and chromium is not None:
+        _draw(chromium)
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks pages",
+        description="CPU time of pages, pages per second, weight of files, time until a chart is drawn in Chromium.",
+    )
+    parser.add_argument(
+        "--pages",
+        nargs="+",
+        choices=RATED,
+        metavar="NAME",
+        help=f"measure only these pages, no files and no drawing: {', '.join(RATED)}",
+    )
+    parser.add_argument(
+        "--database",
+        type=Path,
+        metavar="DIR",
+        help="build the database there, or reuse the one that is there",
+    )
+    for name, default, text in (
+        ("series", SERIES, "series, 400 for each host"),
+        ("measurements", MEASUREMENTS, "measurements of each series"),
+        ("seconds", SECONDS, "load for each page, in seconds"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+    options = parser.parse_args()
+    if options.series < 400 or options.series % 400:
+        parser.error("--series: 400 for each host, so a multiple of 400")
+    if options.database and options.database.exists() and not (options.database / "18").is_dir():
+        # The directory becomes private to the account of PostgreSQL.
+        parser.error(f"--database: {options.database} exists and holds no database; name a new directory")
+    return options
+
+
+def _rate_pages(options: argparse.Namespace) -> None:
+    """Print pages per second and CPU time per page over a fleet."""
+    kept = options.database and options.database / "18"
+    is_built = kept is not None and kept.exists()
+    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"}, cluster=kept if is_built else None)
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        if not is_built:
+            _build_fleet(servers, options)
+            if kept is not None:
+                stop(servers.processes.pop("postgres"), ask=signal.SIGINT, patience_s=60)
+                copy_cluster(servers.postgres.directory, kept, account=servers.account)
+                servers.start_postgres()
+        servers.manage("collectstatic", "--noinput", "--verbosity", "0")
+        servers.start_web()
+        ((count,),) = servers.query("SELECT count(*) FROM benchapp_measurement")
+        head = f"{count:,} measurements, {CONNECTIONS} connections".replace(",", " ")
+        print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
+        for label in options.pages or RATED:
+            _rate_page(servers, label, seconds=options.seconds)
+    finally:
+        servers.stop()
+
+
+def _build_fleet(servers: Servers, options: argparse.Namespace) -> None:
+    seed = FLEET.format(series=options.series, measurements=options.measurements, long=options.measurements)
+    servers.manage("shell", "--no-imports", "-c", seed)
+    servers.manage("redetect")
+    servers.manage("shell", "--no-imports", "-c", VACUUM)
+
+
+def _rate_page(servers: Servers, label: str, *, seconds: int) -> None:
+    path = RATED[label]
+    _load(servers, path, seconds=1)
+    before = _read_cpu_s(servers)
+    done = _load(servers, path, seconds=seconds)
+    spent = {name: after - before[name] for name, after in _read_cpu_s(servers).items()}
+    per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
+    size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
+    figures = "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size))
+    print(f"{label:44}{done['per_s']:9.0f}{figures}", flush=True)
+
+
+def _draw(chromium: str) -> None:
+    """Print the weight of the files and the time until a history is drawn."""
     servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
     try:
         servers.start_postgres()
@@ -84,36 +174,6 @@ def main() -> None:
         )
         servers.start_web()
         _print_timings(f"http://127.0.0.1:{servers.port}/series/{series}/", chromium)
-    finally:
-        servers.stop()
-
-
-def _rate_pages(series: int, measurements: int) -> None:
-    """Print pages per second and CPU time per page over a fleet."""
-    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"})
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        servers.manage("collectstatic", "--noinput", "--verbosity", "0")
-        seed = FLEET.format(series=series, measurements=measurements, long=measurements)
-        servers.manage("shell", "--no-imports", "-c", seed)
-        servers.manage("redetect")
-        servers.manage("shell", "--no-imports", "-c", VACUUM)
-        servers.start_web()
-        head = f"{series * measurements:,} measurements, {CONNECTIONS} connections".replace(",", " ")
-        print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
-        for label, path in RATED.items():
-            _load(servers, path, seconds=1)
-            before = _read_cpu_s(servers)
-            done = _load(servers, path, seconds=SECONDS)
-            spent = {name: after - before[name] for name, after in _read_cpu_s(servers).items()}
-            per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
-            size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
-            print(
-                f"{label:44}{done['per_s']:9.0f}"
-                + "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size)),
-                flush=True,
-            )
     finally:
         servers.stop()
 
