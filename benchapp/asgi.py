@@ -11,9 +11,9 @@ import structlog
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchapp.settings")
 os.environ.setdefault("BENCHAPP_ROLE", "web")
 
-from django.core.asgi import get_asgi_application
+import django
 
-_django = get_asgi_application()
+django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
@@ -25,7 +25,6 @@ from benchapp.api.ingest.app import PATHS, Answer, answer_intake, make_problem_a
 from benchapp.api.ingest.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
-    Body,
     HeldBody,
     Message,
     Receive,
@@ -35,12 +34,14 @@ from benchapp.api.ingest.body import (  # noqa: E402
     discard_rest,
     read_headers,
     read_wire,
-    replay_body,
+    replace_length,
 )
 from benchapp.checks import log_warnings  # noqa: E402
+from benchapp.handler import ThreadHandler  # noqa: E402
 from benchapp.web.site.security import is_trusted_proxy  # noqa: E402
 from benchapp.web.site.static_files import answer_static_file  # noqa: E402
 
+_django = ThreadHandler()
 # Here, as granian's asginl knows no lifespan.
 log_warnings()
 resolve("/")  # imports all views
@@ -94,9 +95,8 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] in PATHS and scope["method"] == "POST":
         await answer_intake(scope, receive, send)
     elif scope["method"] in _METHODS_WITHOUT_BODY:
-        # Django would spool whatever comes behind the head of a GET to disk, without a bound.
-        inner_scope, inner_receive = replay_body(scope, Body(b"", None))
-        await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
+        # Whatever comes behind the head of a GET is not read: it has no bound.
+        await _django.answer(replace_length(scope, 0), b"", send)
     else:
         await _answer_guarded(scope, receive, send)
 
@@ -120,16 +120,15 @@ async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:
             body = await _read_body(scope, receive, held)
         except Problem as problem:
             body = make_problem_answer(problem)
-        if isinstance(body, Body):
-            inner_scope, inner_receive = replay_body(scope, body)
-            await _django(inner_scope, inner_receive, send)  # type: ignore[arg-type]
+        if isinstance(body, bytes):
+            await _django.answer(replace_length(scope, len(body)), body, send)
             return
     await send_answer(send, body)
     if not held.is_whole:
         await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
 
 
-async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Body | Answer:
+async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> bytes | Answer:
     """Return the body, or the answer to who may not send one of its size; raises Problem."""
     limit = SMALL_BODY_BYTES
     if announces_more(scope, SMALL_BODY_BYTES) and _find_view(scope["path"]) in _LARGE_VIEWS:
@@ -141,7 +140,7 @@ async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Body | A
     if wire.is_packed:
         # Only results come packed: unpacking for strangers is work that they could ask for at will.
         raise Problem(415, "encoding-unsupported", "Content encoding not supported", "send this body plain")
-    return Body(wire.body, None)
+    return wire.body
 
 
 async def _refuse_large(scope: Scope) -> Answer | None:

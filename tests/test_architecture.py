@@ -40,6 +40,7 @@ INFRASTRUCTURE = {
     "checks",
     "embedded",
     "env",
+    "handler",
     "log_masking",
     "management",
     "migrations",

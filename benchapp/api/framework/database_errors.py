@@ -8,7 +8,6 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
-from django.utils.decorators import sync_only_middleware
 
 from benchapp.api.framework.problems import (
     DATABASE_AWAY,
@@ -24,16 +23,12 @@ from benchapp.pipeline.conflicts import is_conflict
 log = structlog.get_logger(__name__)
 
 
-@sync_only_middleware
 def answer_unavailable_database(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
     """Answer 503 with Retry-After while the database is not available; must be last in MIDDLEWARE.
 
     Uses Django's `process_exception` hook: get_response has already turned exceptions into 500.
-
-    Deliberately sync only: under ASGI the last middleware decides for all before it. An async one costs two thread
-    hops for each of Django's own, 14 per request; this way the whole chain takes one.
     """
     answer: Any = _pass(get_response)
     answer.process_exception = answer_database_away

@@ -8,7 +8,6 @@ from urllib.parse import unquote, unquote_to_bytes
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_only_middleware
 from rest_framework import serializers
 from rest_framework.fields import empty
 from rest_framework.request import Request
@@ -208,7 +207,6 @@ def refuse_undecodable(query: str) -> None:
             raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=name) from None
 
 
-@sync_only_middleware
 def check_query(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:

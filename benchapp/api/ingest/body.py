@@ -187,25 +187,15 @@ def unpack_gzip(wire: bytes, limit: int) -> bytes:
     return unpacked
 
 
-def replay_body(scope: Scope, body: Body) -> tuple[Scope, Receive]:
-    """Return a scope and a receive that give an inner application the unpacked body in one message."""
+def replace_length(scope: Scope, size_bytes: int) -> Scope:
+    """Return a scope whose headers announce a plain body of this size."""
     headers = [
         (name, value)
         for name, value in scope["headers"]
         if name not in (b"content-encoding", b"content-length", b"transfer-encoding")
     ]
-    headers.append((b"content-length", str(len(body.unpacked)).encode()))
-    is_given = False
-
-    async def receive() -> Message:
-        nonlocal is_given
-        if is_given:
-            # Django listens for a disconnect while it answers; the answer itself ends this wait.
-            await asyncio.Event().wait()
-        is_given = True
-        return {"type": "http.request", "body": body.unpacked, "more_body": False}
-
-    return {**scope, "headers": headers}, receive
+    headers.append((b"content-length", str(size_bytes).encode()))
+    return {**scope, "headers": headers}
 
 
 async def discard_rest(receive: Receive, *, limit: int) -> None:

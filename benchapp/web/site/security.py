@@ -1,14 +1,12 @@
 """Security headers of all responses, and the client address."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Final, cast
+from typing import Final
 
-from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 
 # No inline scripts or styles and no other origins: injected HTML, as in a job name, has no effect.
 CONTENT_SECURITY_POLICY: Final = (
@@ -17,24 +15,13 @@ CONTENT_SECURITY_POLICY: Final = (
 )
 PERMISSIONS_POLICY: Final = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
-Answer = Callable[[HttpRequest], HttpResponseBase]
-AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
-
-
-@sync_and_async_middleware
-def add_headers(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:
+def add_headers(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """Add the policies to every response, and keep personal responses out of caches."""
-    if iscoroutinefunction(get_response):
-        answer_later = cast(AsyncAnswer, get_response)
-
-        async def answer_async(request: HttpRequest) -> HttpResponseBase:
-            return _add_headers(request, await answer_later(request))
-
-        return answer_async
-    answer_now = cast(Answer, get_response)
 
     def answer(request: HttpRequest) -> HttpResponseBase:
-        return _add_headers(request, answer_now(request))
+        return _add_headers(request, get_response(request))
 
     return answer
 
