@@ -15,6 +15,7 @@ CONTENT_SECURITY_POLICY: Final = (
 )
 PERMISSIONS_POLICY: Final = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
+
 def add_headers(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
