@@ -136,8 +136,9 @@ def read_gate(
 
     limit: tolerated relative change for the worse; by default the reporting threshold of each metric. error_rate:
     probability that any row is "regressed" although every change is within its limit; divided by the number of rows
-    (Bonferroni). further_ids: repetitions of the run; their values count for its series, failed and excluded ones do
-    not. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each metric.
+    (Bonferroni). further_ids: runs of the same build: repetitions, whose values count together, or other series; failed
+    and excluded ones do not count. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries
+    for each metric.
     """
     run_ids = tuple(dict.fromkeys((run_id, *further_ids)))
     runs = (
@@ -148,7 +149,7 @@ def read_gate(
     started = dict(runs.values_list("pk", "started_at"))
     if missing := [str(each) for each in run_ids if each not in started]:
         raise UnknownRuns(f"run {', '.join(missing)} does not exist")
-    values = _read_run_values(run_id, run_ids, metrics)
+    values = _read_run_values(run_ids, metrics)
     names = {
         series.pk: name_series(series) for series in Series.objects.filter(pk__in={key[0] for key in values})
     }
@@ -176,20 +177,17 @@ def read_gate(
 
 
 def _read_run_values(
-    run_id: int, run_ids: Sequence[int], metrics: Sequence[str]
+    run_ids: Sequence[int], metrics: Sequence[str]
 ) -> dict[tuple[int, str], NDArray[np.float64]]:
-    """Return the valid values of each series of the run and metric, those of all runs; a run counts once.
+    """Return the valid values of each series and metric of the runs; a run counts once.
 
     A metric without a value is left out, unless the series has no valid measurement at all.
     """
     found: dict[tuple[int, str], dict[int, list[float]]] = {}
     known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
     rows = list(known.values_list("series_id", "run_id", "error", "is_excluded", *metrics))
-    own = {row[0] for row in rows if row[1] == run_id}
     valid = {row[0] for row in rows if not row[2] and not row[3]}
     for series_id, of, error, is_excluded, *columns in rows:
-        if series_id not in own:
-            continue
         is_valid = not error and not is_excluded
         for metric, value in zip(metrics, columns, strict=True):
             if value is None and is_valid:

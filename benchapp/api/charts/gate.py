@@ -1,7 +1,7 @@
 """The gate of a run: passed, regressed or undecided, for builds."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -16,8 +16,8 @@ from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import PREFIX, run_links
-from benchapp.metrics import CATALOGUE
+from benchapp.api.resources.shapes import PREFIX, MetricName, run_links
+from benchapp.metrics import CATALOGUE, Unit, format_value
 from benchapp.queries.gate import (
     ERROR_RATE,
     FURTHER_RUNS_MAXIMUM,
@@ -77,7 +77,8 @@ class GateParameters(FormatParameters):
     runs = IdsField(
         FURTHER_RUNS_MAXIMUM,
         source="further_ids",
-        help_text="further runs of the same build, ids separated by commas; their values count as well",
+        help_text="further runs of the same build, ids separated by commas: repetitions, whose values count"
+        " together, or runs of other series",
     )
 
 
@@ -86,9 +87,10 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     host: Annotated[str, Meta(description="host or pool of the series")]
     workload_title: str
     target_title: str
-    metric: str
-    unit: str
-    better: str
+    metric: MetricName
+    metric_label: str
+    unit: Unit
+    better: Literal["higher", "lower"]
     outcome: GateOutcome
     reason: Annotated[
         GateReason,
@@ -98,8 +100,10 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         ),
     ]
     value: Annotated[float | None, Meta(description="mean of the runs")]
+    value_text: Annotated[str, Meta(description="the value with its unit, as on pages")]
     n: Annotated[int, Meta(description="runs with a valid value")]
     baseline_median: float | None
+    baseline_median_text: str
     baseline_n: int
     baseline_deviation: Annotated[
         float | None, Meta(description="standard deviation, relative to the median")
@@ -123,6 +127,7 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         Meta(description="further runs until a decision is expected; null: decided, or more than 100"),
     ]
     series_url: str
+    series_page: str
 
 
 class GateAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -191,13 +196,16 @@ def _describe_row(row: GateRow) -> GateRowAnswer:
         workload_title=row.series.workload_title,
         target_title=row.series.target_title,
         metric=metric.name,
+        metric_label=metric.label,
         unit=metric.unit,
         better=metric.better,
         outcome=result.outcome,
         reason=result.reason,
         value=result.value,
+        value_text=format_value(result.value, metric.unit),
         n=result.n,
         baseline_median=result.baseline_median,
+        baseline_median_text=format_value(result.baseline_median, metric.unit),
         baseline_n=result.baseline_n,
         baseline_deviation=result.baseline_deviation,
         baseline_from=row.from_at,
@@ -208,4 +216,5 @@ def _describe_row(row: GateRow) -> GateRowAnswer:
         max_regression=row.limit,
         runs_needed=result.runs_needed,
         series_url=f"{PREFIX}/series/{row.series.id}",
+        series_page=f"/series/{row.series.id}/",
     )

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from benchapp.metrics import format_value
 from benchapp.models import Host, IncidentState, Run, Scope, Series, Verdict
 from benchapp.queries.gate import BadBaseline, parse_gate_baseline
 from tests.factories import (
@@ -77,6 +78,9 @@ def test_run_is_compared_with_its_level(host, client_of_host, value, outcome) ->
     )
     assert (row["value"], row["n"], row["baseline_n"], row["max_regression"]) == (value, 1, 30, 0.05)
     assert row["change"] == pytest.approx(value / 1000 - 1, abs=0.01)
+    assert (row["value_text"], row["metric_label"]) == (format_value(value, "operations/s"), "IOPS")
+    assert row["baseline_median_text"] == format_value(row["baseline_median"], "operations/s")
+    assert row["series_page"] == f"/series/{series.pk}/"
     assert row["baseline_from"] == NOON.isoformat().replace("+00:00", "Z")
 
 
@@ -186,6 +190,21 @@ def test_further_runs_of_the_build_count(host, client_of_host) -> None:
     assert (single["outcome"], gate["outcome"]) == ("undecided", "regressed")
     assert gate["runs"] == [first.pk, *(run.pk for run in others)]
     assert (gate["rows"][0]["n"], gate["rows"][0]["baseline_n"]) == (1 + len(others), 30)
+
+
+def test_further_run_of_another_series_adds_its_rows(host, client_of_host) -> None:
+    """A submission may be several runs."""
+    series, other = plant(host), plant(host)
+    calculate_levels()
+    run, slow = submit(series, 1000.0), submit(other, 800.0)
+
+    gate = ask(client_of_host, run, runs=slow.pk)
+
+    assert (gate["outcome"], gate["tests"]) == ("regressed", 2)
+    assert [(row["series_id"], row["outcome"]) for row in gate["rows"]] == [
+        (series.pk, "passed"),
+        (other.pk, "regressed"),
+    ]
 
 
 def test_failed_further_run_adds_no_row_of_a_metric_that_is_not_measured(host, client_of_host) -> None:
