@@ -74,6 +74,12 @@ class Console:
         when = f"{format_time(time.time())} " if self.is_unattended else ""
         print(f"{when}bench-agent: {text}", file=sys.stderr, flush=True)
 
+    def annotate(self, lines: Sequence[str]) -> None:
+        """Print workflow commands, which GitHub Actions reads from both outputs, also with --quiet."""
+        for line in lines:
+            self.record(line)
+            print(line, file=sys.stderr, flush=True)
+
     def emit(self, document: Mapping[str, Any]) -> None:
         """Print the command's result as JSON if --json was given."""
         if self.is_json:
@@ -138,6 +144,22 @@ class Progress:
             return f"{elapsed_s:.0f} s, finishing"
         step = self._steps[min(int(elapsed_s / self._total_s * len(self._steps)), len(self._steps) - 1)]
         return f"{step}, {elapsed_s:.0f} s of {self._total_s:.0f} s"
+
+
+class WaitProgress(Progress):
+    """Shows how long the command has waited, and its limit: on a terminal at once, elsewhere after a minute."""
+
+    def __init__(self, title: str, *, total_s: float, is_quiet: bool) -> None:
+        super().__init__(title, "", steps=(), total_s=total_s or 1.0, is_quiet=is_quiet)
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._started_at = self._shown_at = time.monotonic()
+        if self._is_terminal:
+            self._draw(0.0)
+
+    def _describe(self, elapsed_s: float) -> str:
+        return f"{elapsed_s:.0f} s of at most {self._total_s:.0f} s"
 
 
 class SweepProgress(Progress):

@@ -11,17 +11,22 @@ class ExitCode(IntEnum):
     OK = 0
     TRY_LATER = 1
     CONFIGURATION = 2
-    NOT_MEASURED = 3
-    REJECTED = 4
+    REGRESSED = 3
+    UNDECIDED = 4
+    NOT_MEASURED = 5
+    REJECTED = 6
     FAULT = 70
 
 
 # A bad token blocks every later result, so it outranks a failed fio; a full queue empties automatically and comes last.
+# A regression outranks the job that failed next to it; a gate without a decision says less than why there is none.
 _SEVERITY = (
     ExitCode.FAULT,
     ExitCode.CONFIGURATION,
+    ExitCode.REGRESSED,
     ExitCode.NOT_MEASURED,
     ExitCode.REJECTED,
+    ExitCode.UNDECIDED,
     ExitCode.TRY_LATER,
     ExitCode.OK,
 )
@@ -52,6 +57,12 @@ class CannotMeasure(AgentError):
 
 class StorageHangs(CannotMeasure):
     """I/O on the storage under test blocks forever: do not touch it again."""
+
+
+class ResultRejected(AgentError):
+    """The server will never accept this result."""
+
+    exit_code = ExitCode.REJECTED
 
 
 class TryLater(AgentError):

@@ -16,11 +16,13 @@ exit codes:
   0    success: measured, delivered, or nothing to do
   1    temporary: results remain in the spool, or another bench-agent is running
   2    invalid credentials, configuration or arguments; results stay in the spool
-  3    fio failed, or nothing could be measured; a failed run with a report is still delivered
-  4    the server rejected a result; it is stored with the reason under rejected/ in the spool
+  3    gate: regressed
+  4    gate: undecided
+  5    fio failed, or nothing could be measured; a failed run with a report is still delivered
+  6    the server rejected a result; it is stored with the reason under rejected/ in the spool
   70   internal error of bench-agent
   130  stopped by SIGINT; 143 by SIGTERM, 129 by SIGHUP
-If several apply, the first of 2, 3, 4, 1 is returned.
+If several apply, the first of 2, 3, 5, 6, 4, 1 is returned.
 
 environment:
   BENCH_AGENT_CONFIG        configuration file (default: /etc/bench-agent.ini, ~/.config/bench-agent/agent.ini)
@@ -102,7 +104,7 @@ def _build_parser() -> argparse.ArgumentParser:
     common.add_argument("--config", metavar="FILE", help="configuration file")
     common.add_argument("--json", action="store_true", help="print the result as one JSON object")
     common.add_argument("--quiet", action="store_true", help="print errors only")
-    for add in (_add_run, _add_sweep, _add_schedule, _add_enroll, _add_flush, _add_check):
+    for add in (_add_run, _add_gate, _add_sweep, _add_schedule, _add_enroll, _add_flush, _add_check):
         add(commands, common)
     commands.add_parser("profiles", parents=[common], help="list the profiles and their parameters")
     commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
@@ -124,25 +126,98 @@ def _add_run(
     run.add_argument(
         "--no-send", action="store_true", help="store the result in the spool without sending it"
     )
+    _add_sent(run)
+    _add_wait(run, default=0.0)
     run.add_argument(
-        "--logs",
-        action="store_true",
-        help="send fio's bandwidth, IOPS and latency logs, one value per second",
+        "--splay",
+        metavar="TIME",
+        help="random delay before the start, at most TIME; constant per host and day",
     )
-    for option, purpose in (
-        ("--cloud", "query the metadata service of EC2, Google Cloud or Azure for instance type and zone"),
-        ("--serials", "send serial numbers and ids of disks and machine without hashing"),
-    ):
-        run.add_argument(option, action="store_true", help=purpose)
     run.add_argument(
-        "--wait",
-        metavar="SECONDS",
-        type=_read_seconds,
-        default=0.0,
-        help="wait up to this long until the server has stored the result",
+        "--skip-if-busy",
+        metavar="PERCENT",
+        nargs="?",
+        # A device that is busy 20 % of the time delays every fifth I/O.
+        const="20",
+        help="skip the run, with exit code 0, if other I/O keeps the storage busier (default: 20)",
     )
     _add_unattended(run)
     _add_budget(run)
+
+
+def _add_gate(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    gate = commands.add_parser(
+        "gate",
+        parents=[common],
+        help="submit results, and fail if they are a regression",
+        description="Submits files with fio's output, or runs a profile as `run` does, waits until the server has "
+        "stored the results, and compares them with a baseline of the same series. Exit code: 0 passed, 3 regressed, "
+        "4 undecided.",
+        epilog="example: bench-agent gate fio.json --baseline label.branch:main --max-regression 5% --github",
+    )
+    gate.add_argument(
+        "outputs",
+        metavar="FILE",
+        nargs="*",
+        help="fio's output; several files are runs of one build. Without a file the profile is run",
+    )
+    for option, placeholder, purpose in (
+        (
+            "--baseline",
+            "SPEC",
+            "accepted (default), 2026-11-01..2026-11-15, or label.branch:main; see docs/api.md",
+        ),
+        ("--metric", "NAME,…", "metrics to compare (default: iops,latency_p99_ns)"),
+        (
+            "--max-regression",
+            "SHARE",
+            "tolerated change for the worse: 5%% or 0.05 (default: the threshold of each metric)",
+        ),
+        ("--error-rate", "SHARE", "probability that a good build fails (default: 1%%)"),
+        ("--comment", "FILE", "write the result as Markdown, for a comment on a change"),
+    ):
+        gate.add_argument(option, metavar=placeholder, help=purpose)
+    gate.add_argument(
+        "--github",
+        action="store_true",
+        help="append the result to $GITHUB_STEP_SUMMARY and print annotations for GitHub Actions",
+    )
+    gate.add_argument(
+        "--repeat",
+        metavar="N",
+        type=_read_repeat,
+        default=1,
+        help="run the profile N times, at most 51 (default: 1)",
+    )
+    _add_measured(gate)
+    _add_pairs(gate)
+    _add_sent(gate)
+    _add_wait(gate, default=120.0)
+    # A build that is not measured has not passed: only the configuration's limit applies, with exit code 1.
+    gate.set_defaults(skip_if_busy=None)
+    _add_unattended(gate)
+    _add_budget(gate)
+
+
+def _add_sent(parser: argparse.ArgumentParser) -> None:
+    for option, purpose in (
+        ("--logs", "send fio's bandwidth, IOPS and latency logs, one value per second"),
+        ("--cloud", "query the metadata service of EC2, Google Cloud or Azure for instance type and zone"),
+        ("--serials", "send serial numbers and ids of disks and machine without hashing"),
+    ):
+        parser.add_argument(option, action="store_true", help=purpose)
+
+
+def _add_wait(parser: argparse.ArgumentParser, *, default: float) -> None:
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=_read_seconds,
+        default=default,
+        help=f"wait up to this long until the server has stored the result (default: {default:.0f})",
+    )
 
 
 def _add_measured(parser: argparse.ArgumentParser) -> None:
@@ -173,20 +248,11 @@ def _add_trust(parser: argparse.ArgumentParser) -> None:
 
 def _add_unattended(run: argparse.ArgumentParser) -> None:
     for option, placeholder, purpose in (
-        ("--splay", "TIME", "random delay before the start, at most TIME; constant per host and day"),
         ("--patience", "TIME", "maximum wait for another bench-agent to finish"),
         ("--max-load", "LOAD", "do not run if the 1-minute load average is higher"),
         ("--log", "FILE", "append all output to this file (rotated at 1 MiB)"),
     ):
         run.add_argument(option, metavar=placeholder, help=purpose)
-    run.add_argument(
-        "--skip-if-busy",
-        metavar="PERCENT",
-        nargs="?",
-        # A device that is busy 20 % of the time delays every fifth I/O.
-        const="20",
-        help="skip the run, with exit code 0, if other I/O keeps the storage busier (default: 20)",
-    )
 
 
 def _add_sweep(
@@ -314,6 +380,13 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         default=60.0,
         help="maximum time for delivery (default: 60)",
     )
+
+
+def _read_repeat(text: str) -> int:
+    """Return a number of runs from 1 to 51: the server compares a run and at most 50 further ones."""
+    if not (text.isascii() and text.isdigit() and len(text) < 3 and 1 <= int(text) <= 51):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs from 1 to 51")
+    return int(text)
 
 
 def _read_seconds(text: str) -> float:

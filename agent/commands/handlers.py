@@ -22,6 +22,13 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     return run_profile(arguments, open_session(arguments, console))
 
 
+def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Submit results and compare them with a baseline on the server."""
+    from agent.gating import gate_command
+
+    return gate_command.run_gate(arguments, open_session(arguments, console))
+
+
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
     from agent.sweeping import sweep_command

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
-    _open_log(arguments, session)
-    request = _read_request(arguments, session)
-    patience_s = _read_time(arguments.patience, "--patience")
+    open_log(arguments, session)
+    request = read_run_request(arguments, session)
+    patience_s = read_time(arguments.patience, "--patience")
     _wait_for_start(arguments, request, session=session)
     client = None if arguments.no_send else find_client(session)
     if patience_s and session.spool.find_holder() is not None:
@@ -51,14 +51,16 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     return _report(session, run, delivery=delivery, submission_status=submission_status)
 
 
-def _open_log(arguments: argparse.Namespace, session: Session) -> None:
+def open_log(arguments: argparse.Namespace, session: Session) -> None:
+    """Write all output also to the log that --log or the configuration names."""
     log = arguments.log or session.config.log
     if log:
         session.console.attach_log(LogFile(os.path.abspath(log)))
         session.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
 
-def _read_request(arguments: argparse.Namespace, session: Session) -> RunRequest:
+def read_run_request(arguments: argparse.Namespace, session: Session) -> RunRequest:
+    """Return the parameters of a run; ConfigurationError if they are not valid."""
     plan = read_plan(arguments, session)
     if arguments.logs and plan.profile.method != "jobs":
         raise ConfigurationError(
@@ -69,7 +71,7 @@ def _read_request(arguments: argparse.Namespace, session: Session) -> RunRequest
         directory=choose_directory(arguments, session, plan=plan),
         target=read_pairs(arguments.target, "--target"),
         labels=read_pairs(arguments.label, "--label"),
-        time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
+        time_limit_s=read_time(arguments.time_limit, "--time-limit") or None,
         has_logs=arguments.logs,
         uses_cloud_metadata=arguments.cloud,
         sends_serials=arguments.serials,
@@ -105,7 +107,7 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
         arguments.jobfile,
         read_jobfile(arguments.jobfile),
         name=arguments.profile,
-        time_limit_s=_read_time(arguments.time_limit, "--time-limit") or None,
+        time_limit_s=read_time(arguments.time_limit, "--time-limit") or None,
         allows_outside=arguments.allow_outside,
     )
 
@@ -136,7 +138,8 @@ def _read_limits(arguments: argparse.Namespace, session: Session) -> BusyLimits:
     return BusyLimits(load=load, busy_percent=busy, is_quiet=busy is not None)
 
 
-def _read_time(text: str | None, option: str) -> int:
+def read_time(text: str | None, option: str) -> int:
+    """Return the seconds of an option, 0 if it is not given; ConfigurationError if it is not a duration."""
     try:
         return parse_duration(text) if text else 0
     except ValueError as error:
@@ -145,7 +148,7 @@ def _read_time(text: str | None, option: str) -> int:
 
 def _wait_for_start(arguments: argparse.Namespace, request: RunRequest, *, session: Session) -> None:
     """Wait for the splay before taking the lock, so that other agents can run meanwhile."""
-    splay_s = _read_time(arguments.splay, "--splay")
+    splay_s = read_time(arguments.splay, "--splay")
     if not splay_s:
         return
     from agent.measuring.splay import choose_splay, make_seed, wait_splay

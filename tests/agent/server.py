@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from uuid import NAMESPACE_OID, uuid5
 
 TOKEN = "bench_host_0123456789"
 ENROLLMENT_TOKEN = "enrol_0123456789"
@@ -38,6 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append(ReceivedRequest("GET", self.path, self.headers, b""))
         if self.path.endswith("/hosts/me"):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
+        elif "/gate" in self.path:
+            self.server.gate(self, b"")
         else:
             submission_id = self.path.rpartition("/")[2]
             self.server.polls += 1
@@ -108,6 +111,7 @@ class HostileServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.script: deque[Reply] = deque()
         self.usual: Reply = accept
+        self.gate: Reply = reply_problem(404, "not-found")
         self.seen: list[ReceivedRequest] = []
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
@@ -131,6 +135,15 @@ class HostileServer(ThreadingHTTPServer):
             assert self.stored.setdefault(submission_id, unpacked) == unpacked, "same id, other body"
         return submission_id, is_new
 
+    def accept_output(self, body: bytes) -> tuple[str, bool]:
+        """Store fio's output once by its content; return id and whether it was new."""
+        unpacked = gzip.decompress(body)
+        submission_id = str(uuid5(NAMESPACE_OID, unpacked.decode()))
+        with self._lock:
+            is_new = submission_id not in self.stored
+            self.stored[submission_id] = unpacked
+        return submission_id, is_new
+
     def posts(self) -> list[ReceivedRequest]:
         return [seen for seen in self.seen if seen.method == "POST"]
 
@@ -148,7 +161,8 @@ def accept(handler: Handler, body: bytes) -> None:
     elif handler.headers["Authorization"] != f"Bearer {TOKEN}":
         handler.answer_problem(401, "token-unknown")
     else:
-        submission_id, is_new = handler.server.accept(body)
+        is_output = handler.path.startswith("/api/v1/fio")
+        submission_id, is_new = (handler.server.accept_output if is_output else handler.server.accept)(body)
         url = f"/api/v1/submissions/{submission_id}"
         document = {"id": submission_id, "state": "received", "url": url}
         if is_new:

@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.commands.cli import _build_parser
 from agent.config import _KEYS
 from agent.delivery.envelope import TARGET_FIELDS
+from agent.exit_codes import _SEVERITY, ExitCode
 from agent.profiles.profile import list_names
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -48,6 +49,12 @@ def test_every_option_of_a_schedule_has_a_row() -> None:
     assert set(read_first_column("agent.md", "option")) == list_options("schedule", "install")
 
 
+def test_every_option_of_the_gate_that_is_not_one_of_run_has_a_row() -> None:
+    own = list_options("gate") - list_options("run") | {"--wait", "--json"}
+
+    assert set(read_first_column("agent.md", "gate option")) == own
+
+
 def test_every_target_field_has_a_row() -> None:
     assert set(read_first_column("discovery.md", "field")) | {"name"} >= set(TARGET_FIELDS)
 
@@ -59,3 +66,15 @@ def test_every_configuration_key_has_a_row() -> None:
     assert sorted(re.findall(r"`(\w+)`", " ".join(keys))) == sorted(
         key for section in _KEYS.values() for key in section
     )
+
+
+def test_every_exit_code_has_a_row_and_is_in_the_help() -> None:
+    page, help_text = (DOCS / "agent.md").read_text(), _build_parser().format_help()
+    table = page.partition("| code |")[2].partition("\n\n")[0]
+    codes = sorted(ExitCode)
+
+    assert [int(code) for code in re.findall(r"^\| (\d\d?) \|", table, re.MULTILINE)] == codes
+    assert [int(code) for code in re.findall(r"^  (\d\d?)  ", help_text, re.MULTILINE)] == codes
+    order = ", ".join(str(int(code)) for code in _SEVERITY if code not in (ExitCode.FAULT, ExitCode.OK))
+    for text in (page, help_text):
+        assert f"the first of {order} is returned" in text

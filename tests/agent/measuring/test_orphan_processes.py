@@ -89,7 +89,7 @@ def test_run_on_unresponsive_storage_ends_without_cleanup(
 
     ended = machine.measure("--no-send", "--time-limit", "1", FAKE_FIO="hanging")
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "does not end after SIGKILL" in ended.stderr
     (left,) = machine.leftovers()
     with pytest.raises(StorageHangs):

@@ -67,7 +67,7 @@ def test_wait_reports_a_rejection(host: Machine, server: HostileServer) -> None:
 
     ended = host.measure("--wait", "10")
 
-    assert ended.returncode == 4
+    assert ended.returncode == 6
     assert "the server rejected the result: no fio report found" in ended.stderr
 
 
@@ -144,7 +144,7 @@ def test_no_send_only_stores(host: Machine, server: HostileServer) -> None:
 def test_rejected_result_can_be_retried(host: Machine, server: HostileServer) -> None:
     server.script.append(replies.reply_problem(422, "no-report"))
 
-    assert host.measure().returncode == 4
+    assert host.measure().returncode == 6
     assert (len(host.pending()), len(host.rejected())) == (0, 1)
     assert host.run("flush", "--retry-rejected").returncode == 0
     assert len(server.stored) == 1
@@ -153,7 +153,7 @@ def test_rejected_result_can_be_retried(host: Machine, server: HostileServer) ->
 def test_failed_fio_with_a_report_is_delivered_and_reported(host: Machine, server: HostileServer) -> None:
     ended = host.measure(FAKE_FIO="failing")
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
     assert only_stored(server)["command"]["exit_status"] == 2
     assert only_stored(server)["command"]["stderr"] == "fio: ENOSPC on laying out file\n"
@@ -172,7 +172,7 @@ def test_failed_fio_without_a_report_leaves_nothing_to_store(
 ) -> None:
     ended = host.measure(FAKE_FIO=behavior)
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert message in ended.stderr
     assert (host.pending(), host.leftovers(), server.seen) == ([], [], [])
 
@@ -184,7 +184,7 @@ def test_invalid_token_outranks_a_failed_fio(host: Machine) -> None:
 def test_time_limit_ends_fio_and_its_report_is_delivered(host: Machine, server: HostileServer) -> None:
     ended = host.measure("--time-limit", "1s", FAKE_FIO="hanging")
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "fio was stopped after the time limit of 1 s" in ended.stderr
     assert "time limit" in only_stored(server)["command"]["stderr"]
 
@@ -234,8 +234,8 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
         (["--label", "rack"], 2, "--label rack: expected KEY=VALUE"),
         (["--profile", "nope"], 2, "unknown profile 'nope'"),
         (["--time-limit", "soon"], 2, "not a valid duration"),
-        (["--directory", "/nonexistent"], 3, "is not a directory"),
-        (["--directory", "/proc"], 3, "/proc"),
+        (["--directory", "/nonexistent"], 5, "is not a directory"),
+        (["--directory", "/proc"], 5, "/proc"),
     ],
 )
 def test_invalid_arguments_are_refused_before_the_measurement(
@@ -254,8 +254,8 @@ def test_missing_fio_is_reported(host: Machine) -> None:
 
     ended = host.measure("--json")
 
-    assert ended.returncode == 3
-    assert json.loads(ended.stdout)["exit_code"] == 3
+    assert ended.returncode == 5
+    assert json.loads(ended.stdout)["exit_code"] == 5
     assert "cannot execute" in json.loads(ended.stdout)["error"]
 
 

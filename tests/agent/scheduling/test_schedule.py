@@ -246,7 +246,7 @@ def test_refused_report_is_an_error(host: Machine, table: Path, server: HostileS
 
     ended = host.run("schedule", "report", "--json")
 
-    assert (ended.returncode, json.loads(ended.stdout)["is_reported"]) == (4, False)
+    assert (ended.returncode, json.loads(ended.stdout)["is_reported"]) == (6, False)
 
 
 def test_directory_with_invalid_utf8_is_reported_with_replaced_bytes(

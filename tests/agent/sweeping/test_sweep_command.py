@@ -111,7 +111,7 @@ def test_failed_step_is_recorded_and_the_sweep_continues(machine: Machine) -> No
 
     ended = run_sweep(machine, kernel, *SIZES)
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "step 2 of 4, 1 stripe, size=16m: fio failed with status 1" in ended.stderr
     assert ended.stdout.endswith(": 3 of 4 steps completed, 1 failed\n")
     assert step_states(machine) == ["done", "failed", "done", "done"]
@@ -124,7 +124,7 @@ def test_step_without_a_report_has_no_run(machine: Machine) -> None:
 
     ended = run_sweep(machine, kernel, *SIZES)
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert [(step["state"], step["run_id"]) for step in state(machine)["steps"]] == [("failed", None)] * 4
 
 
@@ -134,7 +134,7 @@ def test_sweep_ends_at_the_first_error_with_stop_on_error(machine: Machine) -> N
 
     ended = run_sweep(machine, kernel, "--stop-on-error", *SIZES)
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert step_states(machine) == ["failed", "waiting", "waiting", "waiting"]
     assert f"0 of 4 steps completed, 1 failed, 3 left: --resume {state(machine)['id']}" in ended.stdout
     assert kernel.is_clean
@@ -156,7 +156,7 @@ def test_failed_build_of_a_stripe_fails_its_steps_only(
     if tool == "mdadm":  # it created nothing to be stopped
         assert kernel.is_clean
     assert step_states(machine) == ["done"] * (4 - failed) + ["failed"] * failed
-    assert (ended.returncode, kernel.is_clean) == (3, True)
+    assert (ended.returncode, kernel.is_clean) == (5, True)
 
 
 def test_incomplete_cleanup_is_reported_with_the_commands(machine: Machine) -> None:

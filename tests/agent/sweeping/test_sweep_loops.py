@@ -215,7 +215,7 @@ def test_failed_fio_is_stored_and_the_devices_are_cleaned(
 
     ended = host.run(*sweep(loops, "--yes"), FAKE_FIO="failing")
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "step 1 of 1, 1 stripe: fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
     assert len(server.stored) == 1
     assert are_clean(loops)

@@ -153,7 +153,7 @@ def test_directory_without_space_is_refused_before_the_first_step(machine: Machi
         "sweep", "--directories", str(machine.directory), "--profile", "quick", "--file-sizes", "8m,4p"
     )
 
-    assert ended.returncode == 3
+    assert ended.returncode == 5
     assert "nothing was written" in ended.stderr
     assert not (machine.spool / "sweeps").exists()
 

@@ -1,0 +1,88 @@
+"""What to compare with, and the answer of the server, which decides."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+from urllib.parse import urlencode
+
+from agent.delivery.client import Client, Response
+from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, TryLater
+
+OUTCOMES: Mapping[str, ExitCode] = {
+    "passed": ExitCode.OK,
+    "regressed": ExitCode.REGRESSED,
+    "undecided": ExitCode.UNDECIDED,
+}
+
+
+@dataclass(frozen=True)
+class GateRequest:
+    """The parameters of the server's gate, as text; those that are not given have the server's defaults."""
+
+    parameters: Mapping[str, str]
+
+    def check(self, client: Client) -> None:
+        """Ask for the gate of no run: finds a wrong parameter, address or token before anything is measured."""
+        response = client.request("GET", self._make_path(0, ()))
+        if response.status != 404 or (response.body or {}).get("code") != "not-found":
+            raise _describe_refusal(response)
+
+    def ask(self, client: Client, run_ids: Sequence[int]) -> Mapping[str, Any]:
+        """Return the server's answer about runs that it has stored."""
+        response = client.request("GET", self._make_path(run_ids[0], run_ids[1:]))
+        body = response.body or {}
+        if response.status != 200 or body.get("outcome") not in OUTCOMES:
+            raise _describe_refusal(response)
+        return body
+
+    def _make_path(self, run_id: int, further_ids: Sequence[int]) -> str:
+        further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}
+        query = urlencode({**self.parameters, **further})
+        return f"/api/v1/runs/{run_id}/gate" + (f"?{query}" if query else "")
+
+
+def read_gate_request(arguments: argparse.Namespace) -> GateRequest:
+    """Return the request that the options describe; the server checks baseline and metrics."""
+    parameters = {
+        "baseline": arguments.baseline,
+        "metric": arguments.metric,
+        "max_regression": _read_share(arguments.max_regression, "--max-regression"),
+        "error_rate": _read_share(arguments.error_rate, "--error-rate"),
+    }
+    return GateRequest({name: text for name, text in parameters.items() if text is not None})
+
+
+def _read_share(text: str | None, option: str) -> str | None:
+    """Return 0.05 for 5% and for 0.05."""
+    if text is None:
+        return None
+    number = text.strip()
+    try:
+        share = float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 10:
+        raise ConfigurationError(f"{option} {text}: expected a share from 0 to 10, as 5% or 0.05")
+    return repr(share)
+
+
+def _describe_refusal(response: Response) -> AgentError:
+    text = f"the server did not answer about the gate: {response.describe()}"
+    status = response.status
+    if (status is None and not response.is_permanent) or status in (408, 429) or (status or 0) >= 500:
+        return TryLater(text)
+    return ConfigurationError(text)
+
+
+def read_output_file(path: str) -> bytes:
+    """Return a file of fio's output; CannotMeasure if it is empty or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror or error}") from None
+    if not content.strip():
+        raise CannotMeasure(f"{path} is empty: did fio print anything?")
+    return content
