@@ -1,13 +1,14 @@
 """The history of a fleet: false incidents without any regression, incidents of planted ones, and two months of a user.
 
     python -m benchmarks fleet [--half quiet|planted|both|months] [--hosts 20] [--cells 320] [--days 365] [--planted 12]
-                               [--workers 2] [--seed 1] [--judge-every 4]
+                               [--workers 2] [--seed 1] [--judge-every 4] [--directory DIR --days-at-once 10]
 
 Rows are written in bulk, by day; everything after that is the pipeline itself: series are marked and evaluated, changes
 reconciled, tested, grouped into incidents, and notices queued, by the fleet's clock. A day is evaluated at once
 (--judge-every 1: each run), the first runs after a regression one by one. `--half months` has 11 hosts of 24 series, is
 evaluated after each run, and has ten planted events of many kinds (benchmarks/fleet_months.py); --cells 8 is a smaller
-variant.
+variant. `--directory` keeps the database: the same command continues after the last written run, `--days-at-once`
+ends after so many days more, with the report of all runs so far. It takes a half, and not the months.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import takewhile
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -41,7 +44,7 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.fleet", *sys.argv[1:], "--half", half]
             subprocess.run(command, check=True)
         return
-    servers = Servers()
+    servers = Servers(directory=options.directory) if options.directory else Servers()
     try:
         servers.start_postgres()
         servers.manage("migrate", "--verbosity", "0")
@@ -52,7 +55,7 @@ def main() -> None:
         else:
             _run(options, planted=options.planted if options.half == "planted" else 0)
     finally:
-        servers.stop()
+        servers.stop(keeps_directory=options.directory is not None)
 
 
 def _read_options() -> argparse.Namespace:
@@ -63,7 +66,13 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--judge-every", type=int, default=4, help="runs")
     parser.add_argument("--half", choices=("quiet", "planted", "both", "months"), default="both")
+    parser.add_argument("--directory", type=Path, help="of the database, which is kept; a short path")
+    parser.add_argument("--days-at-once", type=int, help="end after so many days; with --directory")
     options = parser.parse_args()
+    if options.directory and options.half not in ("quiet", "planted"):
+        parser.error("--directory: --half quiet or planted")
+    if options.days_at_once and not options.directory:
+        parser.error("--days-at-once: without --directory the rest could not be run")
     layouts = 4 if options.half == "months" else 20
     options.cells = options.cells or (24 if options.half == "months" else 320)
     if options.cells % layouts:
@@ -94,8 +103,8 @@ def _start_workers(count: int) -> Iterator[Callable[[datetime], None]]:
 def _run(options: argparse.Namespace, *, planted: int) -> None:
     from benchmarks.fleet_noise import make_values, plant
     from benchmarks.fleet_score import score
-    from benchmarks.fleet_world import RUNS_A_DAY, make_world
-    from benchmarks.fleet_year import choose_planted, live, plan_judging
+    from benchmarks.fleet_world import RUNS_A_DAY, count_written_runs, make_world
+    from benchmarks.fleet_year import WATCHED_RUNS, choose_planted, live, plan_judging
 
     runs = options.days * RUNS_A_DAY
     size = {"hosts": options.hosts, "cells": options.cells, "runs": runs, "seed": options.seed}
@@ -103,23 +112,29 @@ def _run(options: argparse.Namespace, *, planted: int) -> None:
     values = make_values(**size)
     plant(values, regressions)
     world = make_world(values, hosts=options.hosts, planted=regressions, seed=options.seed)
+    before = count_written_runs()
+    last = min(runs, before + options.days_at_once * RUNS_A_DAY) if options.days_at_once else runs
+    planned = plan_judging(runs, regressions, every=options.judge_every)
     started = time.monotonic()
     with _start_workers(options.workers) as judge:
         notices = live(
             world,
-            plan_judging(runs, regressions, every=options.judge_every),
+            takewhile(lambda part: part[1] <= last, planned),
             judge=judge,
             show=lambda run: _show_progress(run, runs, started),
         )
     taken_s = time.monotonic() - started
+    written = count_written_runs()
     print(file=sys.stderr)
     title = f"{planted} regressions planted" if planted else "no regression"
+    part = "" if written == runs else f", the first {written / RUNS_A_DAY:g} days"
     print(
-        f"\n{title}: {options.hosts} hosts × {options.cells} cells × {options.days} days, seed {options.seed}"
+        f"\n{title}: {options.hosts} hosts × {options.cells} cells × {options.days} days, seed {options.seed}{part}"
     )
-    for line in _write_report(score(world, regressions), weeks=options.days / 7, notices=notices):
+    reached = [one for one in regressions if one.run + WATCHED_RUNS <= written]
+    for line in _write_report(score(world, reached), weeks=written / RUNS_A_DAY / 7, notices=notices):
         print(line)
-    _print_speed(options.hosts * options.cells * runs, taken_s)
+    _print_speed(options.hosts * options.cells * (written - before), taken_s)
 
 
 def _run_months(options: argparse.Namespace) -> None:

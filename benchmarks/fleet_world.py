@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models import Max
 
 from benchapp.models import (
     TARGET_FIELDS,
@@ -160,7 +161,12 @@ def make_world(values: Array, *, hosts: int, planted: Sequence[Planted], seed: i
 def write_world(
     values: Mapping[str, Array], *, upgrades: Sequence[Sequence[Upgrade]], layouts: Sequence[Layout]
 ) -> World:
-    """Write hosts, layouts, workloads and series, without runs. upgrades: of each host, the first of run 0."""
+    """Write hosts, layouts, workloads and series, without runs; read them if they are written.
+
+    upgrades: of each host, the first of run 0.
+    """
+    if Host.objects.exists():
+        return _read_world(values, upgrades)
     hosts = len(upgrades)
     cells = len(values["iops"]) // hosts
     named = [Host(name=f"host-{number + 1:02}") for number in range(hosts)]
@@ -182,6 +188,23 @@ def write_world(
     return World(_list_ids(named), _list_ids(targets), _list_ids(series), environments, values)
 
 
+def _read_world(values: Mapping[str, Array], upgrades: Sequence[Sequence[Upgrade]]) -> World:
+    environment_ids = iter(Environment.objects.order_by("id").values_list("id", flat=True))
+    return World(
+        host_ids=tuple(Host.objects.order_by("id").values_list("id", flat=True)),
+        target_ids=tuple(Target.objects.order_by("id").values_list("id", flat=True)),
+        series_ids=tuple(Series.objects.order_by("id").values_list("id", flat=True)),
+        environments=tuple(tuple((upgrade.run, next(environment_ids)) for upgrade in of) for of in upgrades),
+        values=values,
+    )
+
+
+def count_written_runs() -> int:
+    """Return how many runs of each series are written."""
+    return Series.objects.aggregate(runs=Max("measurement_count"))["runs"] or 0
+
+
+@transaction.atomic
 def write_runs(world: World, first: int, end: int) -> None:
     """Write all runs of the fleet from `first` up to before `end`, and mark their series as pipeline.store does."""
     keys = [

@@ -182,11 +182,12 @@ class Servers:
         process.wait()
         self.killed.append(process.pid)
 
-    def stop(self) -> None:
-        """End everything, newest first, and remove the directory."""
+    def stop(self, *, keeps_directory: bool = False) -> None:
+        """End everything, newest first, and remove the directory, unless it is kept for another start."""
         for name in reversed(list(self.processes)):
             asked = signal.SIGINT if name == "postgres" else signal.SIGTERM
             stop(self.processes.pop(name), ask=asked, patience_s=10)
         for pid in self.killed:
             kill_session(pid)  # the children of a killed worker outlive it
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not keeps_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
