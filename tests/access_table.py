@@ -131,6 +131,7 @@ WEB = {
     "scaling/": (PAGE_READERS,),
     "series/": (PAGE_READERS,),
     "series/<int:series_id>/": (PAGE_READERS,),
+    "series/<int:series_id>/detection/": (PAGE_READERS,),
     "history/": (PAGE_READERS,),
     "compare/": (PAGE_READERS,),
     "incidents/": (PAGE_READERS,),

@@ -23,7 +23,7 @@ from benchapp.web.overview import pins
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
-from benchapp.web.series import series_list
+from benchapp.web.series import detection_report, series_list
 from benchapp.web.series import views as series
 from benchapp.web.studies import edit as study_edits
 from benchapp.web.studies import shared as shared_studies
@@ -72,6 +72,7 @@ urlpatterns = [
     path("scaling/", scaling.scaling, name="scaling"),
     path("series/", series_list.series_list, name="series_list"),
     path("series/<int:series_id>/", series.series, name="series"),
+    path("series/<int:series_id>/detection/", detection_report.detection_report, name="series_detection"),
     path("history/", history.history, name="history"),
     path("incidents/", incidents.incidents, name="incidents"),
     path("incidents/status/", detection_status.detection_status, name="detection_status"),

@@ -25,6 +25,7 @@ PAGES = {
     "series as a table": "/series/?view=table&group=layout",
     "series of latency": "/series/?metric=latency_p99_ns&group=host&sort=spread",
     "history": "{history}",
+    "detection of a series": "{history}detection/",
     "history on a log axis": "{history}?metric=latency_p99_ns&scale=log",
     "several histories": "/history/",
     "hosts": "/hosts/",

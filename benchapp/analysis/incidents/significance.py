@@ -7,7 +7,7 @@ changes, each at least as certain.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 # Family-wise false-positive rate per sweep of the fleet; four sweeps a day give one false incident in 25 days.
@@ -121,6 +121,36 @@ def find_belonging(claims: Sequence[ChangeClaim], family: ScopeTests) -> frozens
         default=0,
     )
     return frozenset(claim.key for claim in ordered[:count])
+
+
+def find_required_chance(family: ScopeTests) -> float:
+    """Return the chance, according to the detector, at which a change of one series alone is significant.
+
+    The inverse of `estimate_rate`; 1 if any change that the detector finds is.
+    """
+    rate = FALSE_CHANCE / max(family.scopes, 1) / max(family.tests, 1)
+    if rate >= _RATE_MAXIMUM:
+        return 1.0
+    flat = (rate / _RATE_FACTOR) ** 3
+    if flat >= _RATE_STEEP_FROM:
+        return min(flat, 1.0)
+    return _RATE_STEEP_FROM * (rate / (_RATE_FACTOR * math.cbrt(_RATE_STEEP_FROM))) ** 2
+
+
+def count_required_series(claim: ChangeClaim, family: ScopeTests) -> int | None:
+    """Return how many series need a simultaneous change like this claim to be significant; None if all are too few."""
+    low, high = 1, max(family.series, 1)
+
+    def is_enough(count: int) -> bool:
+        claims = [replace(claim, key=key, cell=key, counts=True) for key in range(count)]
+        return bool(filter_significant(claims, family))
+
+    if not is_enough(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
+    return low
 
 
 def _expect(claim: ChangeClaim, family: ScopeTests) -> float:

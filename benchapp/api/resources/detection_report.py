@@ -26,6 +26,7 @@ from benchapp.pipeline.detection.dry_run import (
 )
 from benchapp.pipeline.detection.histories import to_time
 from benchapp.pipeline.detection.series import describe_levels
+from benchapp.pipeline.incidents.acceptance import ChangeAcceptance, explain_acceptance
 from benchapp.queries.incidents.changes import list_changes_of_series
 
 _POLICY = ("smallest_change", "baseline_from", "until")
@@ -122,6 +123,33 @@ class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
     since_at: Time | None
 
 
+class ChangeAcceptanceAnswer(ApiAnswer, kw_only=True, frozen=True):
+    change: int
+    incident: int | None
+    chance: Annotated[
+        float, Meta(description="that noise alone causes the change, according to the detector")
+    ]
+    is_separated: Annotated[
+        bool, Meta(description="all values after it are far from all before: its size counts, too")
+    ]
+    simultaneous: Annotated[
+        int, Meta(description="series of the host or pool that changed in the same runs and direction")
+    ]
+    joint_chance: Annotated[float, Meta(description="that noise causes all of these")]
+    allowed_chance: float
+    is_significant: bool
+    tests: Annotated[int, Meta(description="evaluated metrics of the host or pool")]
+    series: int
+    hosts: int
+    required_chance: Annotated[float, Meta(description="at which this change alone would be significant")]
+    required_series: Annotated[
+        int | None,
+        Meta(description="that would have to change like this one; null: all are too few"),
+    ]
+    may_join: Annotated[bool, Meta(description="the series has enough runs, or the change is confirmed")]
+    may_open: Annotated[bool, Meta(description="it also exceeds the noise of the series")]
+
+
 class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
     series: int
     metric: str
@@ -165,6 +193,12 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
         Meta(description="the current level compared to the accepted baseline; null without one"),
     ]
     stored: Annotated[Sequence[ChangeAnswer], Meta(description="stored changes, newest first")]
+    acceptance: Annotated[
+        Sequence[ChangeAcceptanceAnswer],
+        Meta(
+            description="significance tests of the newest stored changes of level, at most five, newest first"
+        ),
+    ]
     why_not: Annotated[Sequence[str], Meta(description="reasons why changes are not reported")]
 
 
@@ -202,10 +236,20 @@ class SeriesDetection(ApiView):
         except UnknownSeries as error:
             raise Problem(404, "not-found", "No such series", str(error)) from error
         stored = list_changes_of_series(series_id, metric=wanted["metric"])
-        return answer_json(request, _describe(report, list(map(describe_change, stored))))
+        accepted = explain_acceptance(series_id, wanted["metric"])
+        return answer_json(
+            request,
+            _describe(
+                report,
+                list(map(describe_change, stored)),
+                [_describe_acceptance(accepted[change.id]) for change in stored if change.id in accepted],
+            ),
+        )
 
 
-def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> DetectionReportAnswer:
+def _describe(
+    report: DetectionReport, stored: Sequence[ChangeAnswer], acceptance: Sequence[ChangeAcceptanceAnswer]
+) -> DetectionReportAnswer:
     judged, policy, band = report.result, report.policy, report.band
     return build(
         DetectionReportAnswer,
@@ -230,7 +274,12 @@ def _describe(report: DetectionReport, stored: Sequence[ChangeAnswer]) -> Detect
         suspicion=_describe_change(report.suspicion) if report.suspicion else None,
         baseline=_describe_baseline(report),
         stored=stored,
+        acceptance=acceptance,
     )
+
+
+def _describe_acceptance(test: ChangeAcceptance) -> ChangeAcceptanceAnswer:
+    return build(ChangeAcceptanceAnswer, test, change=test.change_id, incident=test.incident_id)
 
 
 def _describe_spread_increase(report: DetectionReport) -> SpreadIncreaseAnswer | None:

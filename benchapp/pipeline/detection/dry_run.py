@@ -70,6 +70,7 @@ class FoundChange:
 class DetectionReport:
     """Inputs and results of detection for one metric of a series; values in the base unit, spreads relative.
 
+    input: as measured, with quiet runs; evaluated: those of them that are evaluated, without calendar profiles.
     failed_count, excluded_count: measurements of the series that are not used. without_value_count: of those read.
     band: newer runs outside of it are suspected; None if the level is unknown. too_small: changes below the threshold.
     profiles: removed before detection. comparison: to the baseline; None without one, or with too few runs. why_not:
@@ -82,6 +83,7 @@ class DetectionReport:
     policy: Policy
     is_dry_run: bool
     input: MetricHistory
+    evaluated: MetricHistory
     failed_count: int
     excluded_count: int
     without_value_count: int
@@ -150,6 +152,7 @@ def report_detection(
         policy=policy,
         is_dry_run=any(given is not None for given in (smallest_change, baseline_from_at, until_at)),
         input=select_metric(history, series_id, metric, baseline_from_at=policy.baseline_from_at),
+        evaluated=inputs,
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),

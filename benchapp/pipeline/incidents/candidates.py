@@ -14,7 +14,7 @@ from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.analysis.detection.recovery import is_recovery
 from benchapp.analysis.incidents.grouping import Moment
-from benchapp.analysis.incidents.significance import ScopeTests, count_separated
+from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, count_separated
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
 
 # Changes that began longer before the current batch are not assigned any more.
@@ -74,11 +74,25 @@ class Candidate:
         """Return the start of the change."""
         return Moment(self.change_id, self.at, self.interval_s)
 
+    @property
+    def claim(self) -> ChangeClaim:
+        """Return the change as the significance test sees it."""
+        return ChangeClaim(
+            self.change_id,
+            self.series_id,
+            self.chance,
+            counts=self.may_open,
+            separated_before=self.separated_before,
+        )
 
-def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
+
+def read_candidates(
+    scopes: Sequence[str], *, around: datetime, reads_results: bool = False
+) -> list[Candidate]:
     """Return the live changes of level of these scopes that have an incident or may get one, by time; two queries.
 
-    around: changes from more than 60 days before it are omitted.
+    around: changes from more than 60 days before it are omitted. reads_results: also if all of them have an incident;
+    `may_join` and `may_open` are known only then, or if one has none.
     """
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
@@ -89,7 +103,8 @@ def read_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidat
         .values(*_FIELDS)
     )
     recoveries = _find_recoveries(rows)
-    judged = _read_results(rows) if any(row["incident_id"] is None for row in rows) else {}
+    is_waiting = reads_results or any(row["incident_id"] is None for row in rows)
+    judged = _read_results(rows) if is_waiting else {}
     return [
         _make_candidate(row, judged.get((row["series_id"], row["metric"])))
         for row in rows

@@ -19,7 +19,6 @@ from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.analysis.incidents.grouping import IncidentSpan, cluster_moments, find_matching_incident
 from benchapp.analysis.incidents.significance import (
-    ChangeClaim,
     ScopeTests,
     filter_significant,
     find_belonging,
@@ -288,16 +287,7 @@ def _filter_significant(
     together: Sequence[Candidate], family: ScopeTests, *, is_known: bool
 ) -> list[Candidate]:
     """Return the significant changes without incident, or those that belong to a known incident."""
-    claims = [
-        ChangeClaim(
-            candidate.change_id,
-            candidate.series_id,
-            candidate.chance,
-            counts=candidate.may_open,
-            separated_before=candidate.separated_before,
-        )
-        for candidate in together
-    ]
+    claims = [candidate.claim for candidate in together]
     if is_known:
         keys = find_belonging(claims, family)
     else:

@@ -7,7 +7,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.metrics import Metric, ReferenceLine, find_limit, find_references
+from benchapp.metrics import (
+    Metric,
+    ReferenceLine,
+    find_detected_metric,
+    find_limit,
+    find_references,
+    list_judged_metrics,
+)
 from benchapp.queries.charts.environment_changes import read_environment_changes, read_time_zone
 from benchapp.queries.charts.latency import has_latencies
 from benchapp.queries.charts.small_steps import read_small_steps
@@ -84,6 +91,10 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
             *describe_small_steps(steps, metric),
             *filter(None, map(describe_drift, changes)),
         ],
+        "detected_metric": find_detected_metric(
+            metric.name,
+            list_judged_metrics(has_one_block_size=row.workload.block_size_bytes is not None),
+        ),
         "changes": make_environment_change_lines(read_environment_changes(versions)[series_id]),
         "level_changes": make_change_lines(changes),
         "latency": make_latency_figures(

@@ -5,10 +5,12 @@ import pytest
 from benchapp.analysis.incidents.significance import (
     ChangeClaim,
     ScopeTests,
+    count_required_series,
     count_separated,
     estimate_rate,
     filter_significant,
     find_belonging,
+    find_required_chance,
     measure_joint_chance,
 )
 
@@ -137,3 +139,30 @@ def test_separated_change_needs_a_gap_a_score_and_runs(
     counted = count_separated(separation=separation, t_score=t_score, before_n=before_n, after_n=after_n)
 
     assert counted == expected
+
+
+@pytest.mark.parametrize("tests", [30, 300, 3_000, 20 * 960])
+def test_required_chance_is_that_of_the_weakest_significant_change_alone(tests: int) -> None:
+    family = make_family(tests, scopes=20)
+    chance = find_required_chance(family)
+
+    assert filter_significant(claim(chance * 0.99), family) == {0}
+    assert filter_significant(claim(chance * 1.01), family) == frozenset()
+
+
+def test_any_change_is_significant_on_a_host_with_few_tests() -> None:
+    assert find_required_chance(make_family(6)) == 1.0
+
+
+def test_required_series_are_the_fewest_that_are_significant_together() -> None:
+    family = make_family(960, scopes=20)
+
+    count = count_required_series(ChangeClaim(0, 0, 1e-3), family)
+
+    assert count is not None
+    assert filter_significant(claim(*[1e-3] * count), family)
+    assert not filter_significant(claim(*[1e-3] * (count - 1)), family)
+
+
+def test_no_number_of_uncertain_changes_is_enough_in_a_small_family() -> None:
+    assert count_required_series(ChangeClaim(0, 0, 1.0), make_family(9, scopes=10_000)) is None

@@ -9,6 +9,7 @@ from django.test import Client
 
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Run, Scope
 from benchapp.pipeline.exclusions import exclude_run
+from benchapp.pipeline.judge import judge_due
 from tests.factories import (
     NOON,
     make_change,
@@ -308,6 +309,18 @@ def test_report_has_inputs_policy_band_and_change(reader: Client) -> None:
     assert body["changes"][0]["relative"] == pytest.approx(-0.15, abs=0.02)
     assert body["band"]["low"] < body["level"] < body["band"]["high"]
     assert body["status"] == "steady"
+
+
+def test_report_has_the_significance_test_of_a_stored_change(reader: Client) -> None:
+    series = make_series(make_values(levels=(1000, 850)), step=timedelta(days=1))
+    judge_due()
+    incident = Incident.objects.get()
+
+    (test,) = reader.get(f"/api/v1/series/{series.pk}/detection").json()["acceptance"]
+
+    assert (test["incident"], test["is_significant"], test["may_open"]) == (incident.pk, True, True)
+    assert (test["simultaneous"], test["series"], test["hosts"], test["allowed_chance"]) == (1, 1, 1, 0.01)
+    assert test["joint_chance"] < test["allowed_chance"]
 
 
 def test_report_names_the_reasons(reader: Client) -> None:
