@@ -15,6 +15,7 @@ SECONDS = {
     "tests/browser": 80,
     "tests/embedded/test_up.py": 55,
     "tests/test_wide.py": 30,
+    "tests/test_ci_gate.py": 25,
     "tests/agent/profiles/test_real_profiles.py": 20,
     "tests/agent/delivery/test_torture.py": 20,
     "tests/test_access.py": 16,

@@ -1,11 +1,15 @@
 """A build that fails on a regression: fio's output, the agent's gate, API, worker and PostgreSQL as processes."""
 
 import copy
+import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.clusters import make_place
 from tests.envelopes import read_fio
@@ -21,6 +26,20 @@ from tests.test_regression_story import vary_speed
 
 BASELINE_RUNS = 30
 HOUR = timedelta(hours=1)
+
+FAKE_FIO = """#!/bin/sh
+case "$1" in
+  --version) echo fio-3.33; exit 0 ;;
+  --enghelp) printf 'Available IO engines:\\n\\tlibaio\\n'; exit 0 ;;
+esac
+touch bench-agent.test
+cat "$FIO_PRINTS"
+"""
+# Records how it was called, and the comment.
+FAKE_PROGRAM = """#!/bin/sh
+printf '%s\\n' "$@" > "$0.arguments"
+cat comment.md > "$0.comment"
+"""
 
 
 def make_output(speed: float, *, at: datetime, seed: int, failed: bool = False) -> str:
@@ -156,6 +175,158 @@ def test_wrong_baseline_is_named_before_anything_is_stored(build: Build) -> None
     assert ended.returncode == 2
     assert "'main' is not a baseline; valid: accepted" in ended.stderr
     assert build.servers.count("stored") == stored
+
+
+@dataclass
+class Runner:
+    """A machine of the CI: a working directory, programs, and the variables that CI sets."""
+
+    build: Build
+    home: Path
+    variables: dict[str, str]
+
+    def run(self, steps: list[str], *, speed: float, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the steps of a job as CI does: each by bash, until one fails."""
+        environ = self.build.environ | self.variables | variables
+        environ |= {
+            "FIO_PRINTS": str(self.build.measure(speed)),
+            "BENCH_AGENT_SPOOL": str(self.home / "spool"),
+        }
+        environ |= {"PATH": f"{self.home / 'bin'}:{os.environ['PATH']}", "HOME": str(self.home)}
+        for step in steps:
+            ended = subprocess.run(
+                ["bash", "--noprofile", "--norc", "-e", "-c", step],
+                cwd=self.home,
+                env=environ,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if ended.returncode:
+                break
+        return ended
+
+
+def read_template(name: str) -> dict[str, Any]:
+    template = yaml.safe_load((ROOT / "docs" / "ci" / name).read_text())
+    assert isinstance(template, dict)
+    return template
+
+
+@pytest.fixture(scope="module")
+def runner(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """A runner whose main branch was built eight times."""
+    home = tmp_path_factory.mktemp("runner")
+    (home / "bin").mkdir()
+    for name, script in (("fio", FAKE_FIO), ("gh", FAKE_PROGRAM)):
+        (home / "bin" / name).write_text(script)
+        (home / "bin" / name).chmod(0o755)
+    (home / "disk").mkdir()
+    url = f"http://127.0.0.1:{build.servers.port}"
+    with urllib.request.urlopen(f"{url}/agent/bench-agent.pyz") as answer:
+        digest = hashlib.sha256(answer.read()).hexdigest()
+    runner = Runner(
+        build,
+        home,
+        {
+            "BENCH_AGENT_URL": url,
+            "BENCH_AGENT_SHA256": digest,
+            "BENCH_AGENT_CONFIG": str(home / "agent.ini"),
+            "BENCH_DIRECTORY": str(home / "disk"),
+            "BENCH_PROFILE": "quick",
+            "BENCH_BASELINE": "label.branch:main",
+        },
+    )
+    (home / "agent.ini").write_text(f"[run]\nfio = {home}/bin/fio\n")
+    command = f"{sys.executable} -m agent run --profile quick --directory disk --label branch=main --no-send"
+    for _ in range(8):
+        ended = runner.run([f"PYTHONPATH={ROOT} {command}"], speed=1.0)
+        assert ended.returncode == 0, ended.stderr
+    ended = runner.run([f"PYTHONPATH={ROOT} {sys.executable} -m agent flush"], speed=1.0)
+    assert ended.returncode == 0, ended.stderr
+    wait_for(lambda: build.servers.count("received") == 0, within_s=120, what="all runs stored")
+    # The agent's times have whole seconds; a baseline is older than the run.
+    last = int(time.time())
+    wait_for(lambda: int(time.time()) > last, within_s=5, what="the next second")
+    return runner
+
+
+def test_github_workflow_fails_on_a_regression_and_comments(runner: Runner) -> None:
+    (job,) = read_template("github-workflow.yml")["jobs"].values()
+    download, measure, comment = job["steps"]
+    summary = runner.home / "summary.md"
+    github = {
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "GITHUB_HEAD_REF": "change-1",
+        "GITHUB_REF_NAME": "17/merge",
+        "GITHUB_REPOSITORY": "team/db",
+        "GITHUB_SHA": "0123abc",
+        "PULL_REQUEST": "17",
+        "GH_TOKEN": "secret",
+    }
+
+    good = runner.run([download["run"], measure["run"]], speed=1.0, **github)
+    bad = runner.run([download["run"], measure["run"]], speed=0.7, **github)
+    commented = runner.run([comment["run"]], speed=1.0, **github)
+
+    assert (good.returncode, bad.returncode, commented.returncode) == (0, 3, 0), good.stderr + bad.stderr
+    assert [line.split(" ")[0] for line in bad.stderr.splitlines() if line.startswith("::")] == [
+        "::error"
+    ] * 4
+    assert summary.read_text().count("### Storage benchmark: ") == 2
+    called = (runner.home / "bin" / "gh.arguments").read_text().split("\n")
+    assert called[:5] == ["pr", "comment", "17", "--repo", "team/db"]
+    assert (runner.home / "bin" / "gh.comment").read_text().startswith("### Storage benchmark: regressed\n")
+    labels = "SELECT DISTINCT labels->>'branch', labels->>'commit' FROM benchapp_run WHERE labels ? 'commit'"
+    assert runner.build.servers.query(labels) == [("change-1", "0123abc")]
+
+
+def test_github_workflow_passes_values_by_variables() -> None:
+    """An expression inside a script would run what a branch is named."""
+    (job,) = read_template("github-workflow.yml")["jobs"].values()
+
+    assert [step["run"] for step in job["steps"] if "${{" in step["run"]] == []
+    variables = set(job["env"]).union(*(step.get("env", {}) for step in job["steps"]))
+    used = set(re.findall(r"\$\{?([A-Z]\w+)", " ".join(step["run"] for step in job["steps"])))
+    assert {name for name in used if not name.startswith("GITHUB_")} <= variables
+
+
+def test_gitlab_template_fails_on_a_regression_and_writes_a_note(runner: Runner) -> None:
+    job = read_template("gitlab-ci.yml")["storage-benchmark"]
+    gitlab = {
+        "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "change-2",
+        "CI_COMMIT_REF_NAME": "change-2",
+        "CI_COMMIT_SHA": "4567def",
+        "CI_API_V4_URL": "https://gitlab.example/api/v4",
+        "CI_PROJECT_ID": "7",
+        "CI_MERGE_REQUEST_IID": "5",
+        "BENCH_NOTES_TOKEN": "secret",
+    }
+
+    good = runner.run(job["script"], speed=1.0, **gitlab)
+    bad = runner.run(job["script"], speed=0.7, **gitlab)
+    curl = runner.home / "bin" / "curl"
+    curl.write_text(FAKE_PROGRAM)
+    curl.chmod(0o755)
+    noted = runner.run(job["after_script"], speed=1.0, **gitlab)
+    curl.unlink()
+
+    assert (good.returncode, bad.returncode, noted.returncode) == (0, 3, 0), good.stderr + bad.stderr
+    called = (runner.home / "bin" / "curl.arguments").read_text().splitlines()
+    assert called[-1] == "https://gitlab.example/api/v4/projects/7/merge_requests/5/notes"
+    assert "body@comment.md" in called
+    assert job["allow_failure"]["exit_codes"] == 4
+
+
+def test_changed_agent_is_not_run(runner: Runner) -> None:
+    job = read_template("gitlab-ci.yml")["storage-benchmark"]
+    stored = runner.build.servers.count("stored")
+
+    ended = runner.run(job["script"], speed=1.0, BENCH_AGENT_SHA256="0" * 64)
+
+    assert ended.returncode == 1
+    assert "FAILED" in ended.stdout + ended.stderr
+    assert runner.build.servers.count("stored") == stored
 
 
 def test_regression_fails_every_build_until_a_person_accepts_the_level(build: Build) -> None:
