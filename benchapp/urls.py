@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
 from benchapp.api import health
-from benchapp.api.framework.problems import Problem, answer_problem
+from benchapp.api.framework.problems import Problem, answer_not_found, answer_problem
 from benchapp.web.site import errors
 
 log = structlog.get_logger(__name__)
@@ -21,8 +21,14 @@ urlpatterns = [
 
 handler400 = "benchapp.urls.answer_bad_request"
 handler403 = "benchapp.web.site.errors.forbidden"
-handler404 = "benchapp.web.site.errors.not_found"
+handler404 = "benchapp.urls.answer_unknown"
 handler500 = "benchapp.web.site.errors.fault"
+
+
+def answer_unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request for what does not exist: as a problem under /api/, as a page elsewhere."""
+    answer = answer_not_found if request.path.startswith("/api/") else errors.not_found
+    return answer(request, exception)
 
 
 def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -112,7 +112,6 @@ API = {
     "api/v1/subscriptions/<int:subscription_id>/confirmation": (Row("POST", "s...----"),),
     # POST is served before Django; what stands here answers every method with 405.
     "api/v1/fio": (),
-    "api/v1/<path:path>": (Row("GET", "........"),),
 }
 WEB = {
     "": (PAGE_READERS,),

@@ -102,5 +102,4 @@ urlpatterns = [
         name="api_subscription_confirmation",
     ),
     path("fio", submissions.refuse_method, name="api_fio"),
-    path("<path:path>", index.answer_unknown_path, name="api_unknown"),
 ]

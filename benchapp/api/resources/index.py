@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.csrf import csrf_exempt
+from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
@@ -13,7 +12,6 @@ from benchapp import __version__
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.openapi import make_schema
 from benchapp.api.framework.parameters import refuse_parameters
-from benchapp.api.framework.problems import answer_not_found
 from benchapp.api.framework.responses import answer_json, answer_not_modified, is_known
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
@@ -72,9 +70,3 @@ class Schema(ApiView):
         if is_known(request, document.etag):
             return answer_not_modified(document.etag)
         return answer_json(request, document.body, headers={"ETag": document.etag})
-
-
-@csrf_exempt
-def answer_unknown_path(request: HttpRequest, path: str) -> HttpResponse:
-    """Return 404 for any other path below /api/v1/. Exempt from CSRF: a client must not get the HTML error page."""
-    return answer_not_found(request)

@@ -104,6 +104,9 @@ def test_retry_after_is_said_where_it_is_known():
     [
         ("get", "/api/v1/nonsense", 404, "not-found"),
         ("get", "/api/v1/runs/", 404, "not-found"),
+        ("get", "/api/v1/runs/%0A1/traces", 404, "not-found"),
+        ("post", "/api/v1/nonsense", 404, "not-found"),
+        ("get", "/api/v2/runs", 404, "not-found"),
         ("get", f"/api/v1/runs/{'9' * 5000}", 404, "not-found"),
         ("get", "/api/v1/runs", 401, "token-missing"),
         ("put", "/api/v1/", 405, "method-not-allowed"),
