@@ -232,13 +232,19 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
     return rows
 
 
-def note_measurements(series: Series) -> None:
-    """Bring a series' count, times and environments up to date and mark it, as the pipeline does."""
-    found = Measurement.objects.filter(series=series).aggregate(
-        measurement_count=Count("pk"), first_at=Min("started_at"), last_at=Max("started_at")
+def note_measurements(*series: Series) -> None:
+    """Bring the series' counts, times and environments up to date and mark them, as the pipeline does."""
+    ids = [one.pk for one in series]
+    found = (
+        Measurement.objects.filter(series__in=ids)
+        .values("series_id")
+        .annotate(measurement_count=Count("pk"), first_at=Min("started_at"), last_at=Max("started_at"))
     )
-    Series.objects.filter(pk=series.pk).update(**found, judging_is_due=True)
-    recalculate_environments([series.pk])
+    Series.objects.bulk_update(
+        (Series(pk=row.pop("series_id"), judging_is_due=True, **row) for row in found),
+        ["measurement_count", "first_at", "last_at", "judging_is_due"],
+    )
+    recalculate_environments(ids)
 
 
 def calculate_levels(series_ids: Sequence[int] | None = None) -> None:

@@ -60,8 +60,7 @@ def make_cells(
         for index, run in enumerate(runs)
         for place, (cell, line) in enumerate(zip(cells, values, strict=True))
     )
-    for cell in cells:
-        note_measurements(cell)
+    note_measurements(*cells)
     return cells
 
 
@@ -74,6 +73,17 @@ def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -
     runs = make_runs(host, times, target=series.target)
     add_measurements(series, runs, [{metric: value, "latency_kind": ""} for value in values])
     return runs
+
+
+def add_common_run(cells: Sequence[Series], values: Sequence[float], *, metric: str = "iops") -> None:
+    """Measure series of one host in one run, an hour behind the newest run of the first."""
+    newest = cells[0].measurements.latest("started_at")
+    (run,) = make_runs(newest.run.host, [newest.started_at + timedelta(hours=1)], target=cells[0].target)
+    Measurement.objects.bulk_create(
+        Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: value})
+        for place, (cell, value) in enumerate(zip(cells, values, strict=True))
+    )
+    note_measurements(*cells)
 
 
 def judge_all() -> Judged:

@@ -85,12 +85,11 @@ def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["even", "correlated", "step", "return", "slope", "bad runs", "states"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(kind: str, seed: int) -> None:
-    values = make_noise(kind, seed)
+def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(kind: str) -> None:
+    values = make_noise(kind, 1)
     (series,) = make_cells(make_host(), [values[:70]])
     judge_due()
-    sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 5], RUNS)
+    sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5], RUNS)
     first = 70
 
     for size in sizes:

@@ -22,7 +22,7 @@ from benchapp.models import (
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
 from tests.factories import NOON, make_host
-from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells
+from tests.pipeline.detection.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 
 pytestmark = pytest.mark.django_db
 
@@ -50,8 +50,7 @@ def measure_values(cells: Sequence[Series], values: np.ndarray) -> list[int]:
     """Measure all series again, one run after the other, evaluated after each; return the events to notify about."""
     events: list[int] = []
     for run in values.T:
-        for cell, value in zip(cells, run.tolist(), strict=True):
-            add_runs(cell, [value])
+        add_common_run(cells, run.tolist())
         events += judge_until_done()
     return events
 

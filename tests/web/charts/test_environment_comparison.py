@@ -13,6 +13,7 @@ from benchapp.models import Series
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.queries.overview.environment_changes import list_recent_changes
 from tests.factories import (
+    add_measurements,
     calculate_levels,
     make_change,
     make_environment,
@@ -20,6 +21,7 @@ from tests.factories import (
     make_measurement,
     make_planned_event,
     make_run,
+    make_runs,
     make_series,
 )
 from tests.web.pages import Page
@@ -34,10 +36,10 @@ def plant(name: str, old: list[float], new: list[float]) -> Series:
     host = make_host(name)
     series = make_series(host=host)
     start = timezone.now().replace(microsecond=0) - 60 * HOUR
-    for number, value in enumerate([*old, *new]):
-        environment = make_environment(kernel=OLD if number < len(old) else NEW)
-        run = make_run(host, environment=environment, started_at=start + number * HOUR, target=series.target)
-        make_measurement(run, series, iops=value)
+    kernels = [make_environment(kernel=OLD)] * len(old) + [make_environment(kernel=NEW)] * len(new)
+    times = [start + number * HOUR for number in range(len(kernels))]
+    runs = make_runs(host, times, target=series.target, environments=kernels)
+    add_measurements(series, runs, [{"iops": value} for value in [*old, *new]])
     series.refresh_from_db()
     return series
 
