@@ -101,6 +101,10 @@ STATEMENT_TIMEOUT_S = read_integer("BENCHAPP_STATEMENT_TIMEOUT_S", default=30, m
 if ROLE == "web":
     # Under ASGI every request has its own thread; only a pool keeps connections open between them.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 2}
+    if read_flag("BENCHAPP_PREPARED_STATEMENTS", default=True):
+        # Of queries that bind values in the server (queries.binary_columns): PostgreSQL takes several times as long to
+        # parse and plan most queries of a page as to run them.
+        DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
     if STATEMENT_TIMEOUT_S:
         # First, so that options of DATABASE_URL override it.
         _given = DATABASES["default"]["OPTIONS"].get("options", "")

@@ -78,8 +78,10 @@ def write_ids(ids: Iterable[int]) -> str:
     return f"{{{','.join(map(str, ids))}}}"
 
 
-def fetch_rows(query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+def fetch_rows(query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
     """Return the rows of a query, which PostgreSQL sends in its binary format. JSON is read.
+
+    The web process prepares queries that it repeats (BENCHAPP_PREPARED_STATEMENTS).
 
     As text, PostgreSQL writes each number in decimal digits, and Django reads each time in Python: for 200 rows with
     three times, 2 ms more.

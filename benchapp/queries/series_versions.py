@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
-from django.db import connection
+from benchapp.queries.binary_columns import fetch_rows
 
 T = TypeVar("T")
 
@@ -17,13 +17,12 @@ def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
     one transaction. Whoever changes a point writes the row: reparsing changes values but neither count nor times.
     One query.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id, concat_ws('.', xmin, ctid, extract(epoch FROM last_at))"
-            " FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL",
-            [list(series_ids)],
-        )
-        return dict(cursor.fetchall())
+    rows = fetch_rows(
+        "SELECT id, concat_ws('.', xmin, ctid, extract(epoch FROM last_at))"
+        " FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL",
+        [list(series_ids)],
+    )
+    return dict(rows)
 
 
 class VersionedCache(Generic[T]):

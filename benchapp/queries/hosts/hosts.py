@@ -1,18 +1,17 @@
 """Hosts with their state: open incidents, last run, environment, schedule."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import connection
 from django.db.models import Q, QuerySet
 from psycopg import sql
 
 from benchapp.grammar import Filter
 from benchapp.models import ApiToken, Host
 from benchapp.models.host_filtering import match_hosts
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 from benchapp.queries.pagination import BadCursor, Page
@@ -111,18 +110,14 @@ def list_least_recently_seen(*, without: str, limit: int, ids: list[int] | None 
 
     without: the name of a host to leave out. ids: only these; None for all.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {', '.join(_COLUMNS)}, schedule::text, schedule_since_at, schedule_reported_by"  # nosec B608
-            " FROM benchapp_host"
-            " WHERE retired_at IS NULL AND name <> %s AND (%s::bigint[] IS NULL OR id = ANY(%s))"
-            " ORDER BY last_seen_at NULLS LAST LIMIT %s",
-            [without, ids, ids, limit],
-        )
-        rows = [dict(zip(_READ, row, strict=True)) for row in cursor.fetchall()]
-    for row in rows:
-        row["schedule"] = row["schedule"] and json.loads(row["schedule"])
-    return sorted(_make_rows(rows), key=lambda host: host.name)
+    rows = fetch_rows(
+        f"SELECT {', '.join(_READ)} FROM benchapp_host"  # nosec B608
+        " WHERE retired_at IS NULL AND name <> %s AND (%s::bigint[] IS NULL OR id = ANY(%s))"
+        " ORDER BY last_seen_at NULLS LAST LIMIT %s",
+        [without, ids, ids, limit],
+    )
+    hosts = _make_rows([dict(zip(_READ, row, strict=True)) for row in rows])
+    return sorted(hosts, key=lambda host: host.name)
 
 
 def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
@@ -220,18 +215,16 @@ def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
 
 def _read_last_runs(ids: Sequence[int]) -> dict[int, LastRun]:
     """Return the newest run of each host that has one: one entry of the index run_by_host each."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT wanted.id, last.id, last.profile, last.started_at, last.error, last.labels::text,"
-            " environment.kernel FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-            " SELECT id, profile, started_at, error, labels, environment_id FROM benchapp_run"
-            " WHERE host_id = wanted.id ORDER BY started_at DESC, id DESC LIMIT 1) AS last"
-            " JOIN benchapp_environment environment ON environment.id = last.environment_id",
-            [list(ids)],
-        )
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    rows = fetch_rows(
+        "SELECT wanted.id, last.id, last.profile, last.started_at, last.error, last.labels,"
+        " environment.kernel FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+        " SELECT id, profile, started_at, error, labels, environment_id FROM benchapp_run"
+        " WHERE host_id = wanted.id ORDER BY started_at DESC, id DESC LIMIT 1) AS last"
+        " JOIN benchapp_environment environment ON environment.id = last.environment_id",
+        [list(ids)],
+    )
     return {
-        host_id: LastRun(run_id, profile, started_at, error, json.loads(labels), kernel or None)
+        host_id: LastRun(run_id, profile, started_at, error, labels, kernel or None)
         for host_id, run_id, profile, started_at, error, labels, kernel in rows
     }
 

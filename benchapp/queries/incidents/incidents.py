@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from django.db import connection
 from django.db.models import Case, Count, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, User
 from benchapp.models.filtering import match_changes
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.incidents.incident_changes import read_incident_changes
 from benchapp.queries.incidents.shapes import (
     ChangeOrder,
@@ -108,14 +108,12 @@ def list_incidents_by_id(incident_ids: Sequence[int]) -> list[IncidentRow]:
 def count_new() -> int:
     """Count new regressions, those of the tab, at most 99; one query over the index of states."""
     # On every page: to compose the query takes twenty times as long as to run it.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM (SELECT FROM benchapp_incident WHERE state = %s AND is_regression"
-            " AND merged_into_id IS NULL AND (snoozed_until IS NULL OR snoozed_until <= %s) LIMIT %s) AS new",
-            [IncidentState.NEW.value, timezone.now(), COUNT_MAXIMUM],
-        )
-        count: int = cursor.fetchone()[0]
-    return count
+    ((count,),) = fetch_rows(
+        "SELECT count(*) FROM (SELECT FROM benchapp_incident WHERE state = %s AND is_regression"
+        " AND merged_into_id IS NULL AND (snoozed_until IS NULL OR snoozed_until <= %s) LIMIT %s) AS new",
+        [IncidentState.NEW.value, timezone.now(), COUNT_MAXIMUM],
+    )
+    return int(count)
 
 
 def count_tabs(match: Filter) -> dict[Tab, int]:

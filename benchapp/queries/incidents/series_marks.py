@@ -6,11 +6,9 @@ from datetime import datetime
 from math import log1p
 from typing import Final, Literal
 
-from django.db import connection
-
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import ChangeState, IncidentState, Severity, Verdict
-from benchapp.queries.binary_columns import write_ids
+from benchapp.queries.binary_columns import fetch_rows, write_ids
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted", "muted"]
@@ -70,9 +68,7 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     """
     if not series_ids:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE])
-        rows = cursor.fetchall()
+    rows = fetch_rows(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE])
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
         state = _find_state(*about)
@@ -91,9 +87,8 @@ def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
     """Return how many of these series have an open regression of this metric that has not recovered; one query."""
     if not series_ids:
         return 0
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, write_ids(series_ids)])
-        return int(cursor.fetchone()[0])
+    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, write_ids(series_ids)])
+    return int(count)
 
 
 def _find_state(is_back: bool | None, incident_state: str, planned_event_id: int | None) -> MarkState:
@@ -131,9 +126,7 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
     """
     if not scopes:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_SCOPES, [list(scopes), _LIVE, _OPEN])
-        rows = cursor.fetchall()
+    rows = fetch_rows(_READ_SCOPES, [list(scopes), _LIVE, _OPEN])
     found: dict[str, list[SeriesMark]] = {}
     severities: dict[str, list[Severity]] = {}
     for (

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import connection
 from django.utils import timezone
 
 from benchapp.models import State, Subscription, User
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.runs.submissions import ReasonCount
 
 RECENT: Final = timedelta(days=7)
@@ -34,20 +34,19 @@ class Backlog:
 
 def read_backlog() -> Backlog:
     """Return the backlog in two queries over the indexes of submissions by state."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT reason_code, count(*) FROM benchapp_submission WHERE state = %s AND received_at >= %s"
-            " GROUP BY reason_code ORDER BY count(*) DESC, reason_code",
-            [State.REJECTED.value, timezone.now() - RECENT],
-        )
-        rejected = tuple(ReasonCount(*row) for row in cursor.fetchall())
-        cursor.execute(
-            "SELECT count(*), min(received_at) FROM (SELECT received_at FROM benchapp_submission WHERE state = %s"
-            " ORDER BY received_at LIMIT %s) AS waiting",
-            [State.RECEIVED.value, COUNT_MAXIMUM],
-        )
-        waiting, oldest_at = cursor.fetchone()
-    return Backlog(rejected=rejected, waiting=waiting, oldest_at=oldest_at)
+    rejected = fetch_rows(
+        "SELECT reason_code, count(*) FROM benchapp_submission WHERE state = %s AND received_at >= %s"
+        " GROUP BY reason_code ORDER BY count(*) DESC, reason_code",
+        [State.REJECTED.value, timezone.now() - RECENT],
+    )
+    ((waiting, oldest_at),) = fetch_rows(
+        "SELECT count(*), min(received_at) FROM (SELECT received_at FROM benchapp_submission WHERE state = %s"
+        " ORDER BY received_at LIMIT %s) AS waiting",
+        [State.RECEIVED.value, COUNT_MAXIMUM],
+    )
+    return Backlog(
+        rejected=tuple(ReasonCount(*row) for row in rejected), waiting=waiting, oldest_at=oldest_at
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db import connection
 from django.utils import timezone
 
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter
 from benchapp.models import Environment, Series, SeriesEnvironment
 from benchapp.models.filtering import match_series
+from benchapp.queries.binary_columns import fetch_rows
 
 RECENT: Final = timedelta(days=90)
 # Newest first: those of a host are as many as it has series.
@@ -47,9 +47,7 @@ def list_recent_changes(filter: Filter | None = None, *, now: datetime | None = 
     if filter:
         begun = begun.filter(series__in=Series.objects.filter(match_series(filter)))
     text, values = begun.order_by("-first_at").values("pk")[:_ROWS_MAXIMUM].query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_READ.replace("NEWEST", text), values)
-        rows = cursor.fetchall()
+    rows = fetch_rows(_READ.replace("NEWEST", text), values)
     if not rows:
         return []
     facts = Environment.objects.in_bulk({each for _, before, after, _ in rows for each in (before, after)})

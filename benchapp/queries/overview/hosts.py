@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db import connection
 from django.utils import timezone
 
 from benchapp.grammar import Filter
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, filter_hosts, list_least_recently_seen
 
 # Least recently seen first: these include the hosts whose runs are overdue.
@@ -41,15 +41,13 @@ def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> Flee
     filter: as on the list of hosts. without: the name of a host to leave out.
     """
     ids = list(filter_hosts(HostFilter(match=filter)).values_list("pk", flat=True)) if filter else None
-    with connection.cursor() as cursor:
-        # A step into the index run_by_host for each host, however many runs it has.
-        cursor.execute(
-            "SELECT count(*), count(*) FILTER (WHERE last.started_at >= %s) FROM benchapp_host host"
-            " LEFT JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = host.id"
-            "  ORDER BY started_at DESC LIMIT 1) AS last ON TRUE WHERE retired_at IS NULL AND name <> %s"
-            " AND (%s::bigint[] IS NULL OR host.id = ANY(%s))",
-            [timezone.now() - ACTIVE_WITHIN, without, ids, ids],
-        )
-        count, active_count = cursor.fetchone()
+    # A step into the index run_by_host for each host, however many runs it has.
+    ((count, active_count),) = fetch_rows(
+        "SELECT count(*), count(*) FILTER (WHERE last.started_at >= %s) FROM benchapp_host host"
+        " LEFT JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = host.id"
+        "  ORDER BY started_at DESC LIMIT 1) AS last ON TRUE WHERE retired_at IS NULL AND name <> %s"
+        " AND (%s::bigint[] IS NULL OR host.id = ANY(%s))",
+        [timezone.now() - ACTIVE_WITHIN, without, ids, ids],
+    )
     hosts = list_least_recently_seen(without=without, limit=HOSTS_MAXIMUM, ids=ids)
     return FleetHosts(tuple(hosts), count, active_count)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import connection
+from benchapp.queries.binary_columns import fetch_rows
 
 # Of a series with so many runs a change opens an incident (pipeline.detection): an installation with fewer runs in all
 # has nothing to report yet.
@@ -25,16 +25,13 @@ class Installation:
 
 def read_installation(*, sample_host: str) -> Installation:
     """Return what is stored; two queries for a new installation, else one. sample_host: the host of the sample."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT sample.id, (SELECT count(*) FROM ("
-            "  SELECT FROM benchapp_run WHERE host_id IS DISTINCT FROM sample.id LIMIT %s) AS others)"
-            " FROM (SELECT max(id) AS id FROM benchapp_host WHERE name = %s) AS sample",
-            [_NEW_BELOW, sample_host],
-        )
-        sample_id, runs = cursor.fetchone()
-        if sample_id is None or runs == _NEW_BELOW:
-            return Installation(runs, 0)
-        cursor.execute("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
-        (sample_runs,) = cursor.fetchone()
+    ((sample_id, runs),) = fetch_rows(
+        "SELECT sample.id, (SELECT count(*) FROM ("
+        "  SELECT FROM benchapp_run WHERE host_id IS DISTINCT FROM sample.id LIMIT %s) AS others)"
+        " FROM (SELECT max(id) AS id FROM benchapp_host WHERE name = %s) AS sample",
+        [_NEW_BELOW, sample_host],
+    )
+    if sample_id is None or runs == _NEW_BELOW:
+        return Installation(runs, 0)
+    ((sample_runs,),) = fetch_rows("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
     return Installation(runs, sample_runs)

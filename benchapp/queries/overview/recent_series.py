@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import connection
-
 from benchapp.grammar import Filter
 from benchapp.metrics import Metric
 from benchapp.models import ChangeState, Series
 from benchapp.models.filtering import match_series
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.levels import CurrentLevel, read_main_levels
@@ -70,24 +69,23 @@ def _list_series(limit: int, filter: Filter | None) -> list[int]:
     if filter:
         text, parameters = Series.objects.filter(match_series(filter)).values("pk").query.sql_with_params()
         matching, values = f"IN ({text})", list(parameters)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _LIST.format(
-                changed=f" AND series_id {matching}" if matching else "",
-                measured=f" AND id {matching}" if matching else "",
-            ),
-            [
-                _LIVE,
-                [state.value for state in OPEN_STATES],
-                _INCIDENTS_MAXIMUM,
-                *values,
-                _CHANGES_MAXIMUM,
-                limit,
-                *values,
-                limit,
-            ],
-        )
-        return [series_id for (series_id,) in cursor.fetchall()]
+    rows = fetch_rows(
+        _LIST.format(
+            changed=f" AND series_id {matching}" if matching else "",
+            measured=f" AND id {matching}" if matching else "",
+        ),
+        [
+            _LIVE,
+            [state.value for state in OPEN_STATES],
+            _INCIDENTS_MAXIMUM,
+            *values,
+            _CHANGES_MAXIMUM,
+            limit,
+            *values,
+            limit,
+        ],
+    )
+    return [series_id for (series_id,) in rows]
 
 
 def _rank(one: SeriesLevel) -> tuple[int, float]:

@@ -9,7 +9,6 @@ from operator import and_, or_
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from msgspec import Struct
@@ -18,6 +17,7 @@ from benchapp.grammar import Filter
 from benchapp.models import Run
 from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.queries.runs.run_detail import MeasurementRow, RunDetail, SubmissionRef, read_run
 from benchapp.queries.shapes import TargetRow, names_of
@@ -141,16 +141,15 @@ def list_runs(
 def list_profiles() -> tuple[str, ...]:
     """Return all profiles in alphabetical order; cheap over millions of runs; one query."""
     # A loose index scan, which PostgreSQL does not plan automatically: one step in run_by_profile for each profile.
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "WITH RECURSIVE step AS ("
-            " (SELECT profile FROM benchapp_run ORDER BY profile LIMIT 1)"
-            " UNION ALL"
-            " SELECT (SELECT profile FROM benchapp_run WHERE profile > step.profile ORDER BY profile LIMIT 1)"
-            " FROM step WHERE step.profile IS NOT NULL)"
-            " SELECT profile FROM step WHERE profile > ''"
-        )
-        return tuple(row[0] for row in cursor.fetchall())
+    rows = fetch_rows(
+        "WITH RECURSIVE step AS ("
+        " (SELECT profile FROM benchapp_run ORDER BY profile LIMIT 1)"
+        " UNION ALL"
+        " SELECT (SELECT profile FROM benchapp_run WHERE profile > step.profile ORDER BY profile LIMIT 1)"
+        " FROM step WHERE step.profile IS NOT NULL)"
+        " SELECT profile FROM step WHERE profile > ''"
+    )
+    return tuple(row[0] for row in rows)
 
 
 _RUN_COLUMNS: Final = (
@@ -183,9 +182,7 @@ _READ_SUMMARIES: Final = (
 
 def _read_runs(ids: Sequence[int], *, shown: Sequence[int]) -> list[RunRow]:
     """Return these runs in this order, those shown with their measurements."""
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_RUNS, [list(ids)])
-        rows = {row[0]: row for row in cursor.fetchall()}
+    rows = {row[0]: row for row in fetch_rows(_READ_RUNS, [list(ids)])}
     summaries = _read_summaries(shown)
     counts = _count_measurements(shown)
     return [
@@ -232,17 +229,14 @@ def _match_words(words: Iterable[str]) -> Q:
 
 def _read_summaries(run_ids: Sequence[int]) -> dict[int, list[MeasurementSummary]]:
     summaries: dict[int, list[MeasurementSummary]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_SUMMARIES, [list(run_ids), SUMMARIES_MAXIMUM])
-        for run_id, *columns in cursor.fetchall():
-            summaries[run_id].append(MeasurementSummary(*columns))
+    for run_id, *columns in fetch_rows(_READ_SUMMARIES, [list(run_ids), SUMMARIES_MAXIMUM]):
+        summaries[run_id].append(MeasurementSummary(*columns))
     return summaries
 
 
 def _count_measurements(run_ids: Sequence[int]) -> dict[int, int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT run_id, count(*) FROM benchapp_measurement WHERE run_id = ANY(%s) GROUP BY run_id",
-            [list(run_ids)],
-        )
-        return dict(cursor.fetchall())
+    rows = fetch_rows(
+        "SELECT run_id, count(*) FROM benchapp_measurement WHERE run_id = ANY(%s) GROUP BY run_id",
+        [list(run_ids)],
+    )
+    return dict(rows)

@@ -88,6 +88,7 @@ def read_relative_levels(
         "interval_from": INTERVAL_FROM,
         "intervals": INTERVALS,
     }
+    # Not `fetch_rows`: prepared, the query gets a plan for any number of series, which takes a third longer.
     with connection.cursor() as cursor:
         cursor.execute(_CURRENT_LEVELS.format(wanted=wanted).as_string(cursor.connection), asked)
         rows: list[tuple[int, int, int, int, list[int] | None]] = cursor.fetchall()

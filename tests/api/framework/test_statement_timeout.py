@@ -54,6 +54,16 @@ def test_person_is_told_to_ask_for_less(stack: Servers) -> None:
     assert stack.get("/runs/")[0] == 200
 
 
+def test_a_page_is_the_same_once_its_queries_are_prepared(stack: Servers) -> None:
+    # Prepared at the fifth time, planned for any values at the tenth.
+    answers = [
+        stack.get(path) for path in ("/runs/", "/hosts/", "/incidents/", "/series/") for _ in range(12)
+    ]
+
+    assert {status for status, _ in answers} == {200}
+    assert len({page for _, page in answers}) == 4
+
+
 def test_log_of_postgresql_holds_no_statement(stack: Servers) -> None:
     with hold_table(stack, "benchapp_study"):
         stack.get(f"/shared/{'k' * 43}/")
@@ -104,3 +114,19 @@ def test_what_the_address_of_the_database_says_has_the_last_word(
     )
 
     assert told.stdout.strip() == options
+
+
+@pytest.mark.parametrize(("wanted", "threshold"), [("1", "5"), ("0", "None")])
+def test_prepared_statements_are_disabled_for_a_pooler_without_them(wanted: str, threshold: str) -> None:
+    environment = os.environ | {
+        "BENCHAPP_ROLE": "web",
+        "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
+        "BENCHAPP_PREPARED_STATEMENTS": wanted,
+    }
+    shown = "from benchapp import settings; print(settings.DATABASES['default']['OPTIONS'].get('prepare_threshold'))"
+
+    told = subprocess.run(
+        [sys.executable, "-c", shown], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout.strip() == threshold
