@@ -3,20 +3,22 @@
 A dimension's name is a column of Series, but for `host`, `pool` (which are parts of its scope) and `pattern` (its rw
 and direction together). Those of the group environment are columns of Environment: facts of runs, in which the runs of
 one series may differ.
+
+Filters have more names: `profile`, `sweep` and `label.NAME` are columns of Run. Charts have no axes of them.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag"]
-DimensionGroup = Literal["scope", "workload", "target", "environment"]
+DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag", "uuid"]
+DimensionGroup = Literal["scope", "workload", "target", "environment", "run"]
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """One entry of the registry.
 
-    kind: of its values; sizes are bytes. group: scope, workload or target. is_continuous: charts show lines, not bars.
+    kind: of its values; sizes are bytes. group: what it is a property of. is_continuous: charts show lines, not bars.
     companions: dimensions that vary together with it, and are not fixed while it varies.
     is_minor: rarely relevant; never fixed automatically, only reported where it varies.
     """
@@ -32,12 +34,17 @@ class Dimension:
     @property
     def is_number(self) -> bool:
         """Return whether its values are numbers."""
-        return self.kind not in ("text", "flag")
+        return self.kind not in ("text", "flag", "uuid")
 
     @property
     def is_environment(self) -> bool:
-        """Return whether it is a fact of runs, not a property of series."""
+        """Return whether it is a fact of the environment of runs, not a property of series."""
         return self.group == "environment"
+
+    @property
+    def is_fact(self) -> bool:
+        """Return whether it is a fact of runs: of their environment, or profile, sweep or a label."""
+        return self.group in ("environment", "run")
 
 
 _LAYOUT: Final = (
@@ -111,6 +118,17 @@ SERIES_DIMENSIONS: Final[dict[str, Dimension]] = {
 }
 """Those in which series differ: columns of Series and the three above."""
 
+RUN_DIMENSIONS: Final[dict[str, Dimension]] = {
+    "profile": Dimension("profile", "Profile", "text", "run"),
+    "sweep": Dimension("sweep", "Sweep", "uuid", "run"),
+}
+"""Those of filters that are columns of Run, beside its labels."""
+
+FILTER_DIMENSIONS: Final[dict[str, Dimension]] = DIMENSIONS | RUN_DIMENSIONS
+"""The names of filters, but for label.NAME."""
+
+LABEL_PREFIX: Final = "label."
+
 FACT_NAMES: Final = tuple(name for name, dimension in DIMENSIONS.items() if dimension.is_environment)
 
 # Short names in filters and URLs, in addition to the full ones.
@@ -151,6 +169,21 @@ def find_dimension(name: str) -> Dimension | None:
     return DIMENSIONS.get(ALIASES.get(name, name))
 
 
+def find_filter_dimension(name: str) -> Dimension | None:
+    """Return the dimension with a name or short name in filters, also label.NAME; None if unknown."""
+    if name.startswith(LABEL_PREFIX) and len(name) > len(LABEL_PREFIX):
+        return Dimension(name, f"Label {name.removeprefix(LABEL_PREFIX)}", "text", "run")
+    return FILTER_DIMENSIONS.get(ALIASES.get(name, name))
+
+
+def get_filter_dimension(name: str) -> Dimension:
+    """Return the dimension of a term by its full name. Raises KeyError if there is none."""
+    found = find_filter_dimension(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
 # Values in the filter language, by kind, and of dimensions with other ones.
 _EXAMPLES: Final[dict[DimensionKind, tuple[str, ...]]] = {
     "text": ("gp3,io2", "gp*", "unknown"),
@@ -159,6 +192,7 @@ _EXAMPLES: Final[dict[DimensionKind, tuple[str, ...]]] = {
     "seconds": ("60", "<=60"),
     "percent": ("70", "50..75"),
     "flag": ("yes", "no"),
+    "uuid": ("6f1cbb2e-9d3e-4a55-8d0a-222222222222", "6f1cbb2e*", "unknown"),
 }
 _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "host": ("db-01", "db-*"),
@@ -183,11 +217,14 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "cpu_model": ("*Xeon*", "*EPYC*"),
     "governor": ("performance", "powersave"),
     "virtualization": ("kvm", "none"),
+    "profile": ("nightly", "night*,weekly"),
 }
 
 
 def list_examples(dimension: Dimension) -> tuple[str, ...]:
     """Return examples of values in the filter language."""
+    if dimension.name.startswith(LABEL_PREFIX):
+        return ("r1", "r1,r2", "unknown")
     return _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
 
 

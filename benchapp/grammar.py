@@ -3,7 +3,8 @@
 A term is NAME:VALUES. VALUES: one or more, separated by commas (any of them matches); "*" in text matches any
 characters; ">=8", "<64k", "1..16" (inclusive) for numbers; sizes with fio's units (4k = 4096); yes/no for flags;
 "unknown" for a missing value; quotes around spaces, commas or literal stars (a quotation mark in quotes is doubled).
-A "-" before the name negates the term. Words without a name must all occur. docs/filters.md has the reference.
+A "-" before the name negates the term. Words without a name must all occur. Names are case-insensitive, but for the
+label in `label.NAME`. docs/filters.md has the reference.
 """
 
 import re
@@ -11,8 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
+from uuid import UUID
 
-from benchapp.dimensions import ALIASES, DIMENSIONS, Dimension, find_dimension
+from benchapp.dimensions import (
+    ALIASES,
+    FILTER_DIMENSIONS,
+    LABEL_PREFIX,
+    Dimension,
+    find_filter_dimension,
+    get_filter_dimension,
+)
 
 Operator = Literal["=", "like", "<", "<=", ">", ">=", "between", "unknown"]
 TERMS_MAXIMUM: Final = 40
@@ -24,7 +33,7 @@ LENGTH_MAXIMUM: Final = 2000
 # quotes. No possessive group: CPython before 3.11.5 matches too little where one holds alternatives (gh-106052).
 _QUOTED: Final = r'"[^"]*+(?:""[^"]*+)*"'
 _TOKEN: Final = re.compile(rf'(?:{_QUOTED}|[^\s"]++)+')
-_NAMED: Final = re.compile(r"(-?)([A-Za-z_][A-Za-z0-9_]*+):(.*+)", re.DOTALL)
+_NAMED: Final = re.compile(r'(-?)([Ll][Aa][Bb][Ee][Ll]\.[^\s:",]*+|[A-Za-z_][A-Za-z0-9_]*+):(.*+)', re.DOTALL)
 _VALUE: Final = re.compile(rf'(?:{_QUOTED}|[^",]++)+')
 _PART: Final = re.compile(rf'{_QUOTED}|[^"]++')
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
@@ -67,12 +76,22 @@ class Filter:
 
     @property
     def environment_terms(self) -> tuple[Term, ...]:
-        """Return the terms for facts of runs."""
-        return tuple(term for term in self.terms if DIMENSIONS[term.dimension].is_environment)
+        """Return the terms for facts of the environment."""
+        return tuple(term for term in self.terms if get_filter_dimension(term.dimension).is_environment)
 
-    def without_environment(self) -> "Filter":
+    @property
+    def run_terms(self) -> tuple[Term, ...]:
+        """Return the terms for profile, sweep and labels."""
+        return tuple(term for term in self.terms if get_filter_dimension(term.dimension).group == "run")
+
+    @property
+    def fact_terms(self) -> tuple[Term, ...]:
+        """Return the terms for facts of runs: of the environment, profile, sweep and labels."""
+        return tuple(term for term in self.terms if get_filter_dimension(term.dimension).is_fact)
+
+    def without_facts(self) -> "Filter":
         """Return the filter without its terms for facts of runs."""
-        series = tuple(term for term in self.terms if not DIMENSIONS[term.dimension].is_environment)
+        series = tuple(term for term in self.terms if not get_filter_dimension(term.dimension).is_fact)
         return Filter(series, self.words)
 
     def without(self, dimension: str) -> "Filter":
@@ -101,7 +120,7 @@ def parse_filter(text: str) -> Filter:
         if named is None:
             words.append(_unquote(token))
         else:
-            terms.append(_read_term(named[2].lower(), named[3], is_negated=bool(named[1])))
+            terms.append(_read_term(_fold_name(named[2]), named[3], is_negated=bool(named[1])))
     if len(words) > WORDS_MAXIMUM:
         raise _too_long()
     return Filter((), tuple(word for word in words if word)).with_terms(terms)
@@ -156,10 +175,18 @@ def _split(text: str) -> Iterator[str]:
         place = token.end()
 
 
+def _fold_name(name: str) -> str:
+    """Return the name in lower case, but for that of a label."""
+    prefix, label = name[: len(LABEL_PREFIX)].lower(), name[len(LABEL_PREFIX) :]
+    return prefix + label if prefix == LABEL_PREFIX else name.lower()
+
+
 def _read_term(name: str, rest: str, *, is_negated: bool) -> Term:
-    dimension = find_dimension(name)
+    dimension = find_filter_dimension(name)
     if dimension is None:
-        available = ", ".join(dict.fromkeys(_SHORT.get(known, known) for known in DIMENSIONS))
+        available = ", ".join(
+            [*dict.fromkeys(_SHORT.get(known, known) for known in FILTER_DIMENSIONS), "label.NAME"]
+        )
         raise BadFilter(
             f'Unknown filter {name[:40]!r}. Available: {available}. Quote a word with a colon: "a:b"'
         )
@@ -177,6 +204,8 @@ def _read_test(dimension: Dimension, value: str) -> Test:
         return Test("unknown")
     if dimension.kind == "text":
         return _read_text(dimension, value)
+    if dimension.kind == "uuid":
+        return _read_uuid(dimension, value)
     if dimension.kind == "flag":
         if text.lower() not in _FLAGS:
             raise BadFilter(f"{dimension.name}:{text[:40]} is not a valid flag. Valid values: yes, no")
@@ -204,6 +233,19 @@ def _read_text(dimension: Dimension, value: str) -> Test:
     if text.count("*") > _STARS_MAXIMUM:
         raise BadFilter(f"{dimension.name}:{value[:40]} has more than {_STARS_MAXIMUM} stars")
     return Test("like", (text,))
+
+
+def _read_uuid(dimension: Dimension, value: str) -> Test:
+    """Parse a UUID, or text with "*" that its canonical form matches."""
+    test = _read_text(dimension, value)
+    if test.operator == "like":
+        return test
+    try:
+        return Test("=", (str(UUID(str(test.values[0]).strip())),))
+    except ValueError:
+        raise BadFilter(
+            f"{dimension.name}:{value[:40]} is not a valid UUID. Its beginning needs a star: {value[:8]}*"
+        ) from None
 
 
 def _read_range(dimension: Dimension, low: str, high: str) -> Test:
@@ -240,7 +282,7 @@ _SHORT: Final = {full: alias for alias, full in ALIASES.items()}
 
 
 def _write_term(term: Term) -> str:
-    dimension = DIMENSIONS[term.dimension]
+    dimension = get_filter_dimension(term.dimension)
     values = ",".join(_write_test(dimension, test) for test in term.tests)
     return f"{'-' if term.is_negated else ''}{term.dimension}:{values}"
 

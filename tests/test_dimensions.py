@@ -7,6 +7,8 @@ from benchapp.dimensions import (
     DIMENSIONS,
     SERIES_DIMENSIONS,
     find_dimension,
+    find_filter_dimension,
+    get_filter_dimension,
     is_fixable,
     name_pattern,
     split_pattern,
@@ -29,6 +31,12 @@ def test_every_other_dimension_is_a_column_of_environments() -> None:
 def test_short_names_lead_to_dimensions_and_hide_none() -> None:
     assert set(ALIASES.values()) <= set(DIMENSIONS)
     assert set(ALIASES) & set(DIMENSIONS) == set()
+
+
+def test_names_of_filters_that_are_no_dimensions_of_charts_are_facts_of_runs() -> None:
+    assert all(get_filter_dimension(name).group == "run" for name in ("profile", "sweep", "label.rack"))
+    assert [find_dimension(name) for name in ("profile", "sweep", "label.rack")] == [None, None, None]
+    assert find_filter_dimension("label.") is None
 
 
 def test_companions_are_dimensions_themselves() -> None:

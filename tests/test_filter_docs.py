@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.dimensions import ALIASES, DIMENSIONS
+from benchapp.dimensions import ALIASES, FILTER_DIMENSIONS
 from benchapp.grammar import parse_filter, write_filter
 
 TEXT = (Path(__file__).parent.parent / "docs" / "filters.md").read_text()
@@ -15,7 +15,7 @@ EXAMPLES = [
     *re.findall(r"```filter\n(.+?)\n```", TEXT),
     *(example for row in ROWS if row not in NAMES for example in re.findall(r"`([^`]+)`", row.split("|")[1])),
     *(re.findall(r"`([^`]+)`", row.split("|")[3])[0] for row in NAMES),
-    *re.findall(r"`(-?[a-z_]+:[^`…]+)`", TEXT),
+    *re.findall(r"`(-?[a-z_.]+:[^`…]+)`", TEXT),
 ]
 
 
@@ -34,6 +34,7 @@ def test_there_are_examples_of_every_kind() -> None:
 def test_every_name_is_there_with_a_short_one_that_leads_to_it() -> None:
     cells = [[cell.strip().strip("`") for cell in row.split("|")[1:4]] for row in NAMES]
 
-    assert [name for name, _, _ in cells] == list(DIMENSIONS)
+    assert [name for name, _, _ in cells] == [*FILTER_DIMENSIONS, "label.NAME"]
     assert all(ALIASES[short] == name for name, short, _ in cells if short)
-    assert all(parse_filter(example).terms[0].dimension == name for name, _, example in cells)
+    named = [(name.replace("NAME", "rack"), parse_filter(example)) for name, _, example in cells]
+    assert all(filter.terms[0].dimension == name for name, filter in named)

@@ -4,7 +4,8 @@ A negated term also matches unknown values: `-fs:xfs` matches everything that is
 in one filter are alternatives, because a series belongs to either a host or a pool.
 
 Terms for facts of the environment concern runs, one run for all of them: those of the newest run of a series, or of any
-run if `runs` is "any". The runs of one series may differ in them.
+run if `runs` is "any". The runs of one series may differ in them. Terms for profile, sweep and labels match any run of
+a series.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,10 +13,12 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, Literal
 
-from django.db.models import CharField, Exists, Lookup, OuterRef, Q
+from django.db.models import CharField, Exists, F, Func, Lookup, OuterRef, Q, TextField, UUIDField, Value
+from django.db.models.functions import Cast
+from django.db.models.lookups import IContains
 from django.db.models.sql.compiler import SQLCompiler
 
-from benchapp.dimensions import DIMENSIONS, split_pattern
+from benchapp.dimensions import LABEL_PREFIX, get_filter_dimension, split_pattern
 from benchapp.grammar import Filter, Term, Test
 from benchapp.models.environment import Environment
 from benchapp.models.host import Host
@@ -35,6 +38,17 @@ _SEARCHED: Final = (
     "raid_level",
     "instance_type",
 )
+_RUN_SEARCHED: Final = (
+    "host__name",
+    "host__pool",
+    "profile",
+    "fio_version",
+    "target__target_name",
+    "target__volume_type",
+    "target__filesystem",
+    "target__raid_level",
+    "target__instance_type",
+)
 _SCOPES: Final = ("host", "pool")
 _COMPARISONS: Final = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 # Series of a rare workload are listed by id, so that PostgreSQL starts with them and not with every run.
@@ -47,6 +61,7 @@ RunChoice = Literal["newest", "any"]
 
 
 @CharField.register_lookup
+@UUIDField.register_lookup
 class Resembles(Lookup):
     """Case-insensitive match with "*" for any characters; everything else is literal.
 
@@ -69,16 +84,23 @@ class Resembles(Lookup):
 
 def match_series(filter: Filter, prefix: str = "", *, runs: RunChoice = "newest") -> Q:
     """Return the condition on Series; prefix: the path to it from another model ("series__")."""
-    conditions = match_series_properties(filter, prefix)
-    terms = filter.environment_terms
-    return conditions & _match_series_environment(terms, prefix, runs) if terms else conditions
+    conditions = [match_series_properties(filter, prefix)]
+    environment, own = filter.environment_terms, filter.run_terms
+    if own:
+        # With "any" the same run matches the terms for its environment, too.
+        both = filter.fact_terms if runs == "any" else own
+        measured = Measurement.objects.filter(match_facts(both, "run__"), series=OuterRef(f"{prefix}pk"))
+        conditions.append(Q(Exists(measured)))
+    if environment:
+        conditions.append(_match_series_environment(environment, prefix, runs))
+    return _all(conditions)
 
 
 def match_changes(filter: Filter) -> Q:
-    """Return the condition on Change: its series match, and its first run the terms for facts of the environment."""
-    terms = filter.environment_terms
+    """Return the condition on Change: its series match, and its first run the terms for facts of runs."""
+    terms = filter.fact_terms
     matched = match_series_properties(filter, "series__")
-    return matched & match_environment(terms, "run__environment__") if terms else matched
+    return matched & match_facts(terms, "run__") if terms else matched
 
 
 def match_environment(terms: Iterable[Term], prefix: str = "") -> Q:
@@ -86,16 +108,26 @@ def match_environment(terms: Iterable[Term], prefix: str = "") -> Q:
     return _all(_match_environment_term(term, prefix) for term in terms)
 
 
+def match_facts(terms: Iterable[Term], prefix: str = "") -> Q:
+    """Return the condition on Run of terms for its environment, profile, sweep and labels; prefix: the path to it."""
+    return _all(
+        _match_environment_term(term, f"{prefix}environment__")
+        if get_filter_dimension(term.dimension).is_environment
+        else _match_run_fact_term(term, prefix)
+        for term in terms
+    )
+
+
 def match_series_properties(filter: Filter, prefix: str = "") -> Q:
-    """Return the condition on Series without the terms for facts of the environment."""
-    filter = filter.without_environment()
+    """Return the condition on Series without the terms for facts of runs."""
+    filter = filter.without_facts()
     scopes = [term for term in filter.terms if term.dimension in _SCOPES]
     terms = [_match_term(term, prefix) for term in filter.terms if term.dimension not in _SCOPES]
     return _all((*terms, _match_scopes(scopes, prefix), *_match_words(filter.words, prefix)))
 
 
 def match_runs(filter: Filter) -> Q:
-    """Return the condition on Run; words are left to the caller. Host, pool, layout and environment are the run's.
+    """Return the condition on Run: host, pool, layout and facts are the run's; words occur in those or the labels.
 
     All workload terms must match the same measurement of the run. They take one more query, and so do terms for facts
     of the environment.
@@ -103,33 +135,39 @@ def match_runs(filter: Filter) -> Q:
     own = [
         _match_run_term(term)
         for term in filter.terms
-        if DIMENSIONS[term.dimension].group in ("scope", "target")
+        if get_filter_dimension(term.dimension).group in ("scope", "target")
     ]
-    workload = tuple(term for term in filter.terms if DIMENSIONS[term.dimension].group == "workload")
+    workload = tuple(
+        term for term in filter.terms if get_filter_dimension(term.dimension).group == "workload"
+    )
     environment = filter.environment_terms
     return _all(
         (
             *own,
             _has_measurement(Filter(workload)) if workload else Q(),
             _is_in_environment(environment) if environment else Q(),
+            match_facts(filter.run_terms),
+            *map(_match_run_word, filter.words),
         )
     )
 
 
 def match_measurements(filter: Filter) -> Q:
-    """Return the condition on Measurement: host, pool and environment of its run, everything else of its series."""
+    """Return the condition on Measurement: host, pool and facts of its run, everything else of its series."""
     own = [term for term in filter.terms if term.dimension in _SCOPES]
-    series = Filter(
-        tuple(term for term in filter.terms if term not in own), filter.words
-    ).without_environment()
-    environment = filter.environment_terms
+    series = Filter(tuple(term for term in filter.terms if term not in own), filter.words)
     return _all(
         (
             *(_match_run_term(term, "run__") for term in own),
             match_series_properties(series, "series__"),
-            match_environment(environment, "run__environment__") if environment else Q(),
+            match_facts(filter.fact_terms, "run__"),
         )
     )
+
+
+def _match_run_word(word: str) -> Q:
+    columns = (Q(**{f"{column}__icontains": word}) for column in _RUN_SEARCHED)
+    return reduce(or_, columns) | Q(IContains(Cast("labels", TextField()), word))
 
 
 def _match_series_environment(terms: Iterable[Term], prefix: str, runs: RunChoice) -> Q:
@@ -151,8 +189,46 @@ def _match_environment_term(term: Term, prefix: str) -> Q:
     return _match_any(term, lambda test: _match_fact(term.dimension, test, prefix))
 
 
+def _match_run_fact_term(term: Term, prefix: str) -> Q:
+    return _match_any(term, lambda test: _match_run_fact(term.dimension, test, prefix))
+
+
+def _match_run_fact(name: str, test: Test, prefix: str) -> Q:
+    if name == "profile":
+        return _match_column(f"{prefix}profile", test, is_text=True)
+    if name == "sweep":
+        return _match_column(f"{prefix}sweep_id", test, is_text=False)
+    return _match_label(name.removeprefix(LABEL_PREFIX), test, f"{prefix}labels")
+
+
+def _match_label(name: str, test: Test, column: str) -> Q:
+    if test.operator == "=":
+        # Containment: the index run_by_label.
+        return Q(**{f"{column}__contains": {name: test.values[0]}})
+    has = Q(**{f"{column}__has_key": name})
+    if test.operator == "unknown":
+        return ~has | Q(**{f"{column}__contains": {name: ""}})
+    return has & Q(Resembles(_label_text(name, column), test.values[0]))
+
+
+def run_fact(name: str) -> F | Func:
+    """Return the expression of a profile, sweep (as text) or label.NAME over Run; null or "" is unknown."""
+    if name == "profile":
+        return F("profile")
+    if name == "sweep":
+        return Cast("sweep_id", CharField())
+    return _label_text(name.removeprefix(LABEL_PREFIX), "labels")
+
+
+def _label_text(name: str, column: str) -> Func:
+    # Not KeyTextTransform, which reads the name "1" as a place in an array.
+    return Func(
+        F(column), Value(name), arg_joiner=" ->> ", template="(%(expressions)s)", output_field=CharField()
+    )
+
+
 def _match_fact(name: str, test: Test, prefix: str) -> Q:
-    is_text = DIMENSIONS[name].kind == "text"
+    is_text = get_filter_dimension(name).kind == "text"
     matched = _match_column(f"{prefix}{name}", test, is_text=is_text)
     value = str(test.values[0]) if test.values else ""
     if name != "fio_version" or not value or value.startswith((FIO_PREFIX, "*")):
@@ -193,7 +269,7 @@ def _all(conditions: Iterable[Q]) -> Q:
 def _match_term(term: Term, prefix: str) -> Q:
     if term.dimension == "pattern":
         return _match_any(term, lambda test: _match_pattern(test, prefix))
-    is_text = DIMENSIONS[term.dimension].kind == "text"
+    is_text = get_filter_dimension(term.dimension).kind == "text"
     return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, is_text=is_text))
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from django.db.models import OuterRef, Subquery
 
 from benchapp.grammar import Filter, Term, Test
-from benchapp.models import Environment, Host, Run, Series
-from benchapp.models.filtering import match_environment, match_series
+from benchapp.models import Host, Run, Series
+from benchapp.models.filtering import match_facts, match_series
 
 _SCOPES: Final = ("host", "pool")
 
@@ -16,14 +16,14 @@ def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
     """Return the ids of the hosts that match a filter.
 
     Its host and pool terms are compared with the host itself, even if its series belong to its pool or it has none;
-    terms for facts of the environment must match its newest run; all other terms must match one of its series. One
+    terms for facts of runs must match its newest run; all other terms must match one of its series. One
     query if there are other terms, and one for facts.
     """
     named = [host for host in hosts if matches_host(filter, host.name, host.pool)]
-    if named and filter.environment_terms:
-        ids = _find_in_environment(filter.environment_terms, named)
+    if named and filter.fact_terms:
+        ids = _find_by_newest_run(filter.fact_terms, named)
         named = [host for host in named if host.pk in ids]
-    rest = remove_scope_terms(filter.without_environment())
+    rest = remove_scope_terms(filter.without_facts())
     if not named or not (rest.terms or rest.words):
         return {host.pk for host in named}
     scopes = set(
@@ -34,11 +34,11 @@ def match_hosts(filter: Filter, hosts: Sequence[Host]) -> set[int]:
     return {host.pk for host in named if host.scope in scopes}
 
 
-def _find_in_environment(terms: Sequence[Term], hosts: Sequence[Host]) -> set[int]:
-    newest = Run.objects.filter(host=OuterRef("pk")).order_by("-started_at", "-id").values("environment")[:1]
-    matched = Environment.objects.filter(match_environment(terms)).values("pk")
+def _find_by_newest_run(terms: Sequence[Term], hosts: Sequence[Host]) -> set[int]:
+    newest = Run.objects.filter(host=OuterRef("pk")).order_by("-started_at", "-id").values("pk")[:1]
     found = Host.objects.filter(pk__in=[host.pk for host in hosts]).annotate(newest=Subquery(newest))
-    return set(found.filter(newest__in=matched).values_list("pk", flat=True))
+    matched = Run.objects.filter(match_facts(terms), pk__in=found.values("newest"))
+    return set(matched.values_list("host_id", flat=True))
 
 
 def matches_host(filter: Filter, name: str, pool: str) -> bool:

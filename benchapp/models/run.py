@@ -1,7 +1,7 @@
 """One benchmark execution on one host against one target at one time."""
 
 from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 
 from benchapp.models.account import User
@@ -55,6 +55,12 @@ class Run(models.Model):
             models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
             # queries.runs.runs.list_runs with a badge.
             GinIndex(fields=["badges"], name="run_by_badge"),
+            # models.filtering.match_facts: runs with a label.
+            GinIndex(OpClass(models.F("labels"), name="jsonb_path_ops"), name="run_by_label"),
+            # models.filtering.match_facts: the runs of a sweep; small, as most runs belong to none.
+            models.Index(
+                fields=["sweep_id"], name="run_by_sweep", condition=models.Q(sweep_id__isnull=False)
+            ),
         )
 
     def __str__(self) -> str:

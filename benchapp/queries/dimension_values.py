@@ -1,38 +1,49 @@
-"""Available values of a dimension among the series that match the rest of a filter."""
+"""Available values of a dimension among the series that match the rest of a filter, or among the newest runs."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from benchapp.dimensions import Dimension, name_pattern
 from benchapp.grammar import Filter, Test, Value, write_value
-from benchapp.models import Series, SeriesEnvironment
-from benchapp.models.filtering import FIO_PREFIX, match_environment, match_series
+from benchapp.models import Run, Series, SeriesEnvironment
+from benchapp.models.filtering import FIO_PREFIX, match_environment, match_runs, match_series, run_fact
 from benchapp.queries.titles import order_value
 
 # Only the most frequent values are considered.
 _GROUPS_MAXIMUM: Final = 1000
+# Profiles, sweeps and labels are counted in the newest runs, as a filter may match millions. 15 ms.
+RUNS_COUNTED: Final = 10_000
 _SCOPES: Final = ("host", "pool")
 
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """One value, None if unknown. is_chosen: the filter contains it."""
+    """One value, None if unknown. is_chosen: the filter contains it.
+
+    series_count: None for profiles, sweeps and labels; run_count: None for all others.
+    """
 
     value: Value | None
-    series_count: int
+    series_count: int | None
     is_chosen: bool
+    run_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The most frequent values of a dimension. value_count: total number of values, at most 1 000."""
+    """The most frequent values of a dimension. value_count: total number of values, at most 1 000.
+
+    is_partial: more runs match than were counted, so that older ones may have other values.
+    """
 
     values: tuple[FacetValue, ...]
     value_count: int
+    is_partial: bool = False
 
 
 def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit: int = 20) -> Facet:
@@ -40,8 +51,11 @@ def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit:
 
     Facts of the environment are those of any run of the series, so that the values before an upgrade are among them.
     prefix: how the value begins as the filter's language writes it, whatever the case. Numbers come in their order,
-    text by how many series have it.
+    text by how many series have it. Of profiles, sweeps and labels the values of the newest RUNS_COUNTED runs that
+    match.
     """
+    if dimension.group == "run":
+        return _read_run_facet(dimension, filter, prefix=prefix, limit=limit)
     columns = _list_columns(dimension)
     rows = _select_rows(dimension, filter.without(dimension.name))
     if dimension.kind == "text" and dimension.name != "pattern":
@@ -55,14 +69,46 @@ def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit:
         .values_list(*columns, "count")[:_GROUPS_MAXIMUM]
     )
     counts = _count(dimension, groups)
+    shown, fitting = _choose(dimension, filter, counts, prefix=prefix, limit=limit)
+    return Facet(
+        tuple(FacetValue(value, counts[value], is_chosen) for value, is_chosen in shown), value_count=fitting
+    )
+
+
+def list_label_names() -> tuple[str, ...]:
+    """Return the names of the labels of the newest RUNS_COUNTED runs, in alphabetical order; one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT jsonb_object_keys(labels) FROM (SELECT labels FROM benchapp_run"
+            " ORDER BY started_at DESC, id DESC LIMIT %s) AS newest WHERE labels <> '{}'",
+            [RUNS_COUNTED],
+        )
+        return tuple(sorted(row[0] for row in cursor.fetchall()))
+
+
+def _read_run_facet(dimension: Dimension, filter: Filter, *, prefix: str, limit: int) -> Facet:
+    runs = Run.objects.filter(match_runs(filter.without(dimension.name))).order_by("-started_at", "-id")
+    column = run_fact(dimension.name)
+    values = list(runs.annotate(fact=column).values_list("fact", flat=True)[: RUNS_COUNTED + 1])
+    counts: Counter[Value | None] = Counter(value or None for value in values[:RUNS_COUNTED])
+    shown, fitting = _choose(dimension, filter, counts, prefix=prefix, limit=limit)
+    return Facet(
+        tuple(FacetValue(value, None, is_chosen, counts[value]) for value, is_chosen in shown),
+        value_count=fitting,
+        is_partial=len(values) > RUNS_COUNTED,
+    )
+
+
+def _choose(
+    dimension: Dimension, filter: Filter, counts: Counter[Value | None], *, prefix: str, limit: int
+) -> tuple[list[tuple[Value | None, bool]], int]:
+    """Return the values to show and whether the filter has them, and how many fit the prefix."""
     fitting = [value for value in counts if _has_prefix(dimension, value, prefix.lower())]
     chosen = _list_chosen(filter, dimension.name)
     shown = sorted(fitting, key=lambda value: (-counts[value], order_value(dimension.name, value)))[:limit]
     if dimension.is_number:
         shown.sort(key=lambda value: order_value(dimension.name, value))
-    return Facet(
-        tuple(FacetValue(value, counts[value], value in chosen) for value in shown), value_count=len(fitting)
-    )
+    return [(value, value in chosen) for value in shown], len(fitting)
 
 
 def _select_rows(dimension: Dimension, filter: Filter) -> QuerySet[Any]:
@@ -70,8 +116,9 @@ def _select_rows(dimension: Dimension, filter: Filter) -> QuerySet[Any]:
     if not dimension.is_environment:
         return Series.objects.filter(last_at__isnull=False).filter(match_series(filter, runs="any"))
     terms = filter.environment_terms
+    rest = filter.without_facts().with_terms(filter.run_terms)
     return SeriesEnvironment.objects.filter(
-        match_series(filter.without_environment(), "series__"), match_environment(terms, "environment__")
+        match_series(rest, "series__"), match_environment(terms, "environment__")
     )
 
 

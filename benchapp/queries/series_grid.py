@@ -105,7 +105,7 @@ def read_series_grid(
     if metric is None and table.length and not table.array(f"{name}.has_level").any():
         name = _FALLBACK
         table, is_cut = read_table(match, [name])
-    marks = read_series_marks(table.array("id").tolist(), metric=name)
+    marks = read_series_marks(table.array("series_id").tolist(), metric=name)
     groups = _rank(table, _GROUPS[group])
     order = np.lexsort((*reversed(_SORTS[sort](table, marks, name)), groups))
     page_count = max(1, -(-table.length // SERIES_ON_A_PAGE))
@@ -115,7 +115,12 @@ def read_series_grid(
     return SeriesGrid(
         metric=CATALOGUE[name],
         parts=_read_parts(
-            table.array("id")[places].tolist(), groups[places].tolist(), group, totals, CATALOGUE[name], marks
+            table.array("series_id")[places].tolist(),
+            groups[places].tolist(),
+            group,
+            totals,
+            CATALOGUE[name],
+            marks,
         ),
         total=table.length,
         marked=sum(mark.state == "open" and mark.is_regression for mark in marks.values()),
@@ -148,7 +153,7 @@ _Keys = tuple[NDArray[np.generic], ...]
 def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
     """Open regressions by size, then open improvements, accepted and recovered changes, then the newest runs."""
     ranks = np.tile(np.array(_UNMARKED), (table.length, 1))
-    for place, series_id in enumerate(table.array("id").tolist() if marks else ()):
+    for place, series_id in enumerate(table.array("series_id").tolist() if marks else ()):
         if series_id in marks:
             state, size = rank_mark(marks[series_id])
             ranks[place] = (state, not marks[series_id].is_regression, size)
@@ -156,10 +161,10 @@ def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark], metric:
 
 
 def _sort_by_spread(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
-    levels = read_current_columns(table.array("id").tolist(), metric)
+    levels = read_current_columns(table.array("series_id").tolist(), metric)
     spread = np.full(table.length, np.nan)
-    order = np.argsort(table.array("id"))
-    own = order[np.searchsorted(table.array("id"), levels["series_id"], sorter=order)]
+    order = np.argsort(table.array("series_id"))
+    own = order[np.searchsorted(table.array("series_id"), levels["series_id"], sorter=order)]
     with np.errstate(divide="ignore", invalid="ignore"):
         spread[own] = (levels["p90"] - levels["p10"]) / levels["median"]
     # Unknown ones last.
@@ -171,7 +176,7 @@ _SORTS: Final[Mapping[GridSort, Callable[[SeriesTable, Mapping[int, SeriesMark],
     "newest": lambda table, marks, metric: (-table.array("last_at"), _rank(table, _NAME)),
     "age": lambda table, marks, metric: (table.array("last_at"), _rank(table, _NAME)),
     "spread": _sort_by_spread,
-    "name": lambda table, marks, metric: (_rank(table, _NAME), table.array("id")),
+    "name": lambda table, marks, metric: (_rank(table, _NAME), table.array("series_id")),
 }
 
 

@@ -6,7 +6,7 @@ Also: order and display of the values of a dimension.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from benchapp.dimensions import DIMENSIONS, split_pattern
+from benchapp.dimensions import DIMENSIONS, get_filter_dimension, split_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import lower_label
 
@@ -255,7 +255,7 @@ def describe_value(name: str, value: Value | None) -> str:
         return UNKNOWN
     if name in ("pattern", "rw"):
         return _describe_pattern(str(value))
-    kind = DIMENSIONS[name].kind
+    kind = get_filter_dimension(name).kind
     if kind == "flag":
         return _FLAGS.get(name, ("no", "yes"))[bool(value)]
     if name == "block_size_bytes":
@@ -292,7 +292,7 @@ def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
     if name in ("pattern", "rw"):
         rw = split_pattern(str(value))[0]
         return (0, _ORDER.index(rw) if rw in _ORDER else len(_ORDER), str(value))
-    return (0, 0, str(value)) if DIMENSIONS[name].kind == "text" else (0, value, "")
+    return (0, 0, str(value)) if get_filter_dimension(name).kind == "text" else (0, value, "")
 
 
 def _describe_pattern(pattern: str) -> str:

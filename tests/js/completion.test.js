@@ -26,6 +26,9 @@ const PIECES = [
   ['target:"a,b",c|', "value", "target", "c"],
   ['target:"a ""q|', "value", "target", 'a "q'],
   ["bs:4k |", "name", "", ""],
+  ["label.rack:r|", "value", "label.rack", "r"],
+  ["-LABEL.Rack-1.a:r|", "value", "label.Rack-1.a", "r"],
+  ["label.ra|", "name", "", "label.ra"],
 ];
 
 for (const [marked, kind, name, typed] of PIECES) {

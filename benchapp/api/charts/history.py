@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, with_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     FormatParameters,
     IdsField,
@@ -205,7 +206,7 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     color: Annotated[HistoryColorAnswer | None, Meta(description="the requested fact of the environment")]
     hidden: Annotated[
-        int, Meta(description="runs in the time range that the facts of the environment in `q` exclude")
+        int, Meta(description="runs in the time range that the facts of runs in `q` exclude")
     ]
     points: Sequence[HistoryPointAnswer]
     buckets: Sequence[HistoryBucketAnswer]
@@ -224,7 +225,7 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
 
     series = IdsField(IDS_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`")
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
-    color = serializers.ChoiceField(
+    color = ChoiceParameter(
         choices=FACT_NAMES,
         required=False,
         help_text="a fact of the environment: each point has its value, in the column `color`",
@@ -266,7 +267,7 @@ class Histories(ApiView):
             from_at=wanted.get("from_at"),
             to_at=wanted.get("to_at"),
             bucket_count=wanted["thin"],
-            terms=() if "series" in wanted else wanted["match"].environment_terms,
+            terms=() if "series" in wanted else wanted["match"].fact_terms,
             color=wanted.get("color"),
         )
         if wanted["format"] != "json":

@@ -22,6 +22,7 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FormatParameters,
     NamesField,
     SpanParameters,
@@ -114,7 +115,7 @@ class PointParameters(SpanParameters, FormatParameters):
         max_value=POINTS_MAXIMUM,
         help_text=f"points per page; default: {POINTS_DEFAULT}, in CSV and NDJSON all points",
     )
-    sort = serializers.ChoiceField(
+    sort = ChoiceParameter(
         choices=("started_at", "-started_at"), required=False, default="started_at"
     )
     rolling = serializers.IntegerField(
@@ -134,7 +135,7 @@ class PointParameters(SpanParameters, FormatParameters):
 class SummaryParameters(SpanParameters):
     """Metric and time range of a series."""
 
-    metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False, default="iops")
+    metric = ChoiceParameter(choices=METRIC_FIELDS, required=False, default="iops")
 
 
 class PointsView(ApiView):

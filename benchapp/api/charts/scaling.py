@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     FormatParameters,
     read_parameters,
@@ -173,7 +174,7 @@ class ScalingParameters(FilterParameters, FormatParameters):
     )
     color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
     facet = text_parameter(120, help_text=f"as x, or {NONE}, the default")
-    over = serializers.ChoiceField(
+    over = ChoiceParameter(
         choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
     )
     any = text_parameter(400, source="free", help_text="dimensions not to fix, separated by commas")
@@ -205,10 +206,10 @@ class ScalingParameters(FilterParameters, FormatParameters):
         max_length=GROUPS_MAXIMUM,
         help_text=f"NAME=FILTER of a group, values of the axis {GROUP}",
     )
-    draw = serializers.ChoiceField(choices=("bars", "lines"), required=False, help_text="display only")
-    scale = serializers.ChoiceField(choices=("linear", "log"), required=False, help_text="display only")
-    ideal = serializers.ChoiceField(choices=("1",), required=False, help_text="display only")
-    runs = serializers.ChoiceField(
+    draw = ChoiceParameter(choices=("bars", "lines"), required=False, help_text="display only")
+    scale = ChoiceParameter(choices=("linear", "log"), required=False, help_text="display only")
+    ideal = ChoiceParameter(choices=("1",), required=False, help_text="display only")
+    runs = ChoiceParameter(
         choices=("1",),
         required=False,
         source="has_runs",

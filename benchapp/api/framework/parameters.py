@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import unquote, unquote_to_bytes
 
 from django.core.exceptions import BadRequest
@@ -13,7 +13,7 @@ from rest_framework.fields import empty
 from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem, answer_problem
-from benchapp.dimensions import DIMENSIONS, Dimension, list_examples
+from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
 
@@ -45,6 +45,18 @@ class NamesField(serializers.CharField):
     def check_name(self, name: str) -> bool:
         """Return whether a name is valid."""
         return name in self.allowed
+
+
+class ChoiceParameter(serializers.ChoiceField):
+    """One of a few values; the error lists them."""
+
+    default_error_messages = {"invalid_choice": "{input!r} is not a valid value. Valid values: {choices}"}
+
+    def fail(self, key: str, **values: Any) -> NoReturn:
+        """Raise ValidationError; the value is cut."""
+        if key == "invalid_choice":
+            values = {"input": str(values["input"])[:80], "choices": ", ".join(map(str, self.choices))}
+        super().fail(key, **values)
 
 
 class IdsField(serializers.CharField):
@@ -132,14 +144,14 @@ class FilterParameters(Parameters):
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add `q` and the dimensions; of a request only those that it has: each takes 7 µs."""
-        given = getattr(self, "initial_data", DIMENSIONS)
-        terms = {name: TermField(each) for name, each in DIMENSIONS.items() if name in given}
+        given = getattr(self, "initial_data", FILTER_DIMENSIONS)
+        terms = {name: TermField(each) for name, each in FILTER_DIMENSIONS.items() if name in given}
         return {"q": FilterField(), **terms, **super().get_fields()}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Join all terms into one filter."""
         filter = attrs.pop("q")
-        terms = [attrs.pop(name) for name in DIMENSIONS if name in attrs]
+        terms = [attrs.pop(name) for name in FILTER_DIMENSIONS if name in attrs]
         try:
             return {**attrs, "match": filter.with_terms(terms)}
         except BadFilter as problem:
@@ -149,7 +161,7 @@ class FilterParameters(Parameters):
 class FormatParameters(Parameters):
     """The output format."""
 
-    format = serializers.ChoiceField(choices=FORMATS, required=False, default="json")
+    format = ChoiceParameter(choices=FORMATS, required=False, default="json")
 
 
 class PageParameters(FormatParameters):

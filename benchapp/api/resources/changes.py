@@ -13,6 +13,7 @@ from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, l
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     PageParameters,
     read_parameters,
@@ -89,8 +90,8 @@ class ChangeParameters(FilterParameters, PageParameters):
     incident = serializers.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, help_text="its changes, however many there are"
     )
-    metric = serializers.ChoiceField(choices=METRIC_FIELDS, required=False)
-    state = serializers.ChoiceField(choices=ChangeState.values, required=False)
+    metric = ChoiceParameter(choices=METRIC_FIELDS, required=False)
+    state = ChoiceParameter(choices=ChangeState.values, required=False)
     since = serializers.DateTimeField(
         source="since_at", required=False, help_text="started at this time or later, RFC 3339"
     )

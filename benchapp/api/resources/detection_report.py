@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
-from benchapp.api.framework.parameters import Parameters, flag_parameter, read_parameters
+from benchapp.api.framework.parameters import ChoiceParameter, Parameters, flag_parameter, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -35,7 +35,7 @@ _POLICY = ("smallest_change", "baseline_from", "until")
 class DetectionReportParameters(Parameters):
     """Metric and policy."""
 
-    metric = serializers.ChoiceField(choices=tuple(SMALLEST_CHANGES), required=False, default="iops")
+    metric = ChoiceParameter(choices=tuple(SMALLEST_CHANGES), required=False, default="iops")
     dry_run = flag_parameter(help_text="true: apply the given policy; nothing is written")
     smallest_change = serializers.FloatField(
         required=False, min_value=0.01, max_value=10, help_text="relative, 0.05 is 5 %; with dry_run"

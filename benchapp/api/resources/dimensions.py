@@ -21,15 +21,17 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.dimensions import (
     ALIASES,
-    DIMENSIONS,
+    FILTER_DIMENSIONS,
+    LABEL_PREFIX,
     Dimension,
     DimensionGroup,
     DimensionKind,
-    find_dimension,
+    find_filter_dimension,
+    get_filter_dimension,
     list_examples,
 )
 from benchapp.grammar import write_filter, write_value
-from benchapp.queries.dimension_values import read_facet
+from benchapp.queries.dimension_values import list_label_names, read_facet
 from benchapp.queries.titles import describe_value
 
 
@@ -58,7 +60,7 @@ class DimensionAnswer(ApiAnswer, kw_only=True, frozen=True):
     label: str
     kind: DimensionKind
     group: Annotated[
-        DimensionGroup, Meta(description="environment: a fact of runs, not a property of series")
+        DimensionGroup, Meta(description="environment, run: a fact of runs, not a property of series")
     ]
     short: Annotated[str, Meta(description="shortest name in the filter language")]
     aliases: Annotated[Sequence[str], Meta(description="other names in the filter language")]
@@ -74,7 +76,14 @@ class DimensionValueAnswer(ApiAnswer, kw_only=True, frozen=True):
     value: Annotated[Any, Meta(description="text, number or boolean; null is unknown")]
     text: Annotated[str, Meta(description="the value in the filter language")]
     label: str
-    series: Annotated[int, Meta(description="series with this value that match the rest of the filter")]
+    series: Annotated[
+        int | None,
+        Meta(description="series with this value that match the rest of the filter; null of the group run"),
+    ]
+    runs: Annotated[
+        int | None,
+        Meta(description="of the group run: runs with this value among the newest 10 000 that match"),
+    ]
     is_chosen: Annotated[bool, Meta(description="the filter contains this value")]
     q: Annotated[str, Meta(description="the filter with this value for the dimension")]
 
@@ -84,6 +93,7 @@ class DimensionValues(ApiAnswer, kw_only=True, frozen=True):
     values: Sequence[DimensionValueAnswer]
     count: Annotated[int, Meta(description="total number of values, at most 1 000")]
     is_cut: Annotated[bool, Meta(description="more values exist than `values` contains")]
+    is_partial: Annotated[bool, Meta(description="more runs match than the 10 000 that were counted")]
 
 
 class Dimensions(ApiView):
@@ -93,9 +103,11 @@ class Dimensions(ApiView):
 
     @extend_schema(operation_id="list_dimensions", responses=DimensionList)
     def get(self, request: Request) -> HttpResponse:
-        """List the dimensions, for filters, chart axes and comparisons."""
+        """List the dimensions, for filters, chart axes and comparisons, and the labels of the newest 10 000 runs."""
         refuse_parameters(request)
-        return answer_json(request, DimensionList(dimensions=list(map(_describe, DIMENSIONS.values()))))
+        labels = (get_filter_dimension(f"{LABEL_PREFIX}{name}") for name in list_label_names())
+        named = [*FILTER_DIMENSIONS.values(), *labels]
+        return answer_json(request, DimensionList(dimensions=list(map(_describe, named))))
 
 
 class Values(ApiView):
@@ -107,10 +119,10 @@ class Values(ApiView):
         operation_id="list_dimension_values", parameters=[DimensionValueParameters], responses=DimensionValues
     )
     def get(self, request: Request, dimension_name: str) -> HttpResponse:
-        """List the values of a dimension with their number of series, for a filter."""
-        dimension = find_dimension(dimension_name)
+        """List the values of a dimension with their number of series; of profiles, sweeps and labels of runs."""
+        dimension = find_filter_dimension(dimension_name)
         if dimension is None:
-            available = ", ".join(DIMENSIONS)
+            available = ", ".join([*FILTER_DIMENSIONS, "label.NAME"])
             raise Problem(
                 404,
                 "not-found",
@@ -127,6 +139,7 @@ class Values(ApiView):
                 text=write_value(dimension, one.value),
                 label=describe_value(dimension.name, one.value),
                 series=one.series_count,
+                runs=one.run_count,
                 q=write_filter(filter.with_value(dimension.name, one.value)),
             )
             for one in facet.values
@@ -136,6 +149,7 @@ class Values(ApiView):
             values=values,
             count=facet.value_count,
             is_cut=facet.value_count > len(values),
+            is_partial=facet.is_partial,
         )
         return answer_json(request, body)
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer
-from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.parameters import ChoiceParameter, refuse_parameters
 from benchapp.api.framework.permissions import MayEdit, find_person
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -70,10 +70,10 @@ class BulkTriageInput(serializers.Serializer[Any]):
         max_length=BULK_MAXIMUM,
         help_text="ids",
     )
-    action = serializers.ChoiceField(
+    action = ChoiceParameter(
         choices=BULK_ACTIONS, help_text="accept: the new levels of all series as baselines"
     )
-    verdict = serializers.ChoiceField(
+    verdict = ChoiceParameter(
         choices=[each.value for each in Verdict if each], required=False, help_text="of resolve: required"
     )
     assignee = serializers.CharField(

@@ -16,6 +16,7 @@ from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     PageParameters,
     flag_parameter,
@@ -191,14 +192,14 @@ _LINK_MAXIMUM: Final = 500
 class IncidentParameters(FilterParameters, PageParameters):
     """Which incidents."""
 
-    tab = serializers.ChoiceField(
+    tab = ChoiceParameter(
         choices=[tab.value for tab in Tab],
         required=False,
         default=Tab.ALL.value,
         help_text="tab of the inbox; open: new and acknowledged regressions that are not snoozed",
     )
-    state = serializers.ChoiceField(choices=IncidentState.values, required=False)
-    severity = serializers.ChoiceField(choices=Severity.values, required=False)
+    state = ChoiceParameter(choices=IncidentState.values, required=False)
+    severity = ChoiceParameter(choices=Severity.values, required=False)
     is_regression = flag_parameter()
     since = serializers.DateTimeField(
         source="since_at", required=False, help_text="started at this time or later, RFC 3339"
@@ -208,11 +209,11 @@ class IncidentParameters(FilterParameters, PageParameters):
 class IncidentChanges(serializers.Serializer[Any]):
     """Fields to change, all or none; omitted fields keep their value."""
 
-    state = serializers.ChoiceField(
+    state = ChoiceParameter(
         choices=IncidentState.values, required=False, help_text="new: reopen; resolved requires a verdict"
     )
-    verdict = serializers.ChoiceField(choices=[each.value for each in Verdict if each], required=False)
-    severity = serializers.ChoiceField(
+    verdict = ChoiceParameter(choices=[each.value for each in Verdict if each], required=False)
+    severity = ChoiceParameter(
         choices=[*Severity.values, _AUTOMATIC],
         required=False,
         help_text=f"later changes keep it; {_AUTOMATIC}: calculated again",

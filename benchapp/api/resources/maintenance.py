@@ -16,7 +16,12 @@ from rest_framework.response import Response
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
-from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
+from benchapp.api.framework.parameters import (
+    ChoiceParameter,
+    PageParameters,
+    read_parameters,
+    refuse_parameters,
+)
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -138,14 +143,14 @@ def _describe_impact(impact: Impact) -> ImpactAnswer:
 class PlannedEventParameters(PageParameters):
     """Which planned events."""
 
-    state = serializers.ChoiceField(choices=PlannedEventState.values, required=False)
-    kind = serializers.ChoiceField(choices=PlannedEventKind.values, required=False)
+    state = ChoiceParameter(choices=PlannedEventState.values, required=False)
+    kind = ChoiceParameter(choices=PlannedEventKind.values, required=False)
 
 
 class PlannedEventInput(serializers.Serializer[Any]):
     """A new maintenance window or expected change."""
 
-    kind = serializers.ChoiceField(choices=PlannedEventKind.values)
+    kind = ChoiceParameter(choices=PlannedEventKind.values)
     filter = serializers.CharField(
         required=False,
         default="",
@@ -153,7 +158,7 @@ class PlannedEventInput(serializers.Serializer[Any]):
         max_length=2000,
         help_text="filter bar syntax; empty: everything",
     )
-    metric = serializers.ChoiceField(
+    metric = ChoiceParameter(
         choices=METRIC_FIELDS, required=False, help_text="of an expected change; without it all metrics"
     )
     is_regression = serializers.BooleanField(

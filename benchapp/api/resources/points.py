@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, Time, with_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     IdsField,
     NamesField,
@@ -100,14 +101,14 @@ class PointRowParameters(FilterParameters, SpanParameters):
 
     series = IdsField(_IDS_MAXIMUM, help_text="ids of series, separated by commas; default: all")
     metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
-    format = serializers.ChoiceField(choices=POINT_FORMATS, required=False, default="json")
-    shape = serializers.ChoiceField(
+    format = ChoiceParameter(choices=POINT_FORMATS, required=False, default="json")
+    shape = ChoiceParameter(
         choices=("wide", "long"),
         required=False,
         default="wide",
         help_text="wide: a row per measurement; long: a row per measurement and metric that has a value",
     )
-    sort = serializers.ChoiceField(
+    sort = ChoiceParameter(
         choices=("series", "started_at", "-started_at"),
         required=False,
         default="series",

@@ -7,10 +7,10 @@ import orjson
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     Parameters,
     read_parameters,
 )
@@ -31,7 +31,7 @@ from benchapp.queries.runs.submissions import RawBody, read_raw_body
 class OutputParameters(Parameters):
     """Part of the raw body."""
 
-    part = serializers.ChoiceField(
+    part = ChoiceParameter(
         choices=("submission", "fio"),
         required=False,
         default="submission",

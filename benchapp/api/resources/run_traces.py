@@ -6,12 +6,11 @@ from typing import Annotated
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_columns
 from benchapp.api.framework.openapi import in_formats
-from benchapp.api.framework.parameters import FormatParameters, read_parameters
+from benchapp.api.framework.parameters import ChoiceParameter, FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
@@ -49,8 +48,8 @@ class TracePage(AnswerPage, kw_only=True, frozen=True):
 class TraceParameters(FormatParameters):
     """Filters of traces."""
 
-    kind = serializers.ChoiceField(choices=TraceKind.values, required=False)
-    direction = serializers.ChoiceField(choices=DirectionName.values, required=False)
+    kind = ChoiceParameter(choices=TraceKind.values, required=False)
+    direction = ChoiceParameter(choices=DirectionName.values, required=False)
 
 
 class RunTracesView(ApiView):

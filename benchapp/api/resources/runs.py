@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import (
@@ -23,6 +22,7 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     PageParameters,
     SpanParameters,
@@ -30,7 +30,6 @@ from benchapp.api.framework.parameters import (
     flag_parameter,
     read_parameters,
     refuse_parameters,
-    text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import Problem
@@ -223,16 +222,13 @@ class RunParameters(FilterParameters, SpanParameters, PageParameters):
     """Filters of runs."""
 
     columns = RUN_COLUMNS
-    profile = text_parameter(100)
     has_failed = flag_parameter()
     badge = badge_parameter("runs that bear any of these badges, separated by commas")
     valid = flag_parameter(
         source="is_valid",
         help_text="true: no job failed and no badge other than few-samples, too-short and reported",
     )
-    sort = serializers.ChoiceField(
-        choices=("-started_at", "started_at"), required=False, default="-started_at"
-    )
+    sort = ChoiceParameter(choices=("-started_at", "started_at"), required=False, default="-started_at")
 
 
 class Runs(ApiView):

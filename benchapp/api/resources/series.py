@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import (
@@ -22,6 +21,7 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     PageParameters,
     badge_parameter,
@@ -113,7 +113,7 @@ class SeriesParameters(FilterParameters, PageParameters):
 
     columns = SERIES_COLUMNS
     badge = badge_parameter("series whose newest measurement bears any of these badges, separated by commas")
-    sort = serializers.ChoiceField(choices=("-last_at", "last_at"), required=False, default="-last_at")
+    sort = ChoiceParameter(choices=("-last_at", "last_at"), required=False, default="-last_at")
 
 
 class SeriesList(ApiView):

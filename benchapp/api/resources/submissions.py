@@ -7,13 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     PageParameters,
     read_parameters,
     refuse_parameters,
@@ -73,7 +73,7 @@ def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
 class SubmissionParameters(PageParameters):
     """Filters of submissions."""
 
-    state = serializers.ChoiceField(choices=State.values, required=False)
+    state = ChoiceParameter(choices=State.values, required=False)
     host = text_parameter(253)
     reason_code = text_parameter(50)
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.api.framework.answers import ApiAnswer, Kind, Time, build
-from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.parameters import ChoiceParameter, refuse_parameters
 from benchapp.api.framework.permissions import find_person, is_signed_in, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -80,7 +80,7 @@ class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
 class SubscriptionInput(serializers.Serializer[Any]):
     """Channel, filter and delivery times."""
 
-    channel = serializers.ChoiceField(choices=Channel.values)
+    channel = ChoiceParameter(choices=Channel.values)
     address = serializers.CharField(max_length=500)
     filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
     minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")

@@ -126,7 +126,7 @@ def check_incident(incident: int | None) -> None:
 
 def _check_filter(text: str) -> None:
     try:
-        terms = parse_filter(text).environment_terms
+        terms = parse_filter(text).fact_terms
     except BadFilter as error:
         raise BadPlannedEvent("filter", str(error)) from error
     if terms:

@@ -139,7 +139,7 @@ def compare_sides(
     filter names, and what changes with those by nature; two runs are matched on their workload alone, two series are
     compared whatever they differ in.
     """
-    shared = (common or Filter()).without_environment()
+    shared = (common or Filter()).without_facts()
     a, b = (_add_terms(side, common) for side in (a, b))
     first, second = (read_side(side, shared, series_ids=series_ids) for side in (a, b))
     labels = "", ""
@@ -173,8 +173,8 @@ def compare_sides(
 
 
 def _add_terms(side: Side, common: Filter | None) -> Side:
-    """Return the side with the common terms for facts of the environment: the same run matches all of them."""
-    terms = common.environment_terms if common else ()
+    """Return the side with the common terms for facts of runs: the same run matches all of them."""
+    terms = common.fact_terms if common else ()
     return replace(side, filter=Filter(side.filter.terms + terms, side.filter.words)) if terms else side
 
 
@@ -185,8 +185,8 @@ def _find_free(a: Side, b: Side) -> frozenset[str]:
     """Return the compared columns, on which series are not matched."""
     if a.run_id is not None or b.run_id is not None:
         return frozenset({"scope", *names_of(TargetRow)})
-    # Facts of the environment concern runs: both sides may have runs of one series.
-    sides = (a.filter.without_environment().terms, b.filter.without_environment().terms)
+    # Facts concern runs: both sides may have runs of one series.
+    sides = (a.filter.without_facts().terms, b.filter.without_facts().terms)
     named = {term.dimension for term in {*sides[0]} ^ {*sides[1]}}
     moving = {companion for name in named for companion in DIMENSIONS[name].companions}
     return frozenset(column for name in named | moving for column in _VIRTUAL.get(name, (name,)))

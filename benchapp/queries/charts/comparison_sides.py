@@ -17,10 +17,10 @@ from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.charts.downsampling import to_us
 from benchapp.queries.series.environment_levels import (
-    find_environment_ids,
     find_maintenance,
     select_latest_level,
 )
+from benchapp.queries.series.level_runs import compose_run_condition
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.
@@ -29,16 +29,13 @@ SERIES_MAXIMUM: Final = 1000
 _OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
 SideRow = dict[str, Any]
-_IS_IN_ENVIRONMENT: Final = (
-    "EXISTS (SELECT FROM benchapp_run run WHERE run.id = m.run_id AND run.environment_id = ANY(%s))"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of the two: a filter over series, one run, or one series; within a span, from inclusive, to exclusive.
 
-    Without run and span: the current level of each series. Facts of the environment in the filter select runs.
+    Without run and span: the current level of each series. Facts of runs in the filter select runs.
     """
 
     filter: Filter = field(default_factory=Filter)
@@ -95,8 +92,8 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     """Return the newest valid values of these series within the side; one query beside Django's cursor.
 
     Of current levels without the runs before them and those during maintenance: three queries and those of its filters.
-    With terms for facts of the environment: only runs that match, one more query; without run and span those in the
-    latest level of the series that has any.
+    With terms for facts of runs: only runs that match; without run and span those in the latest level of the series
+    that has any.
     """
     conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
     parameters: list[Any] = [list(series_ids)]
@@ -108,9 +105,7 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         if value is not None:
             conditions.append(sql.SQL(condition))
             parameters.append(value)
-    if side.filter.environment_terms:
-        conditions.append(sql.SQL(_IS_IN_ENVIRONMENT))
-        parameters.append(find_environment_ids(side.filter.environment_terms))
+    of_runs = compose_run_condition(side.filter.fact_terms, "m.run_id")
     known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
     rows = sql.SQL(
@@ -120,13 +115,14 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     ).format(
         known=sql.SQL(", ").join(known),
         columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
-        conditions=sql.SQL(" AND ").join(conditions),
+        conditions=sql.SQL(" AND ").join(conditions) + of_runs.text,
         limit=sql.Literal(VALUES_MAXIMUM),
     )
     kinds = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz"}
-    arrays = fetch_arrays(rows, parameters, columns=kinds | dict.fromkeys(metrics, "double precision"))
+    kinds |= dict.fromkeys(metrics, "double precision")
+    arrays = fetch_arrays(rows, [*parameters, *of_runs.values], columns=kinds)
     if side.is_current and len(arrays["series_id"]):
-        select = _select_latest if side.filter.environment_terms else _select_current
+        select = _select_latest if side.filter.fact_terms else _select_current
         arrays = select(arrays, series_ids, metrics)
     return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
 

@@ -23,7 +23,7 @@ from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
 from benchapp.queries.charts.environment_changes import EnvironmentHistory, read_environment_changes
 from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
-from benchapp.queries.series.environment_levels import find_environment_ids
+from benchapp.queries.series.environment_levels import find_environment_ids, find_runs
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
@@ -236,7 +236,7 @@ class SeriesHistory:
 
     @property
     def hidden(self) -> int:
-        """Return how many points of the span other facts of the environment hide."""
+        """Return how many points of the span the terms for facts of runs hide."""
         return sum(line.hidden for line in self.lines)
 
 
@@ -327,14 +327,21 @@ def read_history(
 
 
 def _select_runs(columns: Mapping[int, SeriesPoints], terms: Sequence[Term]) -> Mapping[int, SeriesPoints]:
-    """Return the points whose runs match all terms; one query, none without terms."""
-    if not terms:
-        return columns
-    allowed = find_environment_ids(terms)
-    return {
-        series_id: points.select(np.isin(_list_environments(points), allowed))
-        for series_id, points in columns.items()
-    }
+    """Return the points whose runs match all terms; a query each for terms of the environment and others."""
+    environment, own = Filter(tuple(terms)).environment_terms, Filter(tuple(terms)).run_terms
+    if environment:
+        allowed = find_environment_ids(environment)
+        columns = {
+            series_id: points.select(np.isin(_list_environments(points), allowed))
+            for series_id, points in columns.items()
+        }
+    if own:
+        runs = find_runs(np.concatenate([each.points.run_id for each in columns.values()]), own)
+        columns = {
+            series_id: points.select(np.isin(points.points.run_id, runs))
+            for series_id, points in columns.items()
+        }
+    return columns
 
 
 def _list_environments(points: SeriesPoints) -> NDArray[np.int64]:

@@ -130,15 +130,13 @@ def _choose(
 
 
 def _list_facts(request: ScalingRequest, axes: Mapping[str, str | None]) -> list[str]:
-    """Return the facts of the environment on the axes. Raises BadChart for an earlier time with facts."""
+    """Return the facts of the environment on the axes. Raises BadChart for an earlier time with facts of runs."""
     names = [name for axis in axes.values() if axis for name in split_axis(axis)]
     facts = [name for name in names if name in DIMENSIONS and DIMENSIONS[name].is_environment]
-    used = [*facts, *(term.dimension for term in request.filter.environment_terms)]
+    used = [*facts, *(term.dimension for term in request.filter.fact_terms)]
     for parameter in ("as_of", "compare_days"):
         if used and getattr(request, parameter) is not None:
-            raise BadChart(
-                parameter, f"{parameter} cannot be combined with {used[0]}, a fact of the environment"
-            )
+            raise BadChart(parameter, f"{parameter} cannot be combined with {used[0]}, a fact of runs")
     return facts
 
 

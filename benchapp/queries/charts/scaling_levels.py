@@ -147,6 +147,7 @@ def read_runs(
         metric.base,
         newest=newest,
         other=other,
+        terms=resolved.request.filter.run_terms,
     )
     names = read_host_names(found)
     divisors = (

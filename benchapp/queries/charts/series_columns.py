@@ -70,7 +70,7 @@ def read_table(
     if groups:
         shared["group"] = number_groups(arrays["group_mask"], groups)
     table = SeriesTable(arrays, shared)
-    if facts or filter.environment_terms:
+    if facts or filter.fact_terms:
         table = _split_by_facts(table, filter, list(dict.fromkeys(metrics)), facts)
     return table, is_cut
 
@@ -127,7 +127,7 @@ def _split_by_facts(
     levels = {
         metric: {
             number: level
-            for number, level in enumerate(read_group_levels(groups, metric))
+            for number, level in enumerate(read_group_levels(groups, metric, terms=filter.run_terms))
             if level is not None
         }
         for metric in metrics
@@ -135,7 +135,7 @@ def _split_by_facts(
     values: dict[str, Sequence[Any]] = {
         name: [group.values[index] for group in groups] for index, name in enumerate(facts)
     }
-    values["badges"] = read_group_badges(groups)
+    values["badges"] = read_group_badges(groups, terms=filter.run_terms)
     return table.split([places[group.series_id] for group in groups], values, levels)
 
 

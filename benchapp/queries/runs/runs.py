@@ -1,16 +1,13 @@
 """Runs, newest first."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
-from operator import and_, or_
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Q, QuerySet
 from msgspec import Struct
 
 from benchapp.grammar import Filter
@@ -37,17 +34,6 @@ __all__ = [
 
 # A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
 SUMMARIES_MAXIMUM: Final = 8
-_SEARCHED: Final = (
-    "host__name",
-    "host__pool",
-    "profile",
-    "fio_version",
-    "target__target_name",
-    "target__volume_type",
-    "target__filesystem",
-    "target__raid_level",
-    "target__instance_type",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,18 +199,7 @@ def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
     if filters.is_valid is not None:
         valid = Q(badges__contained_by=list(HARMLESS_CODES), error=0)
         runs = runs.filter(valid if filters.is_valid else ~valid)
-    if filters.match.words:
-        runs = runs.alias(labels_text=Cast("labels", TextField())).filter(_match_words(filters.match.words))
     return runs
-
-
-def _match_words(words: Iterable[str]) -> Q:
-    columns = (*_SEARCHED, "labels_text")
-    return reduce(
-        and_,
-        (reduce(or_, (Q(**{f"{column}__icontains": word}) for column in columns)) for word in words),
-        Q(),
-    )
 
 
 def _read_summaries(run_ids: Sequence[int]) -> dict[int, list[MeasurementSummary]]:

@@ -1,7 +1,7 @@
-"""The number of the runs of a series in some environments: of the latest level that has such runs.
+"""The number of the runs of a series with some facts: of the latest level that has such runs.
 
-Levels are those that detection stored. Runs that share their level with runs of other environments are read; others are
-the stored level itself.
+Levels are those that detection stored. Runs that share their level with runs of other environments are read, and those
+of a profile, sweep or label; others are the stored level itself.
 """
 
 from collections import defaultdict
@@ -12,16 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 from django.db import connection
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
 from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.analysis.detection.levels import describe_values
 from benchapp.grammar import Term, Value
-from benchapp.models import Environment, SeriesEnvironment
-from benchapp.models.filtering import match_environment
+from benchapp.models import Environment, Run, SeriesEnvironment
+from benchapp.models.filtering import match_environment, match_facts
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
-from benchapp.queries.series.level_runs import LEVEL_RUNS_MAXIMUM, LevelSpan
+from benchapp.queries.series.level_runs import LEVEL_RUNS_MAXIMUM, LevelSpan, compose_run_condition
 from benchapp.queries.series.levels import CurrentLevel, read_level_history
 
 # Series whose levels are divided by an environment change; so many are read at once, which bounds the memory.
@@ -31,18 +33,18 @@ _READ: Final = sql.SQL(
     "SELECT wanted.id AS series_id, m.run_id, m.started_at, run.environment_id, m.value"
     " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
     "  SELECT run_id, started_at, {metric} AS value FROM benchapp_measurement"
-    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{condition}"
     "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS m"
     " JOIN benchapp_run run ON run.id = m.run_id ORDER BY wanted.id, m.started_at, m.run_id"
 )
 
-_READ_BADGES: Final = (
-    "SELECT coalesce(newest.codes, '{}') FROM unnest(%s::bigint[], %s::timestamptz[])"
+_READ_BADGES: Final = sql.SQL(
+    "SELECT coalesce(newest.codes, ARRAY[]::text[]) FROM unnest(%s::bigint[], %s::timestamptz[])"
     " WITH ORDINALITY AS wanted(id, at, place) LEFT JOIN LATERAL ("
     "  SELECT ARRAY(SELECT badge->>'code' FROM jsonb_array_elements(badges) AS badge) AS codes"
     "  FROM benchapp_measurement"
-    "  WHERE series_id = wanted.id AND started_at = wanted.at ORDER BY id DESC LIMIT 1) AS newest ON true"
-    " ORDER BY wanted.place"
+    "  WHERE series_id = wanted.id AND started_at {until} wanted.at{condition}"
+    "  ORDER BY started_at DESC, id DESC LIMIT 1) AS newest ON true ORDER BY wanted.place"
 )
 
 
@@ -109,11 +111,13 @@ def read_run_groups(
     return [group for series_id in series_ids for group in _divide(series_id, spans[series_id], values)]
 
 
-def read_group_badges(groups: Sequence[RunGroup]) -> list[tuple[str, ...]]:
-    """Return the codes of the badges of each group's newest measurement; one query."""
+def read_group_badges(groups: Sequence[RunGroup], *, terms: Sequence[Term] = ()) -> list[tuple[str, ...]]:
+    """Return the codes of the badges of each group's newest measurement; terms: as of its levels; one query."""
+    condition = compose_run_condition(terms, "benchapp_measurement.run_id")
+    query = _READ_BADGES.format(condition=condition.text, until=sql.SQL("<=" if terms else "="))
     ats = [max(span.last_at for span in group.spans) for group in groups]
     with connection.cursor() as cursor:
-        cursor.execute(_READ_BADGES, [[group.series_id for group in groups], ats])
+        cursor.execute(query, [[group.series_id for group in groups], ats, *condition.values])
         return [tuple(codes) for (codes,) in cursor.fetchall()]
 
 
@@ -130,10 +134,13 @@ def _divide(
     ]
 
 
-def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLevel | None]:
+def read_group_levels(
+    groups: Sequence[RunGroup], metric: str, *, terms: Sequence[Term] = ()
+) -> list[GroupLevel | None]:
     """Return the level of each group, None if none of its runs is valid.
 
-    One query, and two for every 2 000 series whose levels have runs of several environments.
+    terms: for profile, sweep and labels, which the runs of the groups match. One query, and two for every 2 000 series
+    whose levels have runs of several environments; with terms, of all series.
     """
     history = read_level_history(list(dict.fromkeys(group.series_id for group in groups)), metric)
     found: list[GroupLevel | None] = []
@@ -142,9 +149,9 @@ def read_group_levels(groups: Sequence[RunGroup], metric: str) -> list[GroupLeve
         levels = history.get(group.series_id, ())
         first = next((level for level in levels if _overlaps(group.spans, level)), None)
         found.append(None if first is None else GroupLevel(first, first is levels[0], group.environment_ids))
-        if first is not None and _overlaps(group.other_spans, first):
+        if first is not None and (terms or _overlaps(group.other_spans, first)):
             divided.append(place)
-    read = _read_divided([groups[place] for place in divided], history, metric)
+    read = _read_divided([groups[place] for place in divided], history, metric, terms=terms)
     for place in divided:
         found[place] = read[groups[place]]
     return found
@@ -155,12 +162,16 @@ def _overlaps(spans: Sequence[EnvironmentSpan], level: CurrentLevel) -> bool:
 
 
 def _read_divided(
-    groups: Sequence[RunGroup], history: Mapping[int, Sequence[CurrentLevel]], metric: str
+    groups: Sequence[RunGroup],
+    history: Mapping[int, Sequence[CurrentLevel]],
+    metric: str,
+    *,
+    terms: Sequence[Term],
 ) -> dict[RunGroup, GroupLevel | None]:
     ids = sorted({group.series_id for group in groups})
     found: dict[RunGroup, GroupLevel | None] = {}
     for start in range(0, len(ids), _DIVIDED_AT_ONCE):
-        arrays = _read_valid(ids[start : start + _DIVIDED_AT_ONCE], metric)
+        arrays = _read_valid(ids[start : start + _DIVIDED_AT_ONCE], metric, terms)
         wanted = set(ids[start : start + _DIVIDED_AT_ONCE])
         for group in groups:
             if group.series_id not in wanted:
@@ -171,7 +182,7 @@ def _read_divided(
     return found
 
 
-def _read_valid(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any]]:
+def _read_valid(series_ids: Sequence[int], metric: str, terms: Sequence[Term]) -> dict[str, NDArray[Any]]:
     columns = {
         "series_id": "bigint",
         "run_id": "bigint",
@@ -179,8 +190,11 @@ def _read_valid(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any
         "environment_id": "bigint",
         "value": "double precision",
     }
-    query = _READ.format(metric=sql.Identifier(metric), limit=sql.Literal(LEVEL_RUNS_MAXIMUM))
-    arrays = fetch_arrays(query, [list(series_ids)], columns=columns)
+    condition = compose_run_condition(terms, "benchapp_measurement.run_id")
+    query = _READ.format(
+        metric=sql.Identifier(metric), limit=sql.Literal(LEVEL_RUNS_MAXIMUM), condition=condition.text
+    )
+    arrays = fetch_arrays(query, [list(series_ids), *condition.values], columns=columns)
     counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
     return {name: array[counts] for name, array in arrays.items()}
 
@@ -259,3 +273,10 @@ def _merge_repetitions(
 def find_environment_ids(terms: Collection[Term]) -> list[int]:
     """Return the ids of the environments that match terms for facts; one query."""
     return list(Environment.objects.filter(match_environment(terms)).values_list("pk", flat=True))
+
+
+def find_runs(run_ids: NDArray[np.int64], terms: Collection[Term]) -> list[int]:
+    """Return which of these runs match terms for profile, sweep and labels; one query."""
+    # As one value: of thousands Django writes each into the query.
+    is_one = RawSQL("benchapp_run.id = ANY(%s)", [run_ids.tolist()], output_field=BooleanField())
+    return list(Run.objects.filter(is_one).filter(match_facts(terms)).order_by().values_list("pk", flat=True))

@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
+from django.db.models.expressions import RawSQL
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.models import METRIC_FIELDS, Host, Level
+from benchapp.grammar import Term
+from benchapp.models import METRIC_FIELDS, Host, Level, Run
+from benchapp.models.filtering import match_facts
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us
 
@@ -31,10 +34,28 @@ _READ: Final = sql.SQL(
     "   AND own.started_at >= maintenance.from_at AND own.started_at < maintenance.ends_at)"
     "  AND (NOT wanted.is_limited OR EXISTS (SELECT FROM unnest(%s::bigint[], %s::bigint[])"
     "   AS allowed(id, environment_id) JOIN benchapp_run ON benchapp_run.environment_id = allowed.environment_id"
-    "   WHERE allowed.id = wanted.id AND benchapp_run.id = own.run_id))"
+    "   WHERE allowed.id = wanted.id AND benchapp_run.id = own.run_id)){condition}"
     "  ORDER BY started_at DESC FETCH FIRST (wanted.newest) ROWS WITH TIES) AS m"
     " JOIN benchapp_run AS run ON run.id = m.run_id ORDER BY wanted.id, m.started_at, m.run_id"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RunCondition:
+    """A condition of SQL on the runs of a query, beginning with AND, and its values; empty without terms."""
+
+    text: sql.Composable
+    values: tuple[Any, ...]
+
+
+def compose_run_condition(terms: Sequence[Term], column: str) -> RunCondition:
+    """Return the condition that the run of a column ("m.run_id") matches terms for facts of runs."""
+    if not terms:
+        return RunCondition(sql.SQL(""), ())
+    is_own = {"pk": RawSQL(column, ())}  # nosec B611  # a name that the caller's query has
+    matched = Run.objects.filter(match_facts(terms), **is_own).order_by().values("pk")
+    text, values = matched.query.sql_with_params()
+    return RunCondition(sql.SQL(" AND EXISTS ({})").format(sql.SQL(text)), tuple(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +90,19 @@ class LevelRuns:
 
 
 def read_level_runs(
-    spans: Mapping[int, LevelSpan], metric: str, *, newest: Mapping[int, int] | None = None, other: str = ""
+    spans: Mapping[int, LevelSpan],
+    metric: str,
+    *,
+    newest: Mapping[int, int] | None = None,
+    other: str = "",
+    terms: Sequence[Term] = (),
 ) -> dict[int, LevelRuns]:
     """Return the runs of levels by their keys, without levels without runs: the runs that detection makes levels of.
 
     Without failed and excluded runs, those without a value, and those during maintenance. newest: number of runs to
-    read of each level, at most and by default LEVEL_RUNS_MAXIMUM. other: a further metric. One query for every 400 000
-    rows, and those of the maintenance. Raises ValueError for an unknown metric.
+    read of each level, at most and by default LEVEL_RUNS_MAXIMUM. other: a further metric. terms: for facts of runs,
+    which they match. One query for every 400 000 rows, and those of the maintenance. Raises ValueError for an unknown
+    metric.
     """
     for name in filter(None, (metric, other)):
         if name not in METRIC_FIELDS:
@@ -85,9 +112,15 @@ def read_level_runs(
     maintenance = _list_maintenance(spans.values())
     limits = {key: min((newest or {}).get(key, LEVEL_RUNS_MAXIMUM), LEVEL_RUNS_MAXIMUM) for key in spans}
     found: dict[int, LevelRuns] = {}
+    condition = compose_run_condition(terms, "own.run_id")
     for keys in _split(limits):
         found |= _read_part(
-            {key: spans[key] for key in keys}, limits, metric, other=other or metric, maintenance=maintenance
+            {key: spans[key] for key in keys},
+            limits,
+            metric,
+            other=other or metric,
+            maintenance=maintenance,
+            condition=condition,
         )
     return found
 
@@ -153,6 +186,7 @@ def _read_part(
     *,
     other: str,
     maintenance: tuple[list[int], list[datetime], list[datetime]],
+    condition: RunCondition,
 ) -> dict[int, LevelRuns]:
     allowed = [(key, each) for key, span in spans.items() for each in span.environment_ids or ()]
     parameters = [
@@ -165,6 +199,7 @@ def _read_part(
         *maintenance,
         [key for key, _ in allowed],
         [each for _, each in allowed],
+        *condition.values,
     ]
     columns = {
         "id": "bigint",
@@ -174,7 +209,7 @@ def _read_part(
         "value": "double precision",
         "other": "double precision",
     }
-    query = _READ.format(metric=sql.Identifier(metric), other=sql.Identifier(other))
+    query = _READ.format(metric=sql.Identifier(metric), other=sql.Identifier(other), condition=condition.text)
     arrays = _merge_repetitions(fetch_arrays(query, parameters, columns=columns))
     if not len(arrays["id"]):
         return {}

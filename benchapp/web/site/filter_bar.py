@@ -10,7 +10,7 @@ from django import forms
 from django.http import HttpRequest, QueryDict
 from django.utils.encoding import escape_uri_path
 
-from benchapp.dimensions import DIMENSIONS, Dimension
+from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, get_filter_dimension
 from benchapp.grammar import (
     BadFilter,
     Filter,
@@ -56,7 +56,7 @@ class FilterBar:
     action: str
     clear_url: str | None
     offered: tuple[tuple[str, str, bool], ...] = tuple(
-        (dimension.name, dimension.label, False) for dimension in DIMENSIONS.values()
+        (dimension.name, dimension.label, False) for dimension in FILTER_DIMENSIONS.values()
     )
     form: forms.Form | None = None
     fields: str = ""
@@ -107,7 +107,7 @@ def make_filter_bar(
 def describe_filter(filter: Filter) -> str:
     """Return a filter as text for captions: "Volume type gp3, io2; not Filesystem xfs"; "" without a filter."""
     terms = [
-        f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label} {_format_tests(term)}"
+        f"{'not ' if term.is_negated else ''}{get_filter_dimension(term.dimension).label} {_format_tests(term)}"
         for term in filter.terms
     ]
     return "; ".join([*terms, *(f"“{word}”" for word in filter.words)])
@@ -139,7 +139,7 @@ def _read_legacy(query: QueryDict, old: Sequence[str]) -> list[str]:
     written = []
     for name in old:
         value = query.get(name, "")
-        if value and name in DIMENSIONS:
+        if value and name in FILTER_DIMENSIONS:
             term = Term(name, (Test("=", (value,)),))
             written.append(write_filter(Filter((term,))))
         elif value and name == WORDS:
@@ -151,7 +151,7 @@ def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> t
     chips = []
     for place, term in enumerate(filter.terms):
         others = Filter((*filter.terms[:place], *filter.terms[place + 1 :]), filter.words)
-        label = f"{'not ' if term.is_negated else ''}{DIMENSIONS[term.dimension].label}"
+        label = f"{'not ' if term.is_negated else ''}{get_filter_dimension(term.dimension).label}"
         text = write_filter(Filter((term,)))
         chips.append(Chip(label, _format_tests(term), text, _link(path, write_filter(others), rest)))
     for place, word in enumerate(filter.words):
@@ -162,14 +162,14 @@ def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> t
 
 
 def _format_tests(term: Term) -> str:
-    dimension = DIMENSIONS[term.dimension]
+    dimension = get_filter_dimension(term.dimension)
     return ", ".join(_format_test(dimension, test) for test in term.tests)
 
 
 def _format_test(dimension: Dimension, test: Test) -> str:
     if test.operator == "unknown":
         return "unknown"
-    if dimension.kind == "text":
+    if dimension.kind in ("text", "uuid"):
         return str(test.values[0]) or "empty"
     values = [write_value(dimension, value) for value in test.values]
     return "–".join(values) if test.operator == "between" else f"{_SIGNS[test.operator]}{values[0]}"

@@ -1,6 +1,6 @@
 // Completion in the filter language: the term at the caret, and the text after a completion. Pure.
 
-const NAMED = /^(-?)([A-Za-z_][A-Za-z0-9_]*):/;
+const NAMED = /^(-?)(label\.[^\s:",]+|[A-Za-z_][A-Za-z0-9_]*):/i;
 
 /**
  * Find the piece of a filter that the caret is in: a name being typed, or a value behind a name.
@@ -21,7 +21,12 @@ export function findPiece(text, caret) {
   const start = Math.max(first, findComma(text, first, caret) + 1);
   const end = nextComma(text, caret, tokenEnd);
   const typed = text.slice(start, caret).replace(/^"/, "").replaceAll('""', '"');
-  return { kind: "value", name: named[2].toLowerCase(), typed, start, end, tokenStart, tokenEnd };
+  return { kind: "value", name: foldName(named[2]), typed, start, end, tokenStart, tokenEnd };
+}
+
+// Names of labels may have capitals.
+function foldName(name) {
+  return /^label\./i.test(name) ? `label.${name.slice("label.".length)}` : name.toLowerCase();
 }
 
 /** Return {text, caret} with the piece replaced; a value ends its term with a space. */

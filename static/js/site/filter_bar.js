@@ -168,7 +168,12 @@ async function listEntries(text, piece, signal) {
     return [];
   }
   const answer = await loadValues(dimension.name, { q: withoutPiece(text, piece), prefix: piece.typed, signal });
-  return answer.values.map(({ text: written, series }) => ({ written, shown: written, note: `${series} series` }));
+  return answer.values.map((value) => ({ written: value.text, shown: value.text, note: describeCount(value) }));
+}
+
+// Profiles, sweeps and labels are counted in runs.
+function describeCount({ series, runs }) {
+  return series === null ? `${runs} ${runs === 1 ? "run" : "runs"}` : `${series} series`;
 }
 
 function startFacets(panel, form) {
@@ -209,20 +214,23 @@ function makeFacet(dimension, form) {
 
 function makeValues(answer, form) {
   const list = document.createElement("ul");
-  for (const { text, series, q, is_chosen: isChosen } of answer.values) {
+  for (const { text, series, runs, q, is_chosen: isChosen } of answer.values) {
     const item = document.createElement("li");
     const link = Object.assign(document.createElement("a"), { href: addressWith(form, q), textContent: text });
     if (isChosen) {
       link.setAttribute("aria-current", "true");
     }
-    const count = Object.assign(document.createElement("span"), { className: "muted", textContent: String(series) });
+    const count = Object.assign(document.createElement("span"), { className: "muted", textContent: series === null ? describeCount({ series, runs }) : String(series) });
     item.append(link, count);
     list.append(item);
   }
   if (answer.values.length === 0) {
-    list.append(Object.assign(document.createElement("li"), { textContent: "no series match the rest of the filter" }));
+    list.append(Object.assign(document.createElement("li"), { textContent: "nothing matches the rest of the filter" }));
   } else if (answer.is_cut) {
     list.append(Object.assign(document.createElement("li"), { textContent: `${answer.count} values in total; type in the filter to find more` }));
+  }
+  if (answer.is_partial) {
+    list.append(Object.assign(document.createElement("li"), { textContent: "of the newest 10 000 runs" }));
   }
   return list;
 }

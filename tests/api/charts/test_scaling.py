@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.api.charts.scaling import ScalingParameters
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import FILTER_DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
 from tests.ebs import make_ebs_series
 from tests.factories import (
@@ -178,7 +178,7 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
 
 
 def test_parameters_are_those_of_a_request_and_of_the_display():
-    sources = {field.source for field in ScalingParameters().fields.values()} - set(DIMENSIONS)
+    sources = {field.source for field in ScalingParameters().fields.values()} - set(FILTER_DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
     assert len(requested) == 13

@@ -1,13 +1,18 @@
 """Query parameters of every list: unknown, repeated and bad ones are refused and named."""
 
+import re
+
 import pytest
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 from rest_framework.request import Request
 
+from benchapp.api.framework.openapi import make_schema
 from benchapp.api.framework.parameters import FilterParameters, read_parameters
 from benchapp.api.framework.problems import Problem
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import FILTER_DIMENSIONS
 from benchapp.grammar import TERMS_MAXIMUM, parse_filter
+from benchapp.models import Role, Scope
+from tests.factories import make_host, make_token, make_user
 
 LISTS = ["/api/v1/hosts", "/api/v1/runs", "/api/v1/series", "/api/v1/submissions"]
 
@@ -97,7 +102,7 @@ def test_dimension_is_refused_as_its_term_is(reader, url, query):
 def test_every_dimension_is_a_parameter_where_q_is_one(reader, url):
     problem = problem_of(reader, f"{url}{'&' if '?' in url else '?'}hots=a")
 
-    assert {"q", *DIMENSIONS} <= set(problem["valid"])
+    assert {"q", *FILTER_DIMENSIONS} <= set(problem["valid"])
 
 
 def read_match(query):
@@ -168,3 +173,57 @@ def test_query_of_utf_8_is_decoded(reader):
     response = reader.get("/api/v1/runs?host=%C3%BC%F0%9F%98%80")
 
     assert (response.status_code, response.json()["runs"]) == (200, [])
+
+
+def list_operations():
+    """Return method and address of every operation that Django answers, with an id for each part of a path."""
+    paths = make_schema().body["paths"]
+    return [
+        (method, re.sub(r"\{(\w+)\}", lambda part: IDS.get(part[1], "1"), path))
+        for path, operations in paths.items()
+        for method in operations
+        # Answered before Django: tests/api/ingest.
+        if method in METHODS and (method, path) not in INTAKE
+    ]
+
+
+METHODS = {"get", "post", "put", "patch", "delete"}
+INTAKE = {("post", "/api/v1/submissions"), ("post", "/api/v1/fio")}
+NO_UUID = "00000000-0000-4000-8000-000000000000"
+IDS = {
+    "submission_id": NO_UUID,
+    "bulk": NO_UUID,
+    "name": "me",
+    "dimension_name": "host",
+    "public_id": "0" * 12,
+}
+
+
+def test_unknown_parameter_is_refused_by_every_operation(client_of):
+    own, enroll = client_of(Scope.INGEST, make_host("me")), client_of(Scope.ENROLL)
+    _, token = make_token(Scope.ADMIN, created_by=make_user(Role.ADMIN))
+    admin = Client(headers={"Authorization": f"Bearer {token}"})
+
+    accepted = []
+    for method, url in list_operations():
+        client = (
+            own
+            if url in ("/api/v1/hosts/me", "/api/v1/hosts/me/schedule")
+            else enroll
+            if url.endswith("/enrollments")
+            else admin
+        )
+        body = {} if method == "get" else {"content_type": "application/json"}
+        answer = getattr(client, method)(f"{url}?hots=1", **body)
+        if (answer.status_code, answer.json().get("code")) != (400, "parameter-unknown"):
+            accepted.append((method, url, answer.status_code, answer.content[:200]))
+
+    assert accepted == []
+
+
+@pytest.mark.parametrize("url", ["/api/v1/runs", "/api/v1/series", "/api/v1/points"])
+def test_invalid_sort_lists_the_valid_ones(reader, url):
+    problem = problem_of(reader, f"{url}?sort=size")
+
+    assert "'size' is not a valid value. Valid values: " in problem["detail"]
+    assert "started_at" in problem["detail"] or "last_at" in problem["detail"]

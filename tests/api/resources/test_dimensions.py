@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import FILTER_DIMENSIONS
 from benchapp.grammar import parse_filter
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target
 
@@ -12,11 +12,28 @@ pytestmark = pytest.mark.django_db
 def test_dimensions_are_listed_with_names_and_examples(reader):
     rows = reader.get("/api/v1/dimensions").json()["dimensions"]
 
-    assert [row["name"] for row in rows] == list(DIMENSIONS)
+    assert [row["name"] for row in rows] == list(FILTER_DIMENSIONS)
     block = next(row for row in rows if row["name"] == "block_size_bytes")
     assert (block["label"], block["kind"], block["short"]) == ("Block size", "size", "bs")
     assert block["aliases"] == ["bs", "block_size"]
     assert block["values"] == "/api/v1/dimensions/block_size_bytes/values"
+
+
+def test_labels_of_runs_are_dimensions_and_their_values_are_counted_in_runs(reader):
+    host = make_host("db-01")
+    for rack, profile in (("r1", "nightly"), ("r1", "weekly"), ("r2", "nightly")):
+        make_run(host, labels={"rack": rack}, profile=profile)
+
+    *_, last = reader.get("/api/v1/dimensions").json()["dimensions"]
+    answer = reader.get(last["values"], {"profile": "nightly,weekly", "q": "label.rack:r1"}).json()
+
+    assert (last["name"], last["group"], last["short"]) == ("label.rack", "run", "label.rack")
+    assert [(row["value"], row["runs"], row["series"], row["is_chosen"]) for row in answer["values"]] == [
+        ("r1", 2, None, True),
+        ("r2", 1, None, False),
+    ]
+    assert answer["values"][1]["q"] == "profile:nightly,weekly label.rack:r2"
+    assert (answer["count"], answer["is_partial"]) == (2, False)
 
 
 def test_every_example_is_of_the_filters_language(reader):
@@ -41,12 +58,14 @@ def test_values_come_with_counts_and_with_the_filter_that_takes_them(reader):
                 "text": '"a b"',
                 "label": "a b",
                 "series": 1,
+                "runs": None,
                 "is_chosen": False,
                 "q": 'host:db-02 volume_type:"a b"',
             }
         ],
         "count": 1,
         "is_cut": False,
+        "is_partial": False,
     }
 
 

@@ -136,7 +136,7 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
     history = read_history(
         chosen,
         metrics=[metric.name for metric in asked.metrics],
-        terms=() if asked.ids is not None else filter.environment_terms,
+        terms=() if asked.ids is not None else filter.fact_terms,
         color=asked.color,
         **asked.span,
     )

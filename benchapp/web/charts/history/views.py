@@ -44,7 +44,7 @@ def history(request: HttpRequest) -> HttpResponse:
     found = read_history(
         chosen,
         metrics=[asked.metric.name],
-        terms=() if asked.ids is not None else bar.filter.environment_terms,
+        terms=() if asked.ids is not None else bar.filter.fact_terms,
         **asked.span,
     )
     base_url = make_base_url(request)
