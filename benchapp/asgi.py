@@ -36,6 +36,7 @@ from benchapp.api.ingest.body import (  # noqa: E402
     read_wire,
     replace_length,
 )
+from benchapp.api.posting.validation import describe_validation  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.handler import ThreadHandler  # noqa: E402
 from benchapp.web.site.security import is_trusted_proxy  # noqa: E402
@@ -93,7 +94,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
         return
     scope = _drop_forwarded(scope)
     if scope["path"] in PATHS and scope["method"] == "POST":
-        await answer_intake(scope, receive, send)
+        await answer_intake(scope, receive, send, validate=describe_validation)
     elif scope["method"] in _METHODS_WITHOUT_BODY:
         # Whatever comes behind the head of a GET is not read: it has no bound.
         await _django.answer(replace_length(scope, 0), b"", send)

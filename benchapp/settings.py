@@ -184,7 +184,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "OAS_VERSION": "3.1.1",
-    "POSTPROCESSING_HOOKS": ["benchapp.api.framework.openapi.add_intake_paths"],
+    "POSTPROCESSING_HOOKS": ["benchapp.api.posting.operations.add_intake_paths"],
 }
 
 # Intake (docs/operations.md, "Limits").

@@ -112,6 +112,7 @@ API = {
     "api/v1/subscriptions/<int:subscription_id>/confirmation": (Row("POST", "s...----"),),
     # POST is served before Django; what stands here answers every method with 405.
     "api/v1/fio": (),
+    "api/v1/submissions/batch": (),
 }
 WEB = {
     "": (PAGE_READERS,),

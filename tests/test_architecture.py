@@ -211,6 +211,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "charts": {"framework", "resources"},
         "health": {"framework", "ingest"},
         "ingest": {"framework"},
+        "posting": {"framework", "ingest", "resources"},
         "resources": {"framework", "ingest"},
         "urls": {"charts", "resources"},
     },

@@ -215,7 +215,7 @@ def read_template(name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def runner(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    """A runner whose main branch was built eight times."""
+    """A runner whose main branch was built six times."""
     home = tmp_path_factory.mktemp("runner")
     (home / "bin").mkdir()
     for name, script in (("fio", FAKE_FIO), ("gh", FAKE_PROGRAM)):
@@ -239,7 +239,7 @@ def runner(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Runner:
     )
     (home / "agent.ini").write_text(f"[run]\nfio = {home}/bin/fio\n")
     command = f"{sys.executable} -m agent run --profile quick --directory disk --label branch=main --no-send"
-    for _ in range(8):
+    for _ in range(6):
         ended = runner.run([f"PYTHONPATH={ROOT} {command}"], speed=1.0)
         assert ended.returncode == 0, ended.stderr
     ended = runner.run([f"PYTHONPATH={ROOT} {sys.executable} -m agent flush"], speed=1.0)

@@ -22,8 +22,10 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg import sql
 
-from benchapp.api.ingest.app import Post, answer_post
+from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.documents import Post
+from benchapp.api.posting.validation import describe_validation
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
@@ -126,7 +128,9 @@ def migrate(*to: str) -> None:
 
 def post(body: bytes) -> int:
     headers = {"authorization": f"Bearer {TOKEN_OF_KEPT_HOST}"}
-    return answer_post(Post("/api/v1/submissions", "", headers, Wire(body, False))).status
+    return answer_post(
+        Post("/api/v1/submissions", "", headers, Wire(body, False)), validate=describe_validation
+    ).status
 
 
 def test_oldest_database_gets_the_schema_of_a_fresh_one(transactional_db: None) -> None:

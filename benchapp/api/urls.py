@@ -101,5 +101,6 @@ urlpatterns = [
         subscriptions.SubscriptionConfirmation.as_view(),
         name="api_subscription_confirmation",
     ),
+    path("submissions/batch", submissions.refuse_method, name="api_submission_batch"),
     path("fio", submissions.refuse_method, name="api_fio"),
 ]

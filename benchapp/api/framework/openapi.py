@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI document that are not derived from views: intake (outside Django), tokens, errors."""
+"""The OpenAPI document: types of answers, formats, tokens. `posting/operations.py` adds the POST of results."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,13 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
 from msgspec.json import schema_components
 
-from benchapp.api.framework.answers import ApiAnswer, ChosenColumns, ReceiptAnswer
+from benchapp.api.framework.answers import ApiAnswer, ChosenColumns
 from benchapp.api.framework.json import dump_json
-from benchapp.api.framework.problems import ProblemAnswer
-from benchapp.pipeline.intake.envelope import describe_envelope
-from benchapp.pipeline.intake.metadata import TARGET
 
 Json = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
+# RFC 6750.
+TOKEN_SCHEME: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat": "bench_…"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
     def get_security_definition(self, auto_schema: AutoSchema) -> Json:
         """Return the scheme of RFC 6750."""
-        return _TOKEN
+        return dict(TOKEN_SCHEME)
 
 
 class AnswerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
@@ -126,74 +125,3 @@ def _simplify(schema: Any) -> Any:
         if "enum" in found:
             found["enum"] = [*found["enum"], None]
     return found
-
-
-def add_intake_paths(result: Json, **kwargs: Any) -> Json:
-    """Add POST /api/v1/submissions and POST /api/v1/fio, and the format of all errors."""
-    components = result.setdefault("components", {})
-    components.setdefault("securitySchemes", {})["token"] = _TOKEN
-    components.setdefault("schemas", {}).update(
-        **describe_answers([ProblemAnswer, ReceiptAnswer]), Envelope=describe_envelope()
-    )
-    paths = result["paths"]
-    paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
-    paths.setdefault("/api/v1/fio", {})["post"] = _POST_FIO
-    for path, operations in paths.items():
-        for operation in operations.values():
-            operation["responses"].setdefault("default", _ERROR)
-            operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
-    result["paths"] = dict(sorted(paths.items()))
-    return result
-
-
-def _query(name: str, description: str) -> Json:
-    return {"in": "query", "name": name, "schema": {"type": "string"}, "description": description}
-
-
-_TOKEN: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat": "bench_…"}
-_TEXT: Final[Json] = {"type": "string"}
-
-_ERROR: Final[Json] = {
-    "description": "a problem; 429 and 503 have Retry-After",
-    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
-}
-
-
-def _post(
-    operation_id: str, summary: str, description: str, *, content: Json, parameters: list[Json]
-) -> Json:
-    receipt = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ReceiptAnswer"}}}}
-    key = {"in": "header", "name": "Idempotency-Key", "schema": {"type": "string", "format": "uuid"}}
-    return {
-        "operationId": operation_id,
-        "summary": summary,
-        "description": description,
-        "parameters": [key, *parameters],
-        "requestBody": {"required": True, "content": content},
-        "security": [{"token": []}],
-        "responses": {
-            "202": {"description": "committed; Location is the URL of its state", **receipt},
-            "200": {"description": "received before: Idempotency-Replayed is true", **receipt},
-        },
-    }
-
-
-_POST_SUBMISSION: Final = _post(
-    "create_submission",
-    "Post what an agent measured.",
-    "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409.",
-    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}}},
-    parameters=[],
-)
-_POST_FIO: Final = _post(
-    "create_submission_of_fio",
-    "Post what fio printed.",
-    "`fio --output-format=json+ job.fio | curl --data-binary @- …`; text and terse, of any version, as well, and what"
-    " the shell's `time` says of the small-files test. Labels are parameters of the form label.NAME.",
-    content={"application/json": {"schema": {}}, "text/plain": {"schema": _TEXT}},
-    parameters=[
-        _query("profile", "name of the job set"),
-        _query("started_at", "RFC 3339; where the output does not say it"),
-        *(_query(name, "of the target; sizes also as 500GiB") for name in TARGET),
-    ],
-)

@@ -1,4 +1,4 @@
-"""The hot path: POST /api/v1/submissions and /api/v1/fio, handled in front of Django.
+"""The hot path: POST /api/v1/submissions, its batch, and /api/v1/fio, handled in front of Django.
 
 Django's middleware and thread hops cost more under ASGI than all the rest of a POST; this small application has
 one hop to a thread, that checks the token and commits one INSERT through Django's connection pool. A token that was
@@ -14,8 +14,6 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import parse_qsl
-from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -27,32 +25,28 @@ from benchapp.api.framework.database_errors import refresh_connections
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.parameters import refuse_undecodable
 from benchapp.api.framework.problems import DATABASE_AWAY, Problem, database_busy, describe_problem
+from benchapp.api.ingest.batch import BATCH, refuse_conflict, split_batch, store_batch
 from benchapp.api.ingest.body import (
     BODIES,
-    Body,
     HeldBody,
     Receive,
     Scope,
     Send,
-    Wire,
     discard_rest,
     read_wire,
     unpack_wire,
 )
+from benchapp.api.ingest.documents import FIO, SUBMISSIONS, Post, read_post
 from benchapp.api.ingest.limits import Limits, try_later
-from benchapp.models import ApiToken, Kind
+from benchapp.models import ApiToken
 from benchapp.models import Scope as TokenScope
 from benchapp.pipeline.conflicts import is_conflict
-from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
-from benchapp.pipeline.intake.format_check import check_format_quickly
-from benchapp.pipeline.intake.metadata import BadLayout
-from benchapp.pipeline.intake.published_document import is_reported, read_reported
-from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
 from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
     accept_submission,
+    find_known,
 )
 from benchapp.queue import wake_up
 
@@ -60,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
-PATHS: Final = {"/api/v1/submissions": Kind.ENVELOPE, "/api/v1/fio": Kind.FIO}
+PATHS: Final = (SUBMISSIONS, FIO, BATCH)
 # Eight concurrent requests saturate two cores and PostgreSQL; more only queue.
 _THREADS: Final = 8
 # Concurrent posts share one wake-up: the worker claims in batches.
@@ -71,23 +65,18 @@ _RECENT_MAXIMUM: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """One request with its complete body."""
-
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    wire: Wire
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    """Status, headers and JSON of a response."""
+    """Status, headers and JSON of a response. is_new: a worker has something to do."""
 
     status: int
     body: ApiAnswer
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    is_new: bool = False
+
+
+# Describes what a submission would become: by the code of workers, which this module does not load.
+Validate = Callable[[IncomingSubmission, AcceptResult], ApiAnswer]
 
 
 def admit_sender(authorization: str) -> ApiToken:
@@ -104,29 +93,45 @@ def admit_sender(authorization: str) -> ApiToken:
     return token
 
 
-def answer_post(post: Post, token: ApiToken | None = None) -> Answer:
-    """Validate, store, answer; token: of a sender that was admitted for this. Synchronous; raises Problem."""
+def answer_post(post: Post, token: ApiToken | None = None, *, validate: Validate) -> Answer:
+    """Check, store, answer; token: of a sender that was admitted for this. Synchronous; raises Problem."""
     if token is None:
         token = admit_sender(post.headers.get("authorization", ""))
-    submission = _read_submission(post, unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES), token)
-    return _answer_result(accept_submission(submission))
+    assert token.host_id is not None
+    body = unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES)
+    if post.path == BATCH:
+        return _answer_batch(post, body.unpacked, token.host_id)
+    read = read_post(post, body, token.host_id)
+    if not read.is_validated:
+        return _answer_result(accept_submission(read.submission))
+    known = find_known(read.submission)
+    refuse_conflict(known)
+    return Answer(200, validate(read.submission, known))
 
 
-async def answer_intake(scope: Scope, receive: Receive, send: Send) -> None:
+def _answer_batch(post: Post, body: bytes, host_id: int) -> Answer:
+    lines = split_batch(post, body)
+    # The first is counted with the token.
+    _LIMITS.count(host_id, len(lines) - 1)
+    stored = store_batch(lines, host_id)
+    return Answer(207 if stored.refused else 200, stored, is_new=bool(stored.received))
+
+
+async def answer_intake(scope: Scope, receive: Receive, send: Send, *, validate: Validate) -> None:
     """Serve the ASGI requests whose path is in PATHS."""
     with BODIES.hold() as held:
         try:
-            answer = await _take_in(scope, receive, held)
+            answer = await _take_in(scope, receive, held, validate=validate)
         except Problem as problem:
             answer = make_problem_answer(problem)
-    if answer.status == 202:
+    if answer.is_new:
         _WAKE_UPS.ask()
     await send_answer(send, answer)
     if not held.is_whole:
         await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
 
 
-async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
+async def _take_in(scope: Scope, receive: Receive, held: HeldBody, *, validate: Validate) -> Answer:
     """Check the sender, then read the body and store it; raises Problem."""
     if scope["method"] != "POST":
         raise Problem(
@@ -145,7 +150,8 @@ async def _take_in(scope: Scope, receive: Receive, held: HeldBody) -> Answer:
         token = admitted
         _RECENT.add(authorization)
     wire = await read_wire(scope, receive, limit=settings.BODY_LIMIT_BYTES, held=held)
-    return await work(partial(answer_post, Post(scope["path"], query, headers, wire), token))
+    post = Post(scope["path"], query, headers, wire)
+    return await work(partial(answer_post, post, token, validate=validate))
 
 
 async def work(task: Callable[[], _Result]) -> _Result | Answer:
@@ -196,97 +202,13 @@ def _read_query(scope: Scope) -> str:
     return query
 
 
-def _read_submission(post: Post, body: Body, token: ApiToken) -> IncomingSubmission:
-    kind = PATHS[post.path]
-    if not body.unpacked.strip():
-        raise Problem(
-            400,
-            "body-empty",
-            "Empty body",
-            "the body is empty: was the file written, did fio print anything?",
-        )
-    key = _read_idempotency_key(post.headers.get("idempotency-key"))
-    assert token.host_id is not None
-    if kind == Kind.ENVELOPE:
-        _refuse_query(post.query)
-        kind, document_id = _check_document(body.unpacked, key)
-        return IncomingSubmission(token.host_id, kind, body.unpacked, document_id, body.packed)
-    try:
-        parameters = read_parameters(parse_qsl(post.query, keep_blank_values=True))
-    except BadParameter as error:
-        raise Problem(400, error.code, "Bad query parameter", str(error), pointer=error.parameter) from error
-    except BadLayout as error:
-        raise Problem(
-            400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
-        ) from error
-    fault = check_format_quickly(body.unpacked)
-    if fault is not None:
-        raise Problem(422, fault.code, "No fio output", fault.detail)
-    return IncomingSubmission(token.host_id, kind, body.unpacked, key, body.packed, parameters)
-
-
-def _refuse_query(query: str) -> None:
-    """Refuse every query parameter: a sender that expects one to have an effect would store what it did not mean to."""
-    for name, _ in parse_qsl(query, keep_blank_values=True):
-        raise Problem(
-            400,
-            "parameter-unknown",
-            "Unknown query parameter",
-            f"unknown parameter {name[:80]!r}. This resource has no parameters; nothing was stored",
-            pointer=name[:80],
-            valid=(),
-        )
-
-
-def _check_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
-    """Return kind and id of a document: agent envelope or published results."""
-    try:
-        document = load_document(body)
-        if is_reported(document):
-            kind, document_id = Kind.REPORTED, read_reported(document).id
-        else:
-            kind, document_id = Kind.ENVELOPE, type_envelope(document).id
-    except BadEnvelope as error:
-        status = 400 if error.code == "envelope-not-json" else 422
-        raise Problem(status, error.code, "Bad document", str(error), pointer=error.pointer) from error
-    if key is not None and key != document_id:
-        raise Problem(
-            422,
-            "idempotency-key-differs",
-            "Two ids",
-            f"Idempotency-Key {key} and document id {document_id} differ: they must be equal",
-            pointer="/id",
-        )
-    return kind, document_id
-
-
-def _read_idempotency_key(value: str | None) -> UUID | None:
-    if value is None:
-        return None
-    try:
-        return UUID(value.strip().strip('"'))
-    except ValueError:
-        raise Problem(
-            400,
-            "idempotency-key-invalid",
-            "Bad Idempotency-Key",
-            f"Idempotency-Key {value[:80]!r} is not a valid UUID",
-        ) from None
-
-
 def _answer_result(result: AcceptResult) -> Answer:
+    refuse_conflict(result)
     url = f"/api/v1/submissions/{result.id}"
     body = ReceiptAnswer(id=result.id, state=result.state, url=url)
     if result.outcome == AcceptOutcome.NEW:
-        return Answer(202, body, {"Location": url})
-    if result.outcome == AcceptOutcome.REPLAYED:
-        return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
-    raise Problem(
-        409,
-        "id-taken",
-        "Id taken",
-        f"submission {result.id} exists with a different body: create a new id for each result",
-    )
+        return Answer(202, body, {"Location": url}, is_new=True)
+    return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
 
 
 def make_problem_answer(problem: Problem) -> Answer:

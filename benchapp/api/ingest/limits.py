@@ -38,10 +38,11 @@ class Limits:
         if self._shortage is not None:
             # A new exception each time: the traceback of a reused one would keep every rejected body in memory.
             raise try_later(*self._shortage)
-        self._count(host_id)
+        self.count(host_id)
 
-    def _count(self, host_id: int) -> None:
-        counted = self._quota.count(host_id)
+    def count(self, host_id: int, results: int = 1) -> None:
+        """Count results of a host; raises Problem 429 if they exceed its quota."""
+        counted = self._quota.count(host_id, results)
         if counted.count > settings.HOST_QUOTA_PER_HOUR:
             raise Problem(
                 429,

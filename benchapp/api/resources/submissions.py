@@ -145,7 +145,7 @@ def refuse_method(request: HttpRequest) -> HttpResponse:
             405,
             "method-not-allowed",
             "Method not allowed",
-            "POST what fio printed here",
+            "POST results here",
             headers=allow,
         )
     )

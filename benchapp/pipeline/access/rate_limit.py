@@ -28,8 +28,8 @@ class WindowQuota:
     _counts: dict[object, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def count(self, key: object) -> Counted:
-        """Count one more of this key."""
+    def count(self, key: object, times: int = 1) -> Counted:
+        """Count one more of this key, or several."""
         now = time.time()
         window = int(now // self.window_s)
         with self._lock:
@@ -37,5 +37,5 @@ class WindowQuota:
                 self._window, self._counts = window, {}
             if self.keys_maximum is not None and len(self._counts) >= self.keys_maximum:
                 key = key if key in self._counts else None
-            count = self._counts[key] = self._counts.get(key, 0) + 1
+            count = self._counts[key] = self._counts.get(key, 0) + times
         return Counted(count, max(1, math.ceil((window + 1) * self.window_s - now)))

@@ -3,14 +3,14 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.models import Kind, State, Submission
@@ -56,7 +56,7 @@ class AcceptResult:
 def accept_submission(submission: IncomingSubmission, *, now: datetime | None = None) -> AcceptResult:
     """Store a submission unless its id is known; return the outcome. Durable when it returns."""
     digest = _digest(submission)
-    submission_id = submission.id or uuid5(_DERIVED_IDS, f"{submission.host_id}:{digest.hex()}")
+    submission_id = _choose_id(submission, digest)
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO benchapp_submission"
@@ -80,11 +80,38 @@ def accept_submission(submission: IncomingSubmission, *, now: datetime | None = 
         )
         if cursor.rowcount == 1:
             return AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED)
+    known = _read_known(submission_id, submission.host_id, digest=digest)
+    assert known is not None, "rows of submissions are never deleted"
+    return known
+
+
+def find_known(submission: IncomingSubmission) -> AcceptResult:
+    """Return what accepting a submission would return; stores nothing."""
+    digest = _digest(submission)
+    submission_id = _choose_id(submission, digest)
+    known = _read_known(submission_id, submission.host_id, digest=digest)
+    return known or AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED)
+
+
+def accept_submissions(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
+    """Store submissions in one transaction, and return an outcome for each; all are durable when it returns."""
+    # By id, as two senders of the same submissions would wait for each other otherwise.
+    order = sorted(range(len(submissions)), key=lambda place: str(submissions[place].id))
+    with transaction.atomic():
+        results = {place: accept_submission(submissions[place]) for place in order}
+    return [results[place] for place in range(len(submissions))]
+
+
+def _read_known(submission_id: UUID, host_id: int, *, digest: bytes) -> AcceptResult | None:
+    with connection.cursor() as cursor:
         cursor.execute(
             "SELECT host_id, digest, state FROM benchapp_submission WHERE id = %s", [submission_id]
         )
-        host_id, known_digest, state = cursor.fetchone()
-    is_same = host_id == submission.host_id and bytes(known_digest) == digest
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    known_host_id, known_digest, state = row
+    is_same = known_host_id == host_id and bytes(known_digest) == digest
     return AcceptResult(
         submission_id, AcceptOutcome.REPLAYED if is_same else AcceptOutcome.CONFLICT, State(state)
     )
@@ -108,6 +135,10 @@ def pack(body: bytes) -> bytes:
 def unpack(packed: bytes) -> bytes:
     """Return the exact bytes received."""
     return zlib.decompress(packed, wbits=31)
+
+
+def _choose_id(submission: IncomingSubmission, digest: bytes) -> UUID:
+    return submission.id or uuid5(_DERIVED_IDS, f"{submission.host_id}:{digest.hex()}")
 
 
 def _digest(submission: IncomingSubmission) -> bytes:

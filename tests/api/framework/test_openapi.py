@@ -238,7 +238,7 @@ OF_A_HOST = [
     ),
 ]
 # Answered before Django: tests/api/ingest/test_app.py and test_wire.py.
-INTAKE = [("POST", "/api/v1/submissions"), ("POST", "/api/v1/fio")]
+INTAKE = [("POST", path) for path in ("/api/v1/submissions", "/api/v1/submissions/batch", "/api/v1/fio")]
 
 
 @pytest.fixture

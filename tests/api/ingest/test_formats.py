@@ -3,9 +3,11 @@
 import pytest
 
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import Post, answer_post
+from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
+from benchapp.api.posting.validation import describe_validation
 from benchapp.models import Host, Run, Scope
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.normalize.batch import normalize_batch
@@ -33,7 +35,9 @@ def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type
     _, token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))
     headers = {"authorization": f"Bearer {token}", "content-type": content_type}
 
-    answer = answer_post(Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False)))
+    answer = answer_post(
+        Post("/api/v1/fio", "", headers, Wire(read_fio(name).encode(), False)), validate=describe_validation
+    )
     normalize_batch()
 
     assert answer.status == 202

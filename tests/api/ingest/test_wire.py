@@ -105,6 +105,29 @@ def test_chunked_body_is_stored_whole(stack: Servers, token: str) -> None:
     assert stored_bytes(stack, submission_id) == body
 
 
+def test_batch_is_stored_before_it_is_answered_and_validation_stores_nothing(
+    stack: Servers, token: str
+) -> None:
+    ids = [str(uuid4()) for _ in range(3)]
+    lines = [pack_envelope(id=each) for each in ids]
+    body = gzip.compress(b"\n".join([*lines, b"{"]))
+
+    status, answer = send(
+        stack,
+        head(token, f"Content-Length: {len(body)}", "Content-Encoding: gzip", path=f"{SUBMISSIONS}/batch"),
+        body,
+    )
+    unknown = pack_envelope()
+    validated, outcome = send(
+        stack, head(token, f"Content-Length: {len(unknown)}", path=f"{SUBMISSIONS}?validate=1"), unknown
+    )
+
+    assert (status, answer["received"], answer["refused"]) == (207, 3, 1)
+    assert [stored_bytes(stack, each) for each in ids] == lines
+    assert (validated, outcome["state"], outcome["is_known"]) == (200, "stored", False)
+    assert not is_known(stack, json.loads(unknown)["id"])
+
+
 def test_dropped_upload_stores_nothing_and_its_honest_retry_is_new(stack: Servers, token: str) -> None:
     submission_id = str(uuid4())
     body = pack_envelope(id=submission_id)

@@ -1,0 +1,131 @@
+"""The operations of the OpenAPI document that post results: they are answered in front of Django."""
+
+from typing import Any, Final
+
+from benchapp.api.framework.answers import ReceiptAnswer
+from benchapp.api.framework.openapi import TOKEN_SCHEME, Json, describe_answers
+from benchapp.api.framework.problems import ProblemAnswer
+from benchapp.api.ingest.batch import BatchAnswer
+from benchapp.api.posting.validation import ValidationAnswer
+from benchapp.pipeline.intake.envelope import describe_envelope
+from benchapp.pipeline.intake.metadata import TARGET
+
+
+def add_intake_paths(result: Json, **kwargs: Any) -> Json:
+    """Add the POST of results, and the format of all errors."""
+    components = result.setdefault("components", {})
+    components.setdefault("securitySchemes", {})["token"] = TOKEN_SCHEME
+    components.setdefault("schemas", {}).update(
+        **describe_answers([ProblemAnswer, ReceiptAnswer, BatchAnswer, ValidationAnswer]),
+        Envelope=describe_envelope(),
+    )
+    paths = result["paths"]
+    paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
+    paths.setdefault("/api/v1/submissions/batch", {})["post"] = _POST_BATCH
+    paths.setdefault("/api/v1/fio", {})["post"] = _POST_FIO
+    for path, operations in paths.items():
+        for operation in operations.values():
+            operation["responses"].setdefault("default", _ERROR)
+            operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
+    result["paths"] = dict(sorted(paths.items()))
+    return result
+
+
+def _query(name: str, description: str) -> Json:
+    return {"in": "query", "name": name, "schema": {"type": "string"}, "description": description}
+
+
+_TEXT: Final[Json] = {"type": "string"}
+
+_ERROR: Final[Json] = {
+    "description": "a problem; 429 and 503 have Retry-After",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
+}
+
+
+def _refer(name: str) -> Json:
+    return {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
+
+
+def _post(
+    operation_id: str,
+    summary: str,
+    description: str,
+    *,
+    content: Json,
+    parameters: list[Json],
+    responses: Json,
+) -> Json:
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "description": description,
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": content},
+        "security": [{"token": []}],
+        "responses": responses,
+    }
+
+
+_KEY: Final[Json] = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "schema": {"type": "string", "format": "uuid"},
+}
+_VALIDATE: Final[Json] = {
+    "in": "query",
+    "name": "validate",
+    "schema": {"type": "string", "enum": ["1"]},
+    "description": "tell which series the result would join, with its badges; nothing is stored",
+}
+_RESPONSES: Final[Json] = {
+    "202": {"description": "committed; Location is the URL of its state", **_refer("ReceiptAnswer")},
+    "200": {
+        "description": "received before: Idempotency-Replayed is true; or the answer to validate=1",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "oneOf": [
+                        {"$ref": "#/components/schemas/ReceiptAnswer"},
+                        {"$ref": "#/components/schemas/ValidationAnswer"},
+                    ]
+                }
+            }
+        },
+    },
+}
+_POST_SUBMISSION: Final = _post(
+    "create_submission",
+    "Post what an agent measured.",
+    "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409.",
+    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}}},
+    parameters=[_KEY, _VALIDATE],
+    responses=_RESPONSES,
+)
+_POST_BATCH: Final = _post(
+    "create_submissions",
+    "Post up to 200 results.",
+    "A document per line (NDJSON), each as for POST /submissions and stored byte for byte. By a host's own token;"
+    " Content-Encoding gzip is taken. A refused line does not prevent the others.",
+    content={"application/x-ndjson": {"schema": _TEXT}},
+    parameters=[],
+    responses={
+        "200": {"description": "all are committed, now or before", **_refer("BatchAnswer")},
+        "207": {"description": "some lines are refused; the others are committed", **_refer("BatchAnswer")},
+    },
+)
+_POST_FIO: Final = _post(
+    "create_submission_of_fio",
+    "Post what fio printed.",
+    "`fio --output-format=json+ job.fio | curl --data-binary @- …`; text and terse, of any version, as well, and what"
+    " the shell's `time` says of the small-files test. Labels are parameters of the form label.NAME.",
+    content={"application/json": {"schema": {}}, "text/plain": {"schema": _TEXT}},
+    parameters=[
+        _KEY,
+        _VALIDATE,
+        _query("profile", "name of the job set"),
+        _query("started_at", "RFC 3339; where the output does not say it"),
+        *(_query(name, "of the target; sizes also as 500GiB") for name in TARGET),
+    ],
+    responses=_RESPONSES,
+)

@@ -1,0 +1,175 @@
+"""POST /api/v1/submissions/batch: one answer for each line, and nothing accepted is lost."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from msgspec import to_builtins
+
+from benchapp.api.ingest import app as intake
+from benchapp.api.ingest.batch import BATCH, BATCH_MAXIMUM
+from benchapp.api.ingest.limits import Limits
+from benchapp.models import Host, Scope, Submission
+from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.intake import submissions
+from benchapp.pipeline.intake.submissions import unpack
+from tests.api.ingest.test_app import post, refused
+from tests.envelopes import pack_envelope
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def token() -> str:
+    return issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))[1]
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "_LIMITS", Limits())
+
+
+def send(lines: list[bytes], token: str, **named: Any) -> tuple[int, dict[str, Any]]:
+    answer = post(b"\n".join(lines), token, BATCH, **named)
+    return answer.status, to_builtins(answer.body)
+
+
+def small_envelope() -> bytes:
+    return pack_envelope(fio_output="x")
+
+
+def test_documents_are_stored_byte_for_byte(token: str) -> None:
+    lines = [pack_envelope() for _ in range(3)]
+
+    status, answer = send([*lines, b""], token, is_packed=True)
+
+    assert (status, answer["received"], answer["replayed"], answer["refused"]) == (200, 3, 0, 0)
+    assert [(item["index"], item["status"], item["state"]) for item in answer["items"]] == [
+        (0, 202, "received"),
+        (1, 202, "received"),
+        (2, 202, "received"),
+    ]
+    stored = {str(row.id): unpack(bytes(row.body)) for row in Submission.objects.all()}
+    assert [stored[item["id"]] for item in answer["items"]] == lines
+    assert answer["items"][0]["url"] == f"/api/v1/submissions/{json.loads(lines[0])['id']}"
+
+
+def test_batch_that_is_sent_again_is_stored_once(token: str) -> None:
+    lines = [small_envelope(), small_envelope()]
+    post(lines[1], token)
+
+    first, second = send(lines, token), send(lines, token)
+
+    assert [item["status"] for item in first[1]["items"]] == [202, 200]
+    assert (second[0], second[1]["replayed"], Submission.objects.count()) == (200, 2, 2)
+
+
+def test_refused_lines_are_named_by_index_and_do_not_prevent_the_others(token: str) -> None:
+    taken = small_envelope()
+    post(taken, token)
+    good = small_envelope()
+    lines = [
+        b"not json",
+        good,
+        b"",
+        json.dumps(json.loads(taken) | {"profile": "other"}).encode(),
+        json.dumps(json.loads(small_envelope()) | {"target": {"colour": "red"}}).encode(),
+        good,
+    ]
+
+    status, answer = send(lines, token)
+
+    assert (status, answer["received"], answer["replayed"], answer["refused"]) == (207, 1, 1, 4)
+    problems = {item["index"]: item["problem"]["code"] for item in answer["items"] if item["problem"]}
+    assert problems == {0: "envelope-not-json", 2: "body-empty", 3: "id-taken", 4: "envelope-invalid"}
+    assert answer["items"][4]["problem"]["pointer"] == "/target/colour"
+    assert Submission.objects.count() == 2
+
+
+def test_worker_is_woken_only_if_something_is_new(token: str) -> None:
+    line = small_envelope()
+
+    answers = [post(line, token, BATCH), post(line, token, BATCH)]
+
+    assert [answer.is_new for answer in answers] == [True, False]
+
+
+def test_batch_is_one_transaction(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored of a batch whose answer is an error would be sent again by nobody who reads 5xx as nothing."""
+    accept, calls = submissions.accept_submission, []
+
+    def fail_at_the_second(submission: Any) -> Any:
+        calls.append(submission)
+        if len(calls) == 2:
+            raise OperationalError("gone")
+        return accept(submission)
+
+    monkeypatch.setattr(submissions, "accept_submission", fail_at_the_second)
+
+    with pytest.raises(OperationalError):
+        post(b"\n".join([small_envelope(), small_envelope()]), token, BATCH)
+
+    assert Submission.objects.count() == 0
+
+
+def test_batch_takes_two_statements_a_line_at_most(token: str) -> None:
+    lines = [small_envelope() for _ in range(20)]
+
+    with CaptureQueriesContext(connection) as queries:
+        send(lines, token)
+
+    assert len([query for query in queries if "benchapp_submission" in query["sql"]]) <= 21
+
+
+def test_longest_batch_is_taken_and_a_longer_one_refused_as_a_whole(token: str) -> None:
+    lines = [small_envelope() for _ in range(BATCH_MAXIMUM + 1)]
+
+    problem = refused(b"\n".join(lines), token, BATCH)
+    status, answer = send(lines[:-1], token)
+
+    assert (problem.status, problem.code) == (413, "batch-too-long")
+    assert (status, answer["received"], Submission.objects.count()) == (200, 200, 200)
+
+
+def test_each_line_counts_in_the_quota(token: str, settings: Any) -> None:
+    settings.HOST_QUOTA_PER_HOUR = 5
+
+    problem = refused(b"\n".join(small_envelope() for _ in range(6)), token, BATCH)
+
+    assert (problem.status, problem.code) == (429, "quota-exceeded")
+    assert Submission.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "status", "code"),
+    [
+        (b"", {}, 400, "body-empty"),
+        (b"\n", {}, 400, "body-empty"),
+        (b"{}", {"query": {"validate": "1"}}, 400, "parameter-unknown"),
+        (b"{}", {"headers": {"idempotency-key": str(uuid4())}}, 400, "idempotency-key-invalid"),
+    ],
+)
+def test_wrong_batch_is_refused(
+    token: str, body: bytes, options: dict[str, Any], status: int, code: str
+) -> None:
+    problem = refused(body, token, BATCH, **options)
+
+    assert (problem.status, problem.code) == (status, code)
+
+
+def test_limit_of_the_unpacked_size_is_that_of_all_lines_together(token: str, settings: Any) -> None:
+    settings.UNPACKED_LIMIT_BYTES = 2000
+
+    problem = refused(b"\n".join(small_envelope() for _ in range(10)), token, BATCH, is_packed=True)
+
+    assert (problem.status, problem.code) == (413, "body-too-big")
+
+
+def test_other_methods_are_not_allowed(client: Client) -> None:
+    answer = client.get(BATCH)
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "OPTIONS, POST")
