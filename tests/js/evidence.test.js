@@ -63,7 +63,7 @@ test("the first run of a new level is described as such in its metric only", () 
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [CHANGE] };
   const metrics = [{ name: "iops", unit: "operations/s", label: "IOPS" }, { name: "latency_p99_ns", unit: "ns", label: "p99" }];
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850, latency_p99_ns: 10 }];
-  const { marks } = readHistory({ metrics, lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });
+  const { marks } = readHistory({ metrics, lines: [line], lines_left_out: 0, resolution: null, points, buckets: [] }, { isDoubtful: () => false });
 
   assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: start of a new level"));
   assert.equal(describeValue(marks[0], { metric: "latency_p99_ns", unit: "ns" }).some((part) => part.includes("level begins")), false);
@@ -72,7 +72,7 @@ test("the first run of a new level is described as such in its metric only", () 
 test("a drift is not described as a new level", () => {
   const line = { id: 1, name: "a", rw: "randread", direction: "read", first_at: CHANGE.at, last_at: CHANGE.at, levels: {}, environment_changes: [], changes: [{ ...CHANGE, is_drift: true }] };
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
-  const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, is_thinned: false, points, buckets: [] }, { isDoubtful: () => false });
+  const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, resolution: null, points, buckets: [] }, { isDoubtful: () => false });
 
   assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: drift from the baseline"));
 });

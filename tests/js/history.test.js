@@ -37,7 +37,7 @@ function makeLine(id, { name = `line ${id}`, levels = [], changes = [], hours = 
 
 function makeAnswer(points, { lines = [makeLine(1)] } = {}) {
   const rows = points.map((point, index) => ({ series: 1, run: index + 1, started_at: iso(index), error: 0, is_excluded: false, badges: [], ...point }));
-  return { metrics: [IOPS], lines, lines_left_out: 0, is_thinned: false, points: rows, buckets: [] };
+  return { metrics: [IOPS], lines, lines_left_out: 0, resolution: null, points: rows, buckets: [] };
 }
 
 const read = (answer) => readHistory(answer, { isDoubtful: (badges) => badges.length > 0 });
@@ -75,7 +75,7 @@ test("failed and excluded runs are not a previous run", () => {
 
 test("a bucket is described with its runs, median and extremes", () => {
   const bucket = { series: 1, from_at: iso(0), to_at: iso(2), n: 40, failed: 2, excluded: 0, doubtful: 1, iops_n: 38, iops_minimum: 10, iops_p10: 80, iops_median: 100, iops_p90: 120, iops_maximum: 900, iops_minimum_run: 3, iops_maximum_run: 9 };
-  const history = read({ ...makeAnswer([]), is_thinned: true, buckets: [bucket] });
+  const history = read({ ...makeAnswer([]), resolution: 1500, buckets: [bucket] });
 
   const text = describeMark(history.marks[0], { marks: history.marks, metric: "iops", unit: "operations/s", zone: UTC, hasNames: true });
 
@@ -87,7 +87,7 @@ test("a bucket is described with its runs, median and extremes", () => {
 
 test("the extremes of a bucket are within the axis", () => {
   const bucket = { series: 1, from_at: iso(0), to_at: iso(2), n: 40, failed: 0, excluded: 0, doubtful: 0, iops_n: 40, iops_minimum: 10, iops_median: 100, iops_maximum: 900 };
-  const history = read({ ...makeAnswer([]), is_thinned: true, buckets: [bucket] });
+  const history = read({ ...makeAnswer([]), resolution: 1500, buckets: [bucket] });
 
   const panel = preparePanel(history, { metric: "iops", view: whole });
 

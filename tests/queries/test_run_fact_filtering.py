@@ -209,6 +209,12 @@ def test_history_shows_the_matching_runs_and_counts_the_others(fleet: dict) -> N
     assert history.hidden == 1
 
 
+def test_history_of_a_label_that_no_run_has_is_empty(fleet: dict) -> None:
+    filter = parse_filter("label.branch:none")
+
+    assert read_history(choose_series(filter), metrics=["iops"], terms=filter.fact_terms).lines == ()
+
+
 @pytest.fixture
 def series_of_two_branches() -> Series:
     """Six runs of main at about 100, six of topic at about 200, in turn."""

@@ -37,7 +37,7 @@ class SampledPoints:
         """Return whether each point counts in medians and extremes."""
         return ~(self.has_failed | self.is_excluded)
 
-    def select(self, selected: Flags) -> "SampledPoints":
+    def select(self, selected: Flags | slice) -> "SampledPoints":
         """Return some of the points."""
         return SampledPoints(
             at_us=self.at_us[selected],

@@ -1,9 +1,9 @@
 """Histories of several series, downsampled if long."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn
 
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -24,11 +24,13 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
-    answer_lines,
     answer_not_modified,
     is_known,
     make_etag,
+    name_file,
 )
+from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
+from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import FACT_NAMES
@@ -40,6 +42,7 @@ from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
     LINES_MAXIMUM,
+    POINTS_MAXIMUM,
     ChosenSeries,
     SeriesHistory,
     choose_series,
@@ -48,7 +51,7 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.history_rows import (
     BUCKET_COLUMNS,
     POINT_COLUMNS,
-    history_rows,
+    history_batches,
     make_document,
     spread_columns,
 )
@@ -197,7 +200,9 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     lines_left_out: Annotated[
         int, Meta(description="matching series that are not included; counted up to 1 000")
     ]
-    is_thinned: Annotated[bool, Meta(description="true: `buckets` instead of `points`")]
+    resolution: Annotated[
+        int | None, Meta(description="`buckets` of all series together; null: `points`, every run")
+    ]
     newest_of_each: Annotated[
         int | None,
         Meta(
@@ -205,9 +210,7 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
         ),
     ]
     color: Annotated[HistoryColorAnswer | None, Meta(description="the requested fact of the environment")]
-    hidden: Annotated[
-        int, Meta(description="runs in the time range that the facts of runs in `q` exclude")
-    ]
+    hidden: Annotated[int, Meta(description="runs in the time range that the facts of runs in `q` exclude")]
     points: Sequence[HistoryPointAnswer]
     buckets: Sequence[HistoryBucketAnswer]
 
@@ -218,6 +221,26 @@ def describe_buckets(rows: Sequence[Mapping[str, Any]]) -> list[BucketAnswer]:
 
 
 _BUCKETS_MAXIMUM: Final = 10_000
+# Of one document: 20 MB, and a few times as much memory.
+JSON_POINTS_MAXIMUM: Final = 50_000
+
+
+class ResolutionField(serializers.CharField):
+    """A number of buckets, or auto."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
+    def to_internal_value(self, data: Any) -> int | Literal["auto"]:  # type: ignore[override]
+        """Return the number, or "auto"."""
+        text = super().to_internal_value(data)
+        if text == "auto":
+            return "auto"
+        if text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= _BUCKETS_MAXIMUM:
+            return int(text)
+        raise serializers.ValidationError(
+            f"{text[:40]!r} is neither auto nor a number from 1 to {_BUCKETS_MAXIMUM}"
+        )
 
 
 class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
@@ -230,15 +253,9 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
         required=False,
         help_text="a fact of the environment: each point has its value, in the column `color`",
     )
-    thin = serializers.IntegerField(
-        required=False,
-        default=BUCKETS_DEFAULT,
-        min_value=1,
-        max_value=_BUCKETS_MAXIMUM,
-        help_text=(
-            "buckets of all series together, where they have more than 2 000 points in the span;"
-            f" of at most {LINES_MAXIMUM} series"
-        ),
+    resolution = ResolutionField(
+        help_text=f"1 to {_BUCKETS_MAXIMUM} `buckets` of all series together instead of `points`;"
+        f" auto: {BUCKETS_DEFAULT} where the series have more than {POINTS_MAXIMUM} points; default: points"
     )
 
 
@@ -252,8 +269,8 @@ class Histories(ApiView):
         parameters=[HistoryParameters],
         responses=in_formats(HistoryAnswer, "the same rows, without the rest"),
     )
-    def get(self, request: Request) -> HttpResponse:
-        """Read up to 12 series over time: points or buckets, levels, environment changes."""
+    def get(self, request: Request) -> HttpResponseBase:
+        """Read up to 12 series over time: points, or buckets with `resolution`, levels, environment changes."""
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
@@ -266,13 +283,14 @@ class Histories(ApiView):
             metrics=metrics,
             from_at=wanted.get("from_at"),
             to_at=wanted.get("to_at"),
-            bucket_count=wanted["thin"],
+            resolution=wanted.get("resolution"),
             terms=() if "series" in wanted else wanted["match"].fact_terms,
             color=wanted.get("color"),
         )
         if wanted["format"] != "json":
             _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
             return _answer_lines(request, history, format=wanted["format"], etag=etag)
+        _refuse_too_long(history)
         return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
 
 
@@ -288,27 +306,37 @@ def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chose
         _refuse(f"the time range has too many runs; only the newest {history.newest} of each fit", "from")
 
 
+def _refuse_too_long(history: SeriesHistory) -> None:
+    """Raise Problem 400 for more points than one JSON document has."""
+    if history.resolution is None and history.run_count > JSON_POINTS_MAXIMUM:
+        _refuse(
+            f"{history.run_count} runs; JSON has at most {JSON_POINTS_MAXIMUM} points. Set resolution, or take CSV",
+            "resolution",
+        )
+
+
 def _refuse(detail: str, pointer: str) -> NoReturn:
     raise Problem(
         400,
         "parameter-invalid",
         "Incomplete list",
-        f"{detail}. Choose fewer, or use /api/v1/points, which has no limit",
+        f"{detail}, choose fewer, or use /api/v1/points, which has no limit",
         pointer=pointer,
     )
 
 
-def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponse:
-    kind: type[ApiAnswer] = HistoryBucketAnswer if history.is_thinned else HistoryPointAnswer
-    if history.is_thinned:
-        columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
-    else:
+def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponseBase:
+    kind: type[ApiAnswer] = HistoryPointAnswer if history.resolution is None else HistoryBucketAnswer
+    if history.resolution is None:
         columns = [*POINT_COLUMNS, *history.metrics]
-    return answer_lines(
+    else:
+        columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
+    columns = ["series", *columns, *(("color",) if history.colors else ())]
+    kinds, written = list_kinds(kind), row_format("csv" if format == "csv" else "ndjson", name="history")
+    batches = ([tuple(map(row.get, columns)) for row in batch] for batch in history_batches(history))
+    return answer_stream(
         request,
-        [kind(**row) for row in history_rows(history)],
-        columns=["series", *columns, *(("color",) if history.colors else ())],
-        format=format,
-        file_name="history",
-        headers={"ETag": etag},
+        written.write([RowColumn(column, kinds[column]) for column in columns], batches),
+        content_type=written.content_type,
+        headers={"ETag": etag, **name_file("history", format)},
     )

@@ -81,7 +81,7 @@ class HeatPage(AnswerPage, kw_only=True, frozen=True):
 class LatencyParameters(SpanParameters, FormatParameters):
     """Time range and resolution of latencies."""
 
-    thin = serializers.IntegerField(
+    resolution = serializers.IntegerField(
         required=False,
         default=COLUMNS_DEFAULT,
         min_value=1,
@@ -157,4 +157,4 @@ class Histogram(ApiView):
 
 
 def _span_of(wanted: dict[str, Any]) -> dict[str, Any]:
-    return {"count": wanted["thin"], "from_at": wanted.get("from_at"), "to_at": wanted.get("to_at")}
+    return {"count": wanted["resolution"], "from_at": wanted.get("from_at"), "to_at": wanted.get("to_at")}

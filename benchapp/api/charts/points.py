@@ -115,16 +115,14 @@ class PointParameters(SpanParameters, FormatParameters):
         max_value=POINTS_MAXIMUM,
         help_text=f"points per page; default: {POINTS_DEFAULT}, in CSV and NDJSON all points",
     )
-    sort = ChoiceParameter(
-        choices=("started_at", "-started_at"), required=False, default="started_at"
-    )
+    sort = ChoiceParameter(choices=("started_at", "-started_at"), required=False, default="started_at")
     rolling = serializers.IntegerField(
         required=False,
         min_value=3,
         max_value=ROLLING_WINDOW_MAXIMUM,
         help_text="adds METRIC_median, METRIC_p10 and METRIC_p90 over this number of points up to each",
     )
-    thin = serializers.IntegerField(
+    resolution = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=BUCKETS_MAXIMUM,
@@ -156,13 +154,13 @@ class PointsView(ApiView):
         ),
     )
     def get(self, request: Request, series_id: int) -> HttpResponseBase:
-        """List the points of a series in chronological order, with the given metrics; buckets with `thin`."""
+        """List the points of a series in chronological order, with the given metrics; buckets with `resolution`."""
         wanted = read_parameters(request, PointParameters)
         etag = make_etag(request, read_version(series_id))
         if is_known(request, etag):
             return answer_not_modified(etag)
         metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
-        if wanted.get("thin"):
+        if wanted.get("resolution"):
             return _answer_thinned(request, series_id, wanted, etag=etag)
         window = wanted.get("rolling")
         columns = [*list_columns(PointColumns), *metrics]
@@ -221,7 +219,7 @@ def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *,
     buckets = read_thinned(
         series_id,
         metrics=metrics,
-        count=wanted["thin"],
+        count=wanted["resolution"],
         from_at=wanted.get("from_at"),
         to_at=wanted.get("to_at"),
     )

@@ -46,7 +46,7 @@ class SeriesPoints:
     badge_bits: NDArray[np.int64]
     environment_ids: NDArray[np.int64] | None = None
 
-    def select(self, selected: NDArray[np.bool_]) -> "SeriesPoints":
+    def select(self, selected: NDArray[np.bool_] | slice) -> "SeriesPoints":
         """Return some of the points."""
         ids = self.environment_ids
         return SeriesPoints(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,7 @@ LINES_DEFAULT: Final = 6
 IDS_MAXIMUM: Final = 100
 # A chart with more points gets buckets.
 POINTS_MAXIMUM: Final = 2000
+Resolution = int | Literal["auto"] | None
 BUCKETS_DEFAULT: Final = 600
 # Of all lines together, so many runs are read: 12 lines of 20 000, or 2 of 120 000. Each 100 000 take about 0.2 s and,
 # of three metrics, 8 MB.
@@ -201,8 +202,8 @@ class HistoryPart:
 class HistoryLine:
     """One series of a chart. points: all of them; parts: by color, one without colors.
 
-    small_steps: of the first metric of the chart. hidden: points in the span that the filter's terms for facts of the
-    environment do not match.
+    small_steps: of the first metric of the chart. hidden: points in the span that the filter's terms for facts of runs
+    do not match.
     """
 
     row: SeriesRow
@@ -220,19 +221,16 @@ class HistoryLine:
 class SeriesHistory:
     """Data of a chart. run_count: points of all lines in the time range.
 
+    resolution: buckets of all lines together; None: points.
     newest: where a line has more runs in the span than are read, how many of each are there, the newest; else None.
     """
 
     metrics: tuple[str, ...]
     lines: tuple[HistoryLine, ...]
     run_count: int
+    resolution: int | None = None
     newest: int | None = None
     colors: HistoryColors | None = None
-
-    @property
-    def is_thinned(self) -> bool:
-        """Say whether it comes as buckets."""
-        return any(part.buckets is not None for line in self.lines for part in line.parts)
 
     @property
     def hidden(self) -> int:
@@ -274,16 +272,17 @@ def read_history(
     metrics: Sequence[str],
     from_at: datetime | None = None,
     to_at: datetime | None = None,
-    bucket_count: int = BUCKETS_DEFAULT,
+    resolution: Resolution = "auto",
     terms: Sequence[Term] = (),
     color: str | None = None,
 ) -> SeriesHistory:
-    """Return the points of a span, or buckets where all lines together have more than 2 000 points.
+    """Return the points of a span, or buckets.
 
-    from_at inclusive, to_at exclusive; levels and changes are those of the whole history. bucket_count: of all lines
-    together. At most 240 000 runs are read, as many of each line. terms: for facts of the environment, which the runs
-    match. color: name of a fact that divides the points. Three queries, one more for each of terms and color, and five
-    where a series has changed since it was last asked for. Raises UnknownMetric.
+    from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
+    lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
+    runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
+    environment that divides the points. Three queries, one more for color, up to two for terms, and five where a series
+    has changed since it was last asked for. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
@@ -303,7 +302,10 @@ def read_history(
     small_steps = read_small_steps(chosen.versions, metrics[0], levels=main)
     run_count = sum(len(columns[each].points.at_us) for each in ids)
     values, colors = _read_colors(columns.values(), color)
-    count = max(_BUCKETS_LEAST, bucket_count // max(1, len(ids))) if run_count > POINTS_MAXIMUM else None
+    least = _BUCKETS_LEAST if resolution == "auto" else 1
+    if resolution == "auto":
+        resolution = BUCKETS_DEFAULT if run_count > POINTS_MAXIMUM else None
+    count = None if resolution is None else max(least, resolution // max(1, len(ids)))
     return SeriesHistory(
         metrics=tuple(metrics),
         lines=tuple(
@@ -311,7 +313,7 @@ def read_history(
                 row=row,
                 name=name,
                 points=columns[row.id],
-                parts=_divide(columns[row.id], values, colors, count=count),
+                parts=_divide(columns[row.id], values, colors, count=count, least=least),
                 levels=levels.get(row.id, {}),
                 environments=environments.get(row.id, EnvironmentHistory(())),
                 changes=tuple(changes.get(row.id, ())),
@@ -321,6 +323,7 @@ def read_history(
             for row, name in zip(chosen.rows, chosen.names, strict=True)
         ),
         run_count=run_count,
+        resolution=resolution,
         newest=newest if any(len(read[each].points.at_us) == newest for each in ids) else None,
         colors=colors,
     )
@@ -335,7 +338,7 @@ def _select_runs(columns: Mapping[int, SeriesPoints], terms: Sequence[Term]) -> 
             series_id: points.select(np.isin(_list_environments(points), allowed))
             for series_id, points in columns.items()
         }
-    if own:
+    if own and columns:
         runs = find_runs(np.concatenate([each.points.run_id for each in columns.values()]), own)
         columns = {
             series_id: points.select(np.isin(points.points.run_id, runs))
@@ -375,15 +378,19 @@ def _divide(
     colors: HistoryColors | None,
     *,
     count: int | None,
+    least: int,
 ) -> tuple[HistoryPart, ...]:
-    """Return the points by color, without colors that have none; count: of the buckets of all parts together."""
+    """Return the points by color, without colors that have none.
+
+    count: of the buckets of all parts together; least: of each part.
+    """
     if colors is None:
         return (_make_part(None, points, count),)
     places = {value: place for place, value in enumerate((*colors.values, None))}
     environments, inverse = np.unique(_list_environments(points), return_inverse=True)
     own = np.array([places[values.get(each)] for each in environments.tolist()], dtype=np.int64)[inverse]
     found = np.unique(own).tolist()
-    share = None if count is None else max(_BUCKETS_LEAST, count // max(1, len(found)))
+    share = None if count is None else max(least, count // max(1, len(found)))
     return tuple(
         _make_part(value, points.select(own == place), share)
         for value, place in places.items()

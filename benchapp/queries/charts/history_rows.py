@@ -23,6 +23,8 @@ from benchapp.queries.series.levels import LevelRow
 
 Row = dict[str, Any]
 
+_BATCH_ROWS: Final = 1000
+
 SPREAD: Final = ("n", "minimum", "p10", "median", "p90", "maximum", "minimum_run", "maximum_run")
 BUCKET_COLUMNS: Final = ("from_at", "to_at", "n", "failed", "excluded", "doubtful")
 POINT_COLUMNS: Final = ("run", "started_at", "error", "is_excluded", "badges")
@@ -31,28 +33,32 @@ FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
 
 def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
     """Return all that a chart of histories is drawn from, as the API answers it."""
-    rows = history_rows(history)
+    rows = [row for batch in history_batches(history) for row in batch]
     return {
         "metrics": [_metric_row(metric) for metric in history.metrics],
         "lines": [line_row(line) for line in history.lines],
         "lines_left_out": chosen.left_out,
-        "is_thinned": history.is_thinned,
+        "resolution": history.resolution,
         "newest_of_each": history.newest,
         "color": None if history.colors is None else _color_row(history.colors),
         "hidden": history.hidden,
-        "points": [] if history.is_thinned else rows,
-        "buckets": rows if history.is_thinned else [],
+        "points": rows if history.resolution is None else [],
+        "buckets": [] if history.resolution is None else rows,
     }
 
 
-def history_rows(history: SeriesHistory) -> list[Row]:
-    """Return the points or the buckets of all lines."""
-    return [
-        {"series": line.row.id, **row, **_color_part(history.colors, part)}
-        for line in history.lines
-        for part in line.parts
-        for row in (point_rows(part.points) if part.buckets is None else bucket_rows(part.buckets))
-    ]
+def history_batches(history: SeriesHistory) -> Iterator[list[Row]]:
+    """Yield the points or the buckets of all lines, at most _BATCH_ROWS points at a time."""
+    for line in history.lines:
+        for part in line.parts:
+            own = {"series": line.row.id, **_color_part(history.colors, part)}
+            for rows in [bucket_rows(part.buckets)] if part.buckets is not None else _split(part.points):
+                yield [{**own, **row} for row in rows]
+
+
+def _split(found: SeriesPoints) -> Iterator[list[Row]]:
+    for start in range(0, len(found.error), _BATCH_ROWS):
+        yield point_rows(found.select(slice(start, start + _BATCH_ROWS)))
 
 
 def _color_part(colors: HistoryColors | None, part: HistoryPart) -> Row:

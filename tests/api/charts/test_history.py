@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.queries.charts.history import LINES_DEFAULT, LINES_MAXIMUM
+from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -21,8 +21,16 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 
+def read_text(response):
+    return (b"".join(response.streaming_content) if response.streaming else response.content).decode()
+
+
 def read_csv(response):
-    return list(csv.DictReader(io.StringIO(response.content.decode(), newline="")))
+    return list(csv.DictReader(io.StringIO(read_text(response), newline="")))
+
+
+def read_header(response):
+    return next(csv.reader(io.StringIO(read_text(response), newline="")))
 
 
 def test_points_are_thinned_on_request_without_hiding_an_extreme(reader):
@@ -30,7 +38,7 @@ def test_points_are_thinned_on_request_without_hiding_an_extreme(reader):
     times = [NOON + timedelta(minutes=place) for place in range(100)]
     make_points(series, make_run(), times, iops=lambda index: {40: 1.0, 60: 999.0}.get(index, 100.0))
 
-    answer = reader.get(f"/api/v1/series/{series.id}/points?thin=7&metrics=iops").json()
+    answer = reader.get(f"/api/v1/series/{series.id}/points?resolution=7&metrics=iops").json()
 
     buckets = answer["buckets"]
     assert (len(buckets), sum(bucket["n"] for bucket in buckets)) == (7, 100)
@@ -43,7 +51,7 @@ def test_points_are_thinned_on_request_without_hiding_an_extreme(reader):
 def test_buckets_as_csv_have_the_same_columns(reader):
     series = make_series([1.0, 2.0, 3.0])
 
-    (row,) = read_csv(reader.get(f"/api/v1/series/{series.id}/points?thin=1&metrics=iops&format=csv"))
+    (row,) = read_csv(reader.get(f"/api/v1/series/{series.id}/points?resolution=1&metrics=iops&format=csv"))
 
     assert (row["n"], row["iops_minimum"], row["iops_median"], row["iops_maximum"]) == (
         "3",
@@ -65,7 +73,7 @@ def test_history_of_several_series_in_one_answer(reader):
         (first.id, 10.0),
         (first.id, 20.0),
     ]
-    assert (answer["is_thinned"], answer["buckets"], answer["lines_left_out"]) == (False, [], 0)
+    assert (answer["resolution"], answer["buckets"], answer["lines_left_out"]) == (None, [], 0)
     assert answer["lines"][1]["levels"]["iops"][0]["median"] == 15.0
 
 
@@ -80,12 +88,62 @@ def test_history_chosen_by_a_filter_as_csv(reader):
 
 @pytest.mark.parametrize(
     ("query", "pointer"),
-    [("q=color:red", "q"), ("series=1,x", "series"), ("thin=0", "thin"), ("metrics=speed", "metrics")],
+    [
+        ("q=color:red", "q"),
+        ("series=1,x", "series"),
+        ("resolution=0", "resolution"),
+        ("resolution=daily", "resolution"),
+        ("metrics=speed", "metrics"),
+    ],
 )
 def test_history_that_makes_no_sense_is_refused(reader, query, pointer):
     response = reader.get(f"/api/v1/history?{query}")
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+
+
+def test_history_has_points_for_every_range_and_buckets_only_on_request(reader, monkeypatch):
+    monkeypatch.setattr("benchapp.queries.charts.history.POINTS_MAXIMUM", 2)
+    series = make_series([10.0, 20.0, 30.0, 40.0])
+    address = f"/api/v1/history?series={series.id}&metrics=iops"
+
+    whole, few = (reader.get(f"{address}{more}").json() for more in ("", f"&from={NOON.isoformat()[:10]}"))
+    automatic = reader.get(f"{address}&resolution=auto").json()
+    chosen = reader.get(f"{address}&resolution=50").json()
+
+    assert [point["iops"] for point in whole["points"]] == [10.0, 20.0, 30.0, 40.0]
+    assert (whole["resolution"], whole["buckets"], few["resolution"]) == (None, [], None)
+    assert (automatic["resolution"], automatic["points"]) == (BUCKETS_DEFAULT, [])
+    assert (chosen["resolution"], sum(bucket["n"] for bucket in chosen["buckets"])) == (50, 4)
+
+
+def test_columns_of_the_csv_do_not_depend_on_the_range(reader, monkeypatch):
+    monkeypatch.setattr("benchapp.queries.charts.history.POINTS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.queries.charts.history_rows._BATCH_ROWS", 3)
+    series = make_series([10.0, 20.0, 30.0, 40.0])
+    address = f"/api/v1/history?series={series.id}&metrics=iops&format=csv"
+
+    whole, none = read_csv(reader.get(address)), reader.get(f"{address}&to=2001-01-01")
+    (bucket,) = read_csv(reader.get(f"{address}&resolution=1"))
+    no_bucket = reader.get(f"{address}&resolution=1&to=2001-01-01")
+
+    assert [row["iops"] for row in whole] == ["10.0", "20.0", "30.0", "40.0"]
+    assert list(whole[0]) == ["series", "run", "started_at", "error", "is_excluded", "badges", "iops"]
+    assert read_header(none) == list(whole[0])
+    assert bucket["iops_median"] == "25.0"
+    assert read_header(no_bucket) == list(bucket)
+
+
+def test_document_with_too_many_points_is_refused(reader, monkeypatch):
+    monkeypatch.setattr("benchapp.api.charts.history.JSON_POINTS_MAXIMUM", 3)
+    series = make_series([10.0, 20.0, 30.0, 40.0])
+    address = f"/api/v1/history?series={series.id}"
+
+    problem = reader.get(address)
+
+    assert (problem.status_code, problem.json()["pointer"]) == (400, "resolution")
+    assert reader.get(f"{address}&resolution=100").status_code == 200
+    assert len(read_csv(reader.get(f"{address}&format=csv"))) == 4
 
 
 @pytest.mark.parametrize("query", ["q=direction:read", "series={ids}"])
@@ -149,7 +207,7 @@ def test_percentiles_of_many_runs_are_medians_of_runs(reader):
     times = [NOON + timedelta(minutes=place) for place in range(9)]
     make_points(series, make_run(), times, latency_p50_ns=lambda index: index + 1.0, percentiles={"50": 1})
 
-    (column,) = reader.get(f"/api/v1/series/{series.id}/percentiles?thin=1").json()["columns"]
+    (column,) = reader.get(f"/api/v1/series/{series.id}/percentiles?resolution=1").json()["columns"]
 
     assert (column["runs"], column["p50"]) == (9, 5.0)
 

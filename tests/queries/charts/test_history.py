@@ -130,10 +130,10 @@ def test_more_than_two_thousand_points_come_as_buckets(monkeypatch):
     times = [NOON + timedelta(minutes=place) for place in range(500)]
     make_points(series, make_run(), times, iops=lambda index: 9999.0 if index == 250 else 10.0)
 
-    history = read_history(choose(ids=[series.id]), metrics=["iops"], bucket_count=60)
+    history = read_history(choose(ids=[series.id]), metrics=["iops"], resolution=60)
 
     buckets = history.lines[0].parts[0].buckets
-    assert history.is_thinned
+    assert history.resolution == 60
     assert len(buckets.n) <= 60
     assert buckets.n.sum() == 500
     assert buckets.spreads["iops"].maximum.max() == 9999.0

@@ -56,7 +56,7 @@ def test_page_without_anything_chosen_shows_the_freshest(viewer: Client) -> None
     assert "IOPS of 2 series: 1\u202f000 to 4\u202f000 IOPS" in page.words
     assert "2 series." in page.words
     assert figure_of(page)["data-url"] == (
-        "/api/v1/history?metrics=iops,bandwidth_bytes_per_s,latency_p99_ns"
+        "/api/v1/history?metrics=iops,bandwidth_bytes_per_s,latency_p99_ns&resolution=auto"
     )
 
 

@@ -86,7 +86,7 @@ def test_chart_is_told_where_its_numbers_are(viewer: Client) -> None:
 
     (figure,) = [tag for name, tag in page.tags if name == "figure"]
     assert figure["data-url"] == (
-        f"/api/v1/history?series={series.pk}&metrics=latency_p99_ns,iops,bandwidth_bytes_per_s"
+        f"/api/v1/history?series={series.pk}&metrics=latency_p99_ns,iops,bandwidth_bytes_per_s&resolution=auto"
     )
     assert (figure["data-from"], figure["data-to"]) == ("2026-11-01T00:00:00Z", "")
     assert [tag["data-metric"] for name, tag in page.tags if "data-metric" in tag and name == "div"] == [

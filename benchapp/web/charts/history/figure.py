@@ -96,6 +96,7 @@ def make_history_figure(
     """Return the figure. choice: API parameters that select the series, as a query; more: further fields."""
     metrics = ",".join(metric.name for metric in asked.metrics)
     address = f"{API_PATH}?{choice}{'&' if choice else ''}{write_query(metrics=metrics, color=asked.color)}"
+    # The chart shows buckets of long histories; the CSV and the request of the API have all runs.
     bounds = asked.bounds
     shown = f"{address}&{write_query(**bounds)}" if bounds else address
     return HistoryFigure(
@@ -104,7 +105,7 @@ def make_history_figure(
         filter=filter,
         metric=asked.metric,
         companions=asked.metrics[1:],
-        url=address,
+        url=f"{address}&resolution=auto",
         csv_url=f"{shown}&format=csv",
         api_line=format_curl_command(f"{base_url}{shown}"),
         file_name=file_name,
