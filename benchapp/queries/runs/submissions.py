@@ -69,6 +69,11 @@ class UploadCounts:
     per_hour: tuple[HourCount, ...]
     by_reason: tuple[ReasonCount, ...]
 
+    @property
+    def total(self) -> int:
+        """Return how many there are in any state."""
+        return self.received + self.stored + self.rejected
+
 
 @dataclass(frozen=True, slots=True)
 class RawBody:

@@ -9,6 +9,7 @@ from benchapp.queries.incidents.detection_status import DetectionStatusCounts, D
 from benchapp.web.incidents.texts import format_since
 from benchapp.web.site.value_texts import (
     format_count,
+    format_integer,
     format_percent,
     format_signed_percent,
     format_with_unit,
@@ -21,18 +22,20 @@ _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
-    """Return (status, text): "412 series monitored", "37 learning", "5 too noisy"."""
+    """Return (status, text): "412 metrics of series monitored", "37 learning"; nothing if none is monitored."""
     known = counts.by_status
     total = sum(known.values())
-    count = f"more than {total - 1}" if counts.has_more else f"{total}"
-    parts = [("", f"{count} metrics of series monitored")]
+    if not total:
+        return []
+    count = format_count(total - 1 if counts.has_more else total, "metric")
+    parts = [("", f"{'more than ' if counts.has_more else ''}{count} of series monitored")]
     for status, text in (
         (DetectionStatus.LEARNING, "learning"),
         (DetectionStatus.NOISY, "too noisy"),
         (DetectionStatus.STALE, "stale"),
     ):
         if known.get(status):
-            parts.append((status.value, f"{known[status]} {text}"))
+            parts.append((status.value, f"{format_integer(known[status])} {text}"))
     return parts
 
 

@@ -124,7 +124,7 @@ def retry_alike(request: HttpRequest) -> HttpResponse:
 
 
 def _format_title(counts: UploadCounts) -> str:
-    if not (counts.received or counts.stored or counts.rejected):
+    if not counts.total:
         return "Uploads: none yet"
     waiting = f"{counts.received} waiting" if counts.received else "none waiting"
     rejected = f"{counts.rejected} rejected" if counts.rejected else "none rejected"
@@ -149,9 +149,8 @@ def _describe_outdated() -> str:
 def _list_state_links(
     request: HttpRequest, counts: UploadCounts, chosen: str | None
 ) -> list[tuple[str, str, int, bool]]:
-    total = counts.received + counts.stored + counts.rejected
     entries = [
-        ("All", None, total),
+        ("All", None, counts.total),
         ("Waiting", State.RECEIVED.value, counts.received),
         ("Stored", State.STORED.value, counts.stored),
         ("Rejected", State.REJECTED.value, counts.rejected),

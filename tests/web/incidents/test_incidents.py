@@ -63,6 +63,13 @@ def test_empty_inbox_shows_detection_status(viewer: Client) -> None:
     assert "/incidents/status/?status=noisy" in page.links
 
 
+def test_installation_without_series_leads_to_hosts(viewer: Client) -> None:
+    page = read(viewer)
+
+    assert "No series is monitored yet. Detection starts at 6 runs of a series" in page.words
+    assert "/incidents/status/" not in page.links
+
+
 def test_most_severe_is_first_then_the_newest(viewer: Client) -> None:
     make_incident(title="old and low", severity=Severity.LOW)
     make_incident(title="new and low", severity=Severity.LOW, started_at=NOON + timedelta(days=1))

@@ -38,6 +38,14 @@ def test_page_counts_and_says_what_became_of_each(viewer: Client) -> None:
     assert reverse("run", args=[run.pk]) in page.links
 
 
+def test_chart_of_uploads_appears_with_the_first(viewer: Client) -> None:
+    assert "Uploads per hour" not in Page(viewer.get(reverse("uploads"))).words
+
+    make_submission()
+
+    assert "Uploads per hour" in Page(viewer.get(reverse("uploads"))).words
+
+
 def test_state_and_reason_narrow_the_list(viewer: Client) -> None:
     make_rejected(reason_code="no-jobs", host=make_host("db-01"))
     make_rejected(reason_code="no-report", host=make_host("db-02"))
