@@ -17,37 +17,23 @@ from benchapp.web.site.access import can
 
 @dataclass(frozen=True, slots=True)
 class NavigationPlace:
-    """One entry of the navigation bar. views: URL names of its pages."""
+    """One entry of the navigation bar. sections: first parts of the paths of its pages."""
 
     label: str
     view: str
-    views: frozenset[str]
+    sections: frozenset[str]
 
 
 PLACES: Final = (
     NavigationPlace("Scaling", "scaling", frozenset({"scaling"})),
     NavigationPlace("Matrix", "matrix", frozenset({"matrix"})),
-    NavigationPlace("History", "series_list", frozenset({"series_list", "series", "history"})),
-    NavigationPlace("Runs", "runs", frozenset({"runs", "run", "run_report"})),
+    NavigationPlace("History", "series_list", frozenset({"series", "history"})),
+    NavigationPlace("Runs", "runs", frozenset({"runs"})),
     NavigationPlace("Compare", "compare", frozenset({"compare"})),
-    NavigationPlace(
-        "Incidents",
-        "incidents",
-        frozenset(
-            {
-                "incidents",
-                "incident",
-                "detection_status",
-                "benchmark_health",
-                "planned_events",
-                "planned_event",
-                "add_planned_event",
-            },
-        ),
-    ),
-    NavigationPlace("Studies", "studies", frozenset({"studies", "study", "add_study", "edit_study"})),
-    NavigationPlace("Hosts", "hosts", frozenset({"hosts", "host", "tokens"})),
-    NavigationPlace("Uploads", "uploads", frozenset({"uploads", "upload", "upload_files"})),
+    NavigationPlace("Incidents", "incidents", frozenset({"incidents", "maintenance"})),
+    NavigationPlace("Studies", "studies", frozenset({"studies"})),
+    NavigationPlace("Hosts", "hosts", frozenset({"hosts", "tokens"})),
+    NavigationPlace("Uploads", "uploads", frozenset({"uploads"})),
 )
 
 
@@ -63,11 +49,11 @@ class Link:
 
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
     """Return navigation, permissions of this visitor and version, for base.html."""
-    here = request.resolver_match.url_name if request.resolver_match else None
+    section = request.path_info.split("/")[1]
     visitor = find_visitor(request)
     may_see = settings.PUBLIC_READ or visitor is not None
     return {
-        "places": [_link_place(place, here) for place in PLACES] if may_see else [],
+        "places": [_link_place(place, section) for place in PLACES] if may_see else [],
         "may_see": may_see,
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
@@ -75,9 +61,9 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _link_place(place: NavigationPlace, here: str | None) -> Link:
+def _link_place(place: NavigationPlace, section: str) -> Link:
     new = _count_new() if place.view == "incidents" else 0
-    return Link(place.label, _find_path(place.view), here in place.views, new)
+    return Link(place.label, _find_path(place.view), section in place.sections, new)
 
 
 @cache

@@ -14,6 +14,7 @@ from benchapp.api.framework.problem_codes import PROBLEMS
 from benchapp.web.site.agent_archive import build_agent_archive, read_agent_archive
 from benchapp.web.site.errors import fault
 from benchapp.web.site.page_context import PLACES
+from tests.factories import make_change, make_host, make_incident, make_series
 from tests.web.pages import Page
 
 AGENT = Path(__file__).parents[3] / "agent"
@@ -71,6 +72,29 @@ def test_navigation_marks_the_current_page(place, viewer: Client) -> None:
 
     here = [tag["href"] for name, tag in page.tags if name == "a" and tag.get("aria-current") == "page"]
     assert here == [reverse(place.view)]
+
+
+def test_pages_below_a_place_mark_it(editor: Client) -> None:
+    series = make_series([1.0], host=make_host("db-1"))
+    incident = make_incident(changes=[make_change(series)])
+    pages = {
+        reverse("host_settings", args=["db-1"]): "hosts",
+        reverse("series_detection", args=[series.pk]): "series_list",
+        reverse("incident_baseline", args=[incident.pk]): "incidents",
+        reverse("planned_events"): "incidents",
+    }
+
+    # The navigation comes before the tabs of a page.
+    marked = {
+        path: next(
+            tag["href"]
+            for name, tag in Page(editor.get(path)).tags
+            if name == "a" and tag.get("aria-current") == "page"
+        )
+        for path in pages
+    }
+
+    assert marked == {path: reverse(view) for path, view in pages.items()}
 
 
 def test_unknown_address_has_its_own_error_page(viewer: Client) -> None:
