@@ -150,6 +150,13 @@ def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
     return (throughput, "latency_mean_ns", "latency_p99_ns", "elapsed_s")
 
 
+# All metrics in which changes of some series are detected.
+JUDGED_METRICS: Final = tuple(
+    dict.fromkeys(
+        (*list_judged_metrics(has_one_block_size=True), *list_judged_metrics(has_one_block_size=False))
+    )
+)
+
 # The metric whose changes divide the levels of one in which none are detected.
 _DETECTED_INSTEAD: Final[dict[str, tuple[str, ...]]] = {
     "iops": ("iops", "bandwidth_bytes_per_s"),

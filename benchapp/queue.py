@@ -15,6 +15,7 @@ log = structlog.get_logger(__name__)
 
 NORMALIZE: Final = "benchapp.tasks.normalize"
 NOTIFY: Final = "benchapp.tasks.notify"
+DRY_RUN: Final = "benchapp.tasks.dry_run"
 # After a publish that failed, nothing is published for this long: beat's sweep finds what was stored meanwhile.
 _BROKER_PAUSE_S: Final = 10.0
 # A hint that waited longer in the queue is dropped: a sweep has replaced it.
@@ -31,6 +32,11 @@ def wake_up() -> bool:
 def wake_notify() -> bool:
     """Publish that a notice waits; False without a broker or while it is away."""
     return _publish(NOTIFY)
+
+
+def wake_dry_run() -> bool:
+    """Publish that a dry run of thresholds waits; False without a broker or while it is away."""
+    return _publish(DRY_RUN)
 
 
 def _publish(name: str) -> bool:

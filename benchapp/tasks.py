@@ -6,7 +6,8 @@ beat → sweep ─────────────────────�
        judge ─▶ changes, levels, incidents and notices in the outbox, one transaction per batch ─▶ notify
 beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
-beat → forget notices that were settled long ago
+page, API → dry_run: evaluate series with other thresholds, and compare the incidents
+beat → forget notices that were settled long ago, and old dry runs
 """
 
 import gc
@@ -26,6 +27,7 @@ from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
+from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
 
 # A task processes batches for this time, and then leaves the worker to others.
 _TASK_BUDGET_S: Final = 20.0
@@ -100,9 +102,18 @@ def notify() -> None:
 
 
 @shared_task(time_limit=90)
+def dry_run() -> None:
+    """Advance dry runs of thresholds. Never retried: their rows are running, and the sweep comes every 10 s."""
+    if advance_dry_runs(budget_s=_TASK_BUDGET_S):
+        with transaction.atomic():
+            dry_run.delay_on_commit()
+
+
+@shared_task(time_limit=90)
 def forget() -> None:
     """Delete what is kept for a while only. Never retried: beat comes every hour."""
     forget_old_notices()
+    forget_old_dry_runs()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)
@@ -117,6 +128,8 @@ def sweep() -> None:
             normalize.delay_on_commit()
         elif has_judging_due():
             judge.delay_on_commit()
+        if has_running_dry_runs():
+            dry_run.delay_on_commit()
 
 
 @shared_task(time_limit=90)

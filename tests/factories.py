@@ -16,6 +16,9 @@ from benchapp.models import (
     ApiToken,
     Change,
     ChangeState,
+    DetectionDryRun,
+    DetectionPolicy,
+    DetectionPolicyLogEntry,
     DetectionResult,
     DetectionStatus,
     Environment,
@@ -295,6 +298,31 @@ def make_planned_event(**fields: Any) -> PlannedEvent:
         **fields,
     }
     return PlannedEvent.objects.create(**values)
+
+
+def make_detection_policy(**fields: Any) -> DetectionPolicy:
+    """Make a policy for IOPS of host db-7: 10 %, unless given otherwise."""
+    values = {
+        "metric": "iops",
+        "smallest_change": 0.1,
+        "filter": "host:db-7",
+        "reason": "noisy",
+        **fields,
+    }
+    policy = DetectionPolicy.objects.create(**values)
+    DetectionPolicyLogEntry.objects.create(policy=policy, at=policy.created_at, action="created")
+    return policy
+
+
+def make_dry_run(**fields: Any) -> DetectionDryRun:
+    """Make a running dry run of IOPS from 2 % on, without series."""
+    values = {
+        "metric": "iops",
+        "smallest_change": 0.02,
+        "from_at": NOON - timedelta(days=90),
+        **fields,
+    }
+    return DetectionDryRun.objects.create(**values)
 
 
 def make_change(

@@ -14,6 +14,8 @@ from benchapp.models import Role, Scope, Study
 from benchapp.web.site.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
+    make_detection_policy,
+    make_dry_run,
     make_host,
     make_incident,
     make_measurement,
@@ -79,6 +81,8 @@ def address_of(db):
         "incident_id": make_incident().pk,
         "bulk": uuid4(),
         "planned_event_id": make_planned_event().pk,
+        "policy_id": make_detection_policy().pk,
+        "dry_run_id": make_dry_run().pk,
         "action": "acknowledge",
         "subscription_id": make_subscription().pk,
         "token": study.share_token,

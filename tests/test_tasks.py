@@ -9,7 +9,7 @@ from benchapp import tasks
 from benchapp.models import Incident, Level, Series
 from benchapp.pipeline.judge import has_judging_due
 from benchapp.pipeline.normalize.batch import Batch
-from tests.factories import make_host, make_series
+from tests.factories import make_dry_run, make_host, make_series
 from tests.pipeline.detection.judging import make_cells, make_level
 from tests.pipeline.normalize.test_batch import submit
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect what is enqueued instead of asking a broker."""
     calls: list[str] = []
-    for name in ("normalize", "judge", "notify"):
+    for name in ("normalize", "judge", "notify", "dry_run"):
         task = getattr(tasks, name)
         monkeypatch.setattr(task, "delay_on_commit", lambda name=name: calls.append(name))
     return calls
@@ -103,3 +103,25 @@ def test_commands_leave_nothing_due(command: list[str]) -> None:
 
     assert not has_judging_due()
     assert Level.objects.exists()
+
+
+def test_sweep_wakes_dry_runs_and_the_task_finishes_them(enqueued: list[str]) -> None:
+    dry_run = make_dry_run()
+
+    tasks.sweep()
+    tasks.dry_run()
+    tasks.sweep()
+
+    dry_run.refresh_from_db()
+    assert (enqueued, dry_run.state) == (["dry_run"], "done")
+
+
+def test_dry_run_that_takes_longer_than_the_budget_is_queued_again(
+    enqueued: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_dry_run()
+    monkeypatch.setattr(tasks, "_TASK_BUDGET_S", 0.0)
+
+    tasks.dry_run()
+
+    assert enqueued == ["dry_run"]

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
+from benchapp.api.policies import detection_policies
 from benchapp.api.resources import (
     changes,
     detection_report,
@@ -35,6 +36,18 @@ urlpatterns = [
         "planned-events/<int:planned_event_id>",
         planned_events.OnePlannedEvent.as_view(),
         name="api_planned_event",
+    ),
+    path("detection-policies", detection_policies.DetectionPolicies.as_view(), name="api_detection_policies"),
+    path(
+        "detection-policies/<int:policy_id>",
+        detection_policies.OneDetectionPolicy.as_view(),
+        name="api_detection_policy",
+    ),
+    path("detection-dry-runs", detection_policies.DetectionDryRuns.as_view(), name="api_detection_dry_runs"),
+    path(
+        "detection-dry-runs/<int:dry_run_id>",
+        detection_policies.OneDetectionDryRun.as_view(),
+        name="api_detection_dry_run",
     ),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

@@ -21,6 +21,15 @@ from benchapp.models.planned_event import (
     PlannedEventKind,
     PlannedEventLogEntry,
 )
+from benchapp.models.policies.detection_policy import (
+    THRESHOLD_MAXIMUM,
+    THRESHOLD_MINIMUM,
+    DetectionDryRun,
+    DetectionPolicy,
+    DetectionPolicyAction,
+    DetectionPolicyLogEntry,
+    DryRunState,
+)
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.series_environment import SeriesEnvironment
@@ -44,16 +53,23 @@ __all__ = [
     "METRIC_FIELDS",
     "RECENTLY_REPORTED",
     "TARGET_FIELDS",
+    "THRESHOLD_MAXIMUM",
+    "THRESHOLD_MINIMUM",
     "WITHHELD",
     "WORKLOAD_FIELDS",
     "ApiToken",
     "Change",
     "ChangeState",
     "Channel",
+    "DetectionDryRun",
+    "DetectionPolicy",
+    "DetectionPolicyAction",
+    "DetectionPolicyLogEntry",
     "DetectionResult",
     "DetectionState",
     "DetectionStatus",
     "DirectionName",
+    "DryRunState",
     "EmailAddress",
     "Environment",
     "Host",

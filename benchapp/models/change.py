@@ -92,7 +92,8 @@ class DetectionResult(models.Model):
     runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
     spread_increase: {from_at, before, after}; two_states: {low, high, high_share, visits, from_at}; null without
     (`pipeline.detection.series`). seasons: {hour: 24 factors, weekday: 7 factors} that are removed before detection.
-    baseline_from_at: start of the accepted baseline; earlier runs are not compared.
+    baseline_from_at: start of the accepted baseline; earlier runs are not compared. smallest_change: the threshold that
+    was applied, relative; null if it was evaluated before thresholds were stored, with that of the catalog.
     """
 
     series = models.ForeignKey(
@@ -108,6 +109,7 @@ class DetectionResult(models.Model):
     spread_increase = models.JSONField(null=True, blank=True)
     two_states = models.JSONField(null=True, blank=True)
     seasons = models.JSONField(default=dict, blank=True)
+    smallest_change = models.FloatField(null=True, blank=True)
     baseline_from_at = models.DateTimeField(null=True, blank=True)
     method = models.CharField(max_length=50)
     judged_at = models.DateTimeField(help_text="server's clock")

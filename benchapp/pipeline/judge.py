@@ -150,7 +150,8 @@ def _evaluate(claimed: Sequence[Claimed]) -> _Written:
     upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
     metrics = {series.series_id: series.metrics for series in claimed}
     evaluated = {series_id: plan.evaluated for series_id, plan in plans.items()}
-    drifted = judge_drift(evaluated, metrics, now=timezone.now())
+    thresholds = {series.series_id: series.thresholds for series in claimed}
+    drifted = judge_drift(evaluated, metrics, thresholds=thresholds, now=timezone.now())
     levels = store_levels({series_id: plan.history for series_id, plan in plans.items()}, metrics)
     found = {key: outcome.level for key, outcome in judged.items() if outcome.level}
     _clear_due(ids, resumable=write_states(claimed, plans, found, levels=levels))
@@ -186,6 +187,7 @@ def _detect_all(
                 outcomes[key] = judge_series_metric(
                     select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
                     stored.get(key, ()),
+                    smallest_change=series.thresholds[metric],
                     quiet=values[np.isfinite(values)],
                     usual_spread=usual_spreads.get(key),
                     now=now,

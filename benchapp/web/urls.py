@@ -20,6 +20,7 @@ from benchapp.web.maintenance import views as planned_events
 from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
 from benchapp.web.overview import pins
+from benchapp.web.policies import views as policies
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
@@ -111,6 +112,22 @@ urlpatterns = [
         {"act": "restore"},
         name="restore_planned_event",
     ),
+    path("policies/", policies.detection_policies, name="detection_policies"),
+    path("policies/add", policies.add_detection_policy, name="add_detection_policy"),
+    path("policies/<int:policy_id>/", policies.detection_policy, name="detection_policy"),
+    path(
+        "policies/<int:policy_id>/cancel",
+        policies.change_detection_policy,
+        {"act": "cancel"},
+        name="cancel_detection_policy",
+    ),
+    path(
+        "policies/<int:policy_id>/restore",
+        policies.change_detection_policy,
+        {"act": "restore"},
+        name="restore_detection_policy",
+    ),
+    path("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, name="dry_run"),
     path("compare/", comparison.compare, name="compare"),
     path("studies/", studies.studies, name="studies"),
     path("studies/add", study_edits.add_study, name="add_study"),

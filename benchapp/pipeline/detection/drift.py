@@ -22,7 +22,6 @@ from benchapp.analysis.detection.baselines import (
     may_have_drifted,
 )
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState, IncidentState
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines
@@ -55,12 +54,16 @@ class _Compared:
 
 
 def judge_drift(
-    histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]], *, now: datetime
+    histories: Mapping[int, StoredHistory],
+    metrics: Mapping[int, Sequence[str]],
+    *,
+    thresholds: Mapping[int, Mapping[str, float]],
+    now: datetime,
 ) -> tuple[int, ...]:
     """Compare these series, whose rows must be locked, with the beginnings of their levels and with their baselines.
 
-    metrics: those that are evaluated, by series. Return the changes that were created, updated or withdrawn; those
-    without incident wait for `assign_drifts`. Three queries without a drift.
+    metrics: those that are evaluated, by series; thresholds: of their metrics. Return the changes that were created,
+    updated or withdrawn; those without incident wait for `assign_drifts`. Three queries without a drift.
     """
     baselines = read_baselines(list(histories))
     stored = _read_drifts(list(histories))
@@ -73,13 +76,21 @@ def judge_drift(
             key = (series_id, metric)
             drifts, from_at = stored.get(key, []), baselines.get(key)
             compared = _compare_metric(
-                history, key, from_at, steps=steps.get(series_id, ()), is_watched=bool(drifts)
+                history,
+                key,
+                from_at,
+                smallest=thresholds[series_id][metric],
+                steps=steps.get(series_id, ()),
+                is_watched=bool(drifts),
             )
             current = _find_current(drifts, compared)
             written += [
                 drift
                 for drift in drifts
-                if drift is not current and _update_earlier(drift, history.values[metric], from_at, now)
+                if drift is not current
+                and _update_earlier(
+                    drift, history.values[metric], from_at, smallest=thresholds[series_id][metric], now=now
+                )
             ]
             if current is not None and compared is not None:
                 written += [current] if _update(current, compared, now) else []
@@ -123,16 +134,16 @@ def _compare_metric(
     key: MetricKey,
     from_at: datetime | None,
     *,
+    smallest: float,
     steps: Sequence[Change],
     is_watched: bool,
 ) -> _Compared | None:
     """Compare with the accepted baseline, and with the beginning of the current level unless that is beyond.
 
-    steps: of all metrics. A level begins with a change of any of them: one of IOPS changes latencies, too, perhaps by
-    less than their threshold, and several of these would add up to a drift. is_watched: the metric has drifts, whose
-    end is to be found; otherwise equal medians are not compared.
+    smallest: the threshold. steps: of all metrics. A level begins with a change of any of them: one of IOPS changes
+    latencies, too, perhaps by less than their threshold, and several of these would add up to a drift. is_watched: the
+    metric has drifts, whose end is to be found; otherwise equal medians are not compared.
     """
-    smallest = SMALLEST_CHANGES[key[1]]
     values = select_metric(history, *key, baseline_from_at=from_at)
     own_steps = [step for step in steps if step.metric == key[1]]
     accepted = None
@@ -198,7 +209,6 @@ def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, sinc
 def _make(compared: _Compared, now: datetime) -> Change:
     history, comparison = compared.history, compared.comparison
     relative = comparison.drift.shift.relative or 0.0
-    is_rise_better = CATALOGUE[history.metric].better == "higher"
     first_good = len(comparison.accepted.values) - 1
     intervals = np.diff(history.times)
     return Change(
@@ -208,7 +218,7 @@ def _make(compared: _Compared, now: datetime) -> Change:
         started_at=to_time(int(history.times[comparison.start])) + _TICK,
         last_good_run_id=int(history.run_ids[first_good]),
         state=ChangeState.PROVISIONAL,
-        is_regression=(relative > 0) != is_rise_better,
+        is_regression=(relative > 0) != history.is_rise_better,
         confidence=1 - _CHANCE,
         method=DRIFT_METHOD,
         evidence={
@@ -247,7 +257,12 @@ def _update(drift: Change, compared: _Compared, now: datetime) -> bool:
 
 
 def _update_earlier(
-    drift: Change, values: NDArray[np.float64], from_at: datetime | None, now: datetime
+    drift: Change,
+    values: NDArray[np.float64],
+    from_at: datetime | None,
+    *,
+    smallest: float,
+    now: datetime,
 ) -> bool:
     """Update a drift of an earlier level or baseline: withdraw it if its baseline was undone, and find its recovery."""
     accepted = drift.evidence.get("accepted_from")
@@ -263,7 +278,7 @@ def _update_earlier(
     if not len(newest) or shift == 0:
         return False
     left = (float(np.median(newest)) - drift.before_median) / shift * abs(drift.relative)
-    is_back = left < BACK_SHARE * SMALLEST_CHANGES[drift.metric]
+    is_back = left < BACK_SHARE * smallest
     return _save(drift, {"evidence": {**drift.evidence, "is_back": is_back}}, now)
 
 
@@ -308,6 +323,7 @@ def _describe_slope(compared: _Compared) -> dict[str, Any]:
         "slope_from": to_time(int(times[comparison.slope_first])).isoformat(),
         "slope_to": to_time(int(times[comparison.slope_last])).isoformat(),
         "is_clear": comparison.drift.is_clear,
+        "score": round(comparison.drift.score, 2),
     }
 
 

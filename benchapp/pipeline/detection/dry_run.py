@@ -14,8 +14,9 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
+from benchapp.metrics import CATALOGUE, list_judged_metrics
 from benchapp.models import Measurement, Series
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
 from benchapp.pipeline.detection.histories import (
     EVALUATION_WINDOW,
@@ -118,19 +119,26 @@ def report_detection(
 ) -> DetectionReport:
     """Return the detection report; given values replace those of the policy. Raises UnknownSeries.
 
-    Five queries, one more with a baseline, one of a young series, and one for each maintenance window in its time.
+    Six queries; more with policies, one more with a baseline, one of a young series, and one for each maintenance
+    window in its time.
     """
     block_size = Series.objects.filter(pk=series_id).values_list("block_size_bytes").first()
     if block_size is None:
         raise UnknownSeries(f"series {series_id} does not exist")
+    thresholds = read_thresholds([series_id])[series_id]
     policy = Policy(
-        smallest_change=SMALLEST_CHANGES[metric] if smallest_change is None else smallest_change,
+        smallest_change=thresholds[metric] if smallest_change is None else smallest_change,
         baseline_from_at=baseline_from_at or read_baselines([series_id]).get((series_id, metric)),
         until_at=until_at,
     )
     history = _read_history(series_id, policy)
     metrics = list_judged_metrics(has_one_block_size=block_size[0] is not None)
-    plan = plan_evaluation(history, metrics, is_watched=bool(read_watched([series_id])))
+    plan = plan_evaluation(
+        history,
+        metrics,
+        smallest_changes=[thresholds[each] for each in metrics],
+        is_watched=bool(read_watched([series_id])),
+    )
     history = plan.history
     measured = select_metric(plan.evaluated, series_id, metric, baseline_from_at=policy.baseline_from_at)
     inputs = measured.without_seasons()

@@ -17,6 +17,7 @@ from benchapp.analysis.detection.young_series import YOUNG_RUNS
 from benchapp.metrics import list_judged_metrics
 from benchapp.models import METRIC_FIELDS
 from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.models.policies.thresholds import read_thresholds
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -59,7 +60,8 @@ _READ: Final = sql.SQL(
 class Claimed:
     """A series that is evaluated now, its row locked. metrics: those that are evaluated.
 
-    measurement_count, last_at: of all its measurements, valid or not.
+    measurement_count, last_at: of all its measurements, valid or not. thresholds: smallest change of each metric,
+    relative, by its policies.
     """
 
     series_id: int
@@ -67,6 +69,12 @@ class Claimed:
     metrics: tuple[str, ...]
     measurement_count: int
     last_at: datetime | None
+    thresholds: Mapping[str, float]
+
+    @property
+    def smallest_changes(self) -> list[float]:
+        """Return the threshold of each of its metrics."""
+        return [self.thresholds[metric] for metric in self.metrics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +127,27 @@ def lock_series(ids: Sequence[int]) -> list[Claimed]:
 
 
 def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
-    claimed: list[Claimed] = []
+    rows: list[tuple[Any, ...]] = []
     points = 0
     with connection.cursor() as cursor:
         cursor.execute(statement, [which])
-        for series_id, scope, has_one_block_size, count, last_at in cursor.fetchall():
-            points += min(count, WINDOW)
-            if claimed and points > _BATCH_POINTS:
+        for row in cursor.fetchall():
+            points += min(row[3], WINDOW)
+            if rows and points > _BATCH_POINTS:
                 break
-            metrics = list_judged_metrics(has_one_block_size=has_one_block_size)
-            claimed.append(Claimed(series_id, scope, metrics, count, last_at))
-    return claimed
+            rows.append(row)
+    thresholds = read_thresholds([row[0] for row in rows])
+    return [
+        Claimed(
+            series_id,
+            scope,
+            list_judged_metrics(has_one_block_size=has_one_block_size),
+            count,
+            last_at,
+            thresholds[series_id],
+        )
+        for series_id, scope, has_one_block_size, count, last_at in rows
+    ]
 
 
 def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:

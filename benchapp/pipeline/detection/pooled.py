@@ -28,8 +28,9 @@ from benchapp.analysis.detection.pooled_levels import (
 )
 from benchapp.analysis.detection.recovery import find_end, is_recovery
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, list_judged_metrics
+from benchapp.metrics import CATALOGUE, list_judged_metrics
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.histories import StoredHistory, read_histories, to_time
 from benchapp.pipeline.detection.metric import DetectedChange, is_back, judge_metric
 from benchapp.pipeline.detection.pooled_rows import (
@@ -78,11 +79,12 @@ _LIST_COMPLETE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One series of a scope. values: of its dimensions, as text, by name."""
+    """One series of a scope. values: of its dimensions, as text, by name; thresholds: of its metrics."""
 
     series_id: int
     metrics: tuple[str, ...]
     values: Mapping[str, str]
+    thresholds: Mapping[str, float]
 
 
 def judge_pooled(scopes: Iterable[str], *, now: datetime) -> tuple[int, ...]:
@@ -145,14 +147,17 @@ def _judge_scope(evaluation: PooledEvaluation, writes: PooledWrites, now: dateti
 
 
 def _read_members(scope: str) -> list[_Member]:
-    rows = Series.objects.filter(scope=scope, measurement_count__gte=SLOTS_MINIMUM).order_by("id")
+    found = Series.objects.filter(scope=scope, measurement_count__gte=SLOTS_MINIMUM).order_by("id")
+    rows = list(found.values("id", "block_size_bytes", *_DIMENSIONS)[:_MEMBERS_MAXIMUM])
+    thresholds = read_thresholds([row["id"] for row in rows])
     return [
         _Member(
             row["id"],
             list_judged_metrics(has_one_block_size=row["block_size_bytes"] is not None),
             {name: str(row[name]) for name in _DIMENSIONS if row[name] is not None},
+            thresholds[row["id"]],
         )
-        for row in rows.values("id", "block_size_bytes", *_DIMENSIONS)[:_MEMBERS_MAXIMUM]
+        for row in rows
     ]
 
 
@@ -169,7 +174,10 @@ def _list_groups(members: Sequence[_Member]) -> Iterator[PooledGroup]:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """One metric of all members of a scope. slots: number of each column of `ratios`, a row for each member."""
+    """One metric of all members of a scope. slots: number of each column of `ratios`, a row for each member.
+
+    thresholds: of each member.
+    """
 
     metric: str
     lines: tuple[Line, ...]
@@ -177,6 +185,7 @@ class _Pool:
     ratios: NDArray[np.float64]
     weights: NDArray[np.float64]
     grid: SlotGrid
+    thresholds: NDArray[np.float64]
 
     def find_time(self, index: int) -> int:
         """Return when the slot of a column begins, in µs since 2000."""
@@ -202,7 +211,10 @@ def _list_pools(
             slots_maximum=_SLOTS_MAXIMUM,
         )
         if len(aligned.slots) >= SLOTS_MINIMUM:
-            yield _Pool(metric, lines, aligned.slots, aligned.ratios, aligned.weights, grid)
+            thresholds = np.array([member.thresholds[metric] for member in members])
+            yield _Pool(
+                metric, lines, aligned.slots, aligned.ratios, aligned.weights, grid, thresholds=thresholds
+            )
 
 
 def _take_line(member: _Member, metric: str, history: StoredHistory) -> Line:
@@ -241,7 +253,8 @@ def _judge_group(
     family: ScopeTests,
 ) -> Iterator[PooledChange]:
     """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series."""
-    smallest = THRESHOLD_SHARE * SMALLEST_CHANGES[pool.metric]
+    # Policies may differ between the members of a group.
+    smallest = THRESHOLD_SHARE * float(np.median(pool.thresholds[group.rows]))
     values = pool_ratios(pool.ratios[group.rows], pool.weights[group.rows])
     earlier = stored.list_changes(group, pool.metric)
     if not earlier and not may_have_changed(values, tolerated_change=smallest):

@@ -38,7 +38,6 @@ from benchapp.analysis.detection.growing_levels import (
     keep_quantile,
 )
 from benchapp.analysis.detection.repetitions import may_have_repetitions
-from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState
 from benchapp.pipeline.detection.histories import (
     WINDOW,
@@ -55,8 +54,8 @@ from benchapp.pipeline.detection.series import JudgedLevel
 Floats = NDArray[np.float64]
 
 # Changed with the content of the state: states of another format are void.
-_FORMAT: Final = 1
-_SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS, sorted(SMALLEST_CHANGES.items()))
+_FORMAT: Final = 2
+_SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS)
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
 # A change that may still be withdrawn, or whose incident may recover, is evaluated with every run.
@@ -132,12 +131,13 @@ class _LevelState(msgspec.Struct, frozen=True, array_like=True):
 class _State(msgspec.Struct, frozen=True, array_like=True):
     """Content of a state. tail: values of `metrics` from the first run of the references on, a row for each.
 
-    run_id, position: of the newest valid run.
+    run_id, position: of the newest valid run. thresholds: of the metrics.
     """
 
     run_id: int
     position: int
     metrics: tuple[str, ...]
+    thresholds: tuple[float, ...]
     references: tuple[Reference | None, ...]
     tail: bytes
     results: dict[str, _MetricState]
@@ -173,7 +173,10 @@ def plan_evaluations(
     watched = read_watched([series.series_id for series in claimed])
     return {
         series.series_id: plan_evaluation(
-            histories[series.series_id], series.metrics, is_watched=series.series_id in watched
+            histories[series.series_id],
+            series.metrics,
+            smallest_changes=series.smallest_changes,
+            is_watched=series.series_id in watched,
         )
         for series in claimed
     }
@@ -193,15 +196,17 @@ def read_watched(ids: Sequence[int]) -> set[int]:
         return {series_id for (series_id,) in cursor.fetchall()}
 
 
-def plan_evaluation(history: StoredHistory, metrics: Sequence[str], *, is_watched: bool) -> EvaluationPlan:
-    """Return which runs are evaluated; is_watched: up to the newest one."""
+def plan_evaluation(
+    history: StoredHistory, metrics: Sequence[str], *, smallest_changes: Sequence[float], is_watched: bool
+) -> EvaluationPlan:
+    """Return which runs are evaluated. smallest_changes: of the metrics; is_watched: up to the newest one."""
     count = len(history.times)
     point = EvaluationPoint(count, count, ())
     if count and not is_watched and not history.has_repetitions:
         found = find_evaluation_point(
             np.stack([history.values[metric] for metric in metrics]),
             history.positions,
-            smallest_changes=[SMALLEST_CHANGES[metric] for metric in metrics],
+            smallest_changes=smallest_changes,
         )
         if not may_have_repetitions(history.times[: found.end]):
             point = found
@@ -232,6 +237,7 @@ def write_states(
             run_id=int(history.run_ids[-1]),
             position=int(history.positions[-1]),
             metrics=series.metrics,
+            thresholds=tuple(series.smallest_changes),
             references=plan.references,
             tail=np.stack([history.values[metric][plan.first :] for metric in series.metrics]).tobytes(),
             results={
@@ -267,12 +273,12 @@ def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> frozens
     Their rows must be locked. Three queries, and one for each filter of a maintenance window in the time of the runs.
     """
     states = _read_states([series.series_id for series in claimed])
-    metrics = {series.series_id: series.metrics for series in claimed}
+    wanted = {series.series_id: (series.metrics, tuple(series.smallest_changes)) for series in claimed}
     added = select_outside_maintenance({series_id: state[1] for series_id, state in states.items()})
     quiet = {
         series_id: (state, added[series_id])
         for series_id, (state, _) in states.items()
-        if state.metrics == metrics[series_id] and _are_quiet(state, added[series_id])
+        if (state.metrics, state.thresholds) == wanted[series_id] and _are_quiet(state, added[series_id])
     }
     levels = [
         row for series_id, (state, runs) in quiet.items() for row in _list_levels(series_id, state, runs)
@@ -320,7 +326,7 @@ def _are_quiet(state: _State, added: StoredHistory) -> bool:
         values,
         state.references,
         start=tail.shape[1],
-        smallest_changes=[SMALLEST_CHANGES[metric] for metric in state.metrics],
+        smallest_changes=state.thresholds,
     )
     return unusual is None
 

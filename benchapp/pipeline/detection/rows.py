@@ -76,6 +76,7 @@ class StatusRecord:
     spread_increase: dict[str, Any] | None
     two_states: dict[str, Any] | None
     seasons: dict[str, list[float]]
+    smallest_change: float
     method: str
     judged_at: datetime
 
@@ -133,6 +134,7 @@ _STATUS: Final = {
     "spread_increase": "jsonb",
     "two_states": "jsonb",
     "seasons": "jsonb",
+    "smallest_change": "float8",
     "method": "varchar",
     "judged_at": "timestamptz",
 }

@@ -20,7 +20,7 @@ from benchapp.analysis.detection.calendar_profile import CalendarProfile, learn_
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
 from benchapp.analysis.detection.variability import SpreadIncrease, TwoStates
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOGUE
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import (
@@ -69,6 +69,11 @@ class MetricHistory:
     updates_from: int
     merged_runs: int = 0
     profiles: tuple[CalendarProfile, ...] = ()
+
+    @property
+    def is_rise_better(self) -> bool:
+        """Return whether higher values are an improvement."""
+        return CATALOGUE[self.metric].better == "higher"
 
     def without_seasons(self) -> "MetricHistory":
         """Return the history without what recurs with the hour and the weekday; itself if nothing does."""
@@ -129,17 +134,18 @@ def judge_series_metric(
     history: MetricHistory,
     records: Sequence[ChangeRecord],
     *,
+    smallest_change: float,
     quiet: NDArray[np.float64] = _NONE,
     usual_spread: float | None = None,
     now: datetime,
 ) -> SeriesOutcome:
     """Return the rows to write after an evaluation of the values.
 
-    records: all stored changes of the metric. Its values without their seasons are evaluated. quiet: finite values
-    since, which extend the level. usual_spread: as of `judge_metric`.
+    records: all stored changes of the metric. Its values without their seasons are evaluated. smallest_change: the
+    relative threshold. quiet: finite values since, which extend the level. usual_spread: as of `judge_metric`.
     """
     measured, history = history.values, history.without_seasons()
-    values, smallest_change = history.values, SMALLEST_CHANGES[history.metric]
+    values = history.values
     updatable = {
         record.id: record
         for record in records
@@ -159,7 +165,9 @@ def judge_series_metric(
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)
     level = JudgedLevel(len(values) + len(quiet), np.concatenate([measured[judged.level_start :], quiet]))
-    status = _make_status(history, judged, level, now=now) if len(values) else None
+    status = None
+    if len(values):
+        status = _make_status(history, judged, level, smallest_change=smallest_change, now=now)
     return SeriesOutcome(tuple(updates), tuple(inserts), status, level if len(values) else None)
 
 
@@ -279,12 +287,11 @@ def describe_two_states(history: MetricHistory, found: TwoStates | None) -> dict
 
 
 def _list_columns(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
-    is_rise_better = CATALOGUE[history.metric].better == "higher"
     return {
         "run_id": int(history.run_ids[detected.index]),
         "started_at": to_time(history.times[detected.index]),
         "last_good_run_id": int(history.run_ids[detected.index - 1]),
-        "is_regression": detected.is_rise != is_rise_better,
+        "is_regression": detected.is_rise != history.is_rise_better,
         "method": METHOD,
         **describe_levels(detected),
     }
@@ -354,7 +361,7 @@ def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
 
 
 def _make_status(
-    history: MetricHistory, judged: MetricResult, level: JudgedLevel, *, now: datetime
+    history: MetricHistory, judged: MetricResult, level: JudgedLevel, *, smallest_change: float, now: datetime
 ) -> StatusRecord:
     return StatusRecord(
         series_id=history.series_id,
@@ -368,6 +375,7 @@ def _make_status(
         spread_increase=describe_spread_increase(history, judged.spread_increase),
         two_states=describe_two_states(history, judged.two_states),
         seasons={profile.season: list(profile.factors) for profile in history.profiles},
+        smallest_change=smallest_change,
         method=METHOD,
         judged_at=now,
     )

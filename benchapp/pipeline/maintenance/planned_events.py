@@ -21,7 +21,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.models.filtering import match_series
-from benchapp.models.planned_event_filtering import read_event_filter
+from benchapp.models.planned_event_filtering import read_stored_filter
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -294,7 +294,7 @@ def _mark_affected(planned_event: PlannedEvent) -> None:
     if planned_event.kind != PlannedEventKind.MAINTENANCE:
         return
     in_period = Series.objects.filter(last_at__gte=planned_event.from_at, first_at__lt=planned_event.to_at)
-    filter = read_event_filter(planned_event.filter)
+    filter = read_stored_filter(planned_event.filter)
     affected = list(in_period.filter(match_series(filter)).values_list("pk", flat=True)) if filter else []
     list(Series.objects.select_for_update().filter(pk__in=affected).order_by("pk").values_list("pk"))
     Series.objects.filter(pk__in=affected).update(judging_is_due=True, judging_resumes=False)

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
+from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import DetectionResult, DetectionStatus
 from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.changes import SeriesName, name_series
@@ -28,6 +29,8 @@ from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cur
 
 # For the empty inbox: a million series have three million rows.
 _COUNTED_MAXIMUM: Final = 100_000
+# Of a metric without one: nothing is detected in it.
+_DEFAULT_THRESHOLD: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,10 @@ class StoredTwoStates:
 
 @dataclass(frozen=True, slots=True)
 class DetectionStatusRow:
-    """Detection status of one metric of a series. seasons: factors that are removed, 24 by hour, 7 by weekday."""
+    """Detection status of one metric of a series. seasons: factors that are removed, 24 by hour, 7 by weekday.
+
+    threshold: smallest change that is reported, relative.
+    """
 
     metric: str
     status: str
@@ -66,6 +72,7 @@ class DetectionStatusRow:
     baseline_from_at: datetime | None
     method: str
     judged_at: datetime
+    threshold: float
     spread_increase: StoredSpreadIncrease | None = None
     two_states: StoredTwoStates | None = None
     seasons: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -141,6 +148,7 @@ def _make_status(result: Any) -> DetectionStatusRow:
         status=result.current,
         spread_increase=StoredSpreadIncrease(**increase) if increase else None,
         two_states=StoredTwoStates(**states) if states else None,
+        threshold=result.smallest_change or SMALLEST_CHANGES.get(result.metric, _DEFAULT_THRESHOLD),
         **values,
     )
 

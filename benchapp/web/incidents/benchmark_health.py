@@ -48,7 +48,7 @@ _FIRST_COLUMNS: Final[dict[HealthGrouping, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class HealthLine:
-    """One row of the table. detail: below the name; proposal: a sentence, "" without."""
+    """One row of the table. detail: below the name; proposal: a sentence, "" without; dry_run_url: of its threshold."""
 
     row: HealthRow
     name: str
@@ -56,6 +56,7 @@ class HealthLine:
     url: str
     precision: str
     proposal: str
+    dry_run_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,22 @@ def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> H
         url,
         _format_precision(row.facts.verdicts),
         _describe_proposal(row.proposal) if row.proposal else "",
+        _link_dry_run(row.proposal, row, filter, grouping) if row.proposal else "",
     )
 
 
 def _link_series(filter: Filter) -> str:
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
+
+
+def _link_dry_run(proposed: HealthProposal, row: HealthRow, filter: Filter, grouping: HealthGrouping) -> str:
+    """Return the form for a dry run of the proposed threshold, for the host or pool of the row."""
+    scope = row.series.scope if row.series is not None else row.key if grouping == "host" else ""
+    kind, _, value = scope.partition(":")
+    of_scope = filter.with_value(kind, value) if scope else filter
+    threshold = f"{proposed.proposal.threshold * 100:g}"
+    query = urlencode({"metric": proposed.metric, "threshold": threshold, "filter": write_filter(of_scope)})
+    return f"{reverse('add_detection_policy')}?{query}"
 
 
 def _describe_proposal(proposed: HealthProposal) -> str:

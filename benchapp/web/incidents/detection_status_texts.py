@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, Metric
+from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.web.incidents.texts import format_since
@@ -141,7 +141,7 @@ def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
         if row.smallest_detectable_change
         else ""
     )
-    threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    threshold = format_percent(row.threshold)
     more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"Too noisy: {least or 'the standard deviation is too large'}; threshold: {threshold}.{more}"
 
@@ -154,7 +154,7 @@ def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
         if row.smallest_detectable_change
         else ""
     )
-    threshold = format_percent(SMALLEST_CHANGES.get(row.metric, 0.05))
+    threshold = format_percent(row.threshold)
     more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"Steady{deviation}.{least}{more}"
 

@@ -36,6 +36,8 @@ from benchapp.pipeline.incidents.triage import acknowledge
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
+    make_detection_policy,
+    make_dry_run,
     make_host,
     make_incident,
     make_measurement,
@@ -113,6 +115,8 @@ def things(db):
         "bulk": str(uuid4()),
         "study_id": study.pk,
         "planned_event_id": make_planned_event().pk,
+        "policy_id": make_detection_policy().pk,
+        "dry_run_id": make_dry_run().pk,
         "subscription_id": make_subscription().pk,
     }
 
@@ -139,6 +143,18 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/fleet/levels", {}, None),
     ("GET", "/api/v1/fleet/levels", {"format": "csv"}, None),
     ("GET", "/api/v1/fleet/submissions", {}, None),
+    ("GET", "/api/v1/detection-policies", {}, None),
+    (
+        "POST",
+        "/api/v1/detection-policies",
+        {},
+        {"metric": "iops", "smallest_change": 0.1, "filter": "host:db-1", "reason": "noisy"},
+    ),
+    ("GET", "/api/v1/detection-policies/{policy_id}", {}, None),
+    ("PATCH", "/api/v1/detection-policies/{policy_id}", {}, {"is_canceled": True}),
+    ("DELETE", "/api/v1/detection-policies/{policy_id}", {}, None),
+    ("POST", "/api/v1/detection-dry-runs", {}, {"metric": "iops", "smallest_change": 0.02}),
+    ("GET", "/api/v1/detection-dry-runs/{dry_run_id}", {}, None),
     ("GET", "/api/v1/planned-events", {}, None),
     (
         "POST",

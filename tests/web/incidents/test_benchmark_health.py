@@ -25,6 +25,15 @@ def make_noisy_series(name="db-1"):
     return series
 
 
+def test_proposal_links_to_its_dry_run_for_editors(viewer, editor):
+    make_noisy_series()
+
+    link = "/policies/add?metric=iops&amp;threshold=10&amp;filter=host%3Adb-1"
+
+    assert link in editor.get(URL).content.decode()
+    assert "/policies/add" not in viewer.get(URL).content.decode()
+
+
 def test_findings_have_a_remedy_and_a_proposal(viewer):
     series = make_noisy_series()
 

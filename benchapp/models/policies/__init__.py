@@ -1,0 +1,1 @@
+"""Detection policies: their tables, and the thresholds of series."""

@@ -1,0 +1,125 @@
+"""Detection policies: thresholds other than those of the catalog, and dry runs that show their effect."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+from benchapp.models.account import User
+
+# As relative changes; levels of less than 1 % are within the buckets of fio's percentiles.
+THRESHOLD_MINIMUM = 0.01
+THRESHOLD_MAXIMUM = 10.0
+
+
+class DetectionPolicy(models.Model):
+    """The threshold of one metric for the series that a filter and a label match.
+
+    smallest_change: relative, 0.05 is 5 %. filter: in the filter language; "" for all. label: KEY=VALUE of the newest
+    run of a series; "" for any. Of several that match, one with a label precedes one with a filter, that precedes one
+    for all series, and the newest of equals applies. canceled_at: a canceled policy has no effect.
+    """
+
+    metric = models.CharField(max_length=30)
+    smallest_change = models.FloatField()
+    filter = models.CharField(max_length=2000, blank=True, default="")
+    label = models.CharField(max_length=300, blank=True, default="")
+    reason = models.CharField(max_length=500)
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    canceled_at = models.DateTimeField(null=True, blank=True)
+    canceled_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        verbose_name_plural = "detection policies"
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(
+                    smallest_change__gte=THRESHOLD_MINIMUM, smallest_change__lte=THRESHOLD_MAXIMUM
+                ),
+                name="detection_policy_threshold_is_in_range",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.metric} from {self.smallest_change:.0%} on: {self.filter or 'all series'}"
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """Return what decides between policies that match the same series: the largest applies."""
+        return bool(self.label), bool(self.filter), self.pk
+
+
+class DetectionPolicyAction(models.TextChoices):
+    """Action of a user on a policy; the last undoes the one before it."""
+
+    CREATED = "created", "created"
+    CANCELED = "canceled", "canceled"
+    RESTORED = "restored", "restored"
+
+
+class DetectionPolicyLogEntry(models.Model):
+    """One entry of the activity log. via: the API token that was used, "" for a person."""
+
+    policy = models.ForeignKey(
+        DetectionPolicy, on_delete=models.CASCADE, related_name="log_entries", db_index=False
+    )
+    at = models.DateTimeField(help_text="server's clock")
+    by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    via = models.CharField(max_length=40, blank=True, default="")
+    action = models.CharField(max_length=10, choices=DetectionPolicyAction)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(action__in=DetectionPolicyAction.values),
+                name="detection_policy_action_is_known",
+            ),
+        )
+        indexes = (
+            # queries.policies.read_detection_policy: its activity log.
+            models.Index(fields=["policy", "at", "id"], name="detection_policy_log_by_time"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.action} of detection policy {self.policy_id}"
+
+
+class DryRunState(models.TextChoices):
+    """State of a dry run."""
+
+    RUNNING = "running", "running"
+    DONE = "done", "done"
+    FAILED = "failed", "failed"
+
+
+class DetectionDryRun(models.Model):
+    """The incidents of a period with another threshold, calculated by a task series by series.
+
+    filter, label, metric, smallest_change: as of a policy. from_at: changes that begin then or later are compared.
+    series_ids: what is evaluated; series_count: what matches, which may be more. done_count: evaluated so far, whose
+    changes are `found`, by threshold. result: the incidents, once it is done.
+    """
+
+    filter = models.CharField(max_length=2000, blank=True, default="")
+    label = models.CharField(max_length=300, blank=True, default="")
+    metric = models.CharField(max_length=30)
+    smallest_change = models.FloatField()
+    from_at = models.DateTimeField()
+    state = models.CharField(max_length=7, choices=DryRunState, default=DryRunState.RUNNING)
+    series_ids = ArrayField(models.BigIntegerField(), default=list)
+    series_count = models.PositiveIntegerField(default=0)
+    done_count = models.PositiveIntegerField(default=0)
+    found = models.JSONField(default=dict)
+    result = models.JSONField(default=dict)
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(state__in=DryRunState.values), name="detection_dry_run_state_is_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"dry run {self.pk} of {self.metric} from {self.smallest_change:.0%} on ({self.state})"

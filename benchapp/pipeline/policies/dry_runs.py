@@ -1,0 +1,190 @@
+"""Dry runs of another threshold over a period: which incidents would be added, and which would disappear.
+
+A dry run is a row. The task evaluates its series in batches, and writes the changes it finds and its progress after
+each, so that a killed worker loses one batch. Nothing else is written.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final
+
+import numpy as np
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from benchapp.metrics import list_judged_metrics
+from benchapp.models import DetectionDryRun, DryRunState, Series, User
+from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
+from benchapp.pipeline.detection.metric import judge_metric
+from benchapp.pipeline.detection.rows import MetricKey, read_baselines, read_usual_spreads
+from benchapp.pipeline.detection.series import MetricHistory, select_metric
+from benchapp.pipeline.policies.policies import (
+    BadDetectionPolicy,
+    list_matching_series,
+    read_threshold_plan,
+)
+from benchapp.pipeline.policies.simulated_incidents import (
+    SimulatedChange,
+    SimulatedIncident,
+    describe_candidate,
+    simulate_incidents,
+)
+
+log = structlog.get_logger(__name__)
+
+DRY_RUN_DAYS: Final = 90
+# Series of a dry run, the first ones by id: half a minute of a worker.
+DRY_RUN_SERIES_MAXIMUM: Final = 1000
+# Dry runs that may run at the same time; a worker advances one after the other.
+RUNNING_MAXIMUM: Final = 5
+# Incidents that are listed as added, and as removed.
+LISTED_MAXIMUM: Final = 200
+_KEPT: Final = timedelta(days=30)
+_SERIES_AT_ONCE: Final = 25
+_Found = dict[str, list[dict[str, Any]]]
+
+
+def start_dry_run(
+    metric: str, smallest_change: float, *, filter: str, label: str, by: User | None
+) -> DetectionDryRun:
+    """Create a dry run over the newest 90 days, which the task advances. Raises BadDetectionPolicy."""
+    plan = read_threshold_plan(metric, smallest_change, filter=filter, label=label)
+    with transaction.atomic():
+        running = DetectionDryRun.objects.select_for_update(no_key=True).filter(state=DryRunState.RUNNING)
+        if len(running) >= RUNNING_MAXIMUM:
+            raise BadDetectionPolicy("", f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done")
+        ids = list_matching_series(plan)
+        return DetectionDryRun.objects.create(
+            filter=plan.filter,
+            label=plan.label,
+            metric=plan.metric,
+            smallest_change=plan.smallest_change,
+            from_at=timezone.now() - timedelta(days=DRY_RUN_DAYS),
+            series_ids=ids[:DRY_RUN_SERIES_MAXIMUM],
+            series_count=len(ids),
+            created_by=by,
+        )
+
+
+def has_running_dry_runs() -> bool:
+    """Return whether any dry run is not done."""
+    return DetectionDryRun.objects.filter(state=DryRunState.RUNNING).exists()
+
+
+def advance_dry_runs(*, budget_s: float) -> bool:
+    """Advance running dry runs, the oldest first, for this time; return whether any is left that can be advanced."""
+    started = time.monotonic()
+    while time.monotonic() - started < budget_s:
+        if not _advance_oldest():
+            return False
+    return True
+
+
+def forget_old_dry_runs() -> int:
+    """Delete dry runs that were started more than 30 days ago; return how many."""
+    deleted, _ = DetectionDryRun.objects.filter(created_at__lt=timezone.now() - _KEPT).delete()
+    return deleted
+
+
+@transaction.atomic
+def _advance_oldest() -> bool:
+    """Evaluate one batch of the oldest running dry run that no other worker has; False without one."""
+    waiting = DetectionDryRun.objects.select_for_update(no_key=True, skip_locked=True)
+    dry_run = waiting.filter(state=DryRunState.RUNNING).order_by("id").first()
+    if dry_run is None:
+        return False
+    batch = dry_run.series_ids[dry_run.done_count : dry_run.done_count + _SERIES_AT_ONCE]
+    try:
+        with transaction.atomic():
+            found = _evaluate(batch, dry_run)
+            dry_run.found = {
+                side: [*dry_run.found.get(side, ()), *found[side]] for side in ("current", "proposed")
+            }
+            dry_run.done_count += len(batch)
+            if dry_run.done_count >= len(dry_run.series_ids):
+                dry_run.result = _compare(dry_run.found)
+                dry_run.state, dry_run.finished_at, dry_run.found = DryRunState.DONE, timezone.now(), {}
+    except Exception:
+        # The edge of a job: it would fail in the same way with every sweep.
+        log.exception("dry_run.failed", dry_run=dry_run.pk)
+        dry_run.state, dry_run.finished_at, dry_run.found = DryRunState.FAILED, timezone.now(), {}
+    dry_run.save(update_fields=["found", "done_count", "result", "state", "finished_at"])
+    return True
+
+
+def _evaluate(ids: Sequence[int], dry_run: DetectionDryRun) -> _Found:
+    """Return the regressions since the start of the period, with the thresholds of today and with the proposed one."""
+    found: _Found = {"current": [], "proposed": []}
+    histories, thresholds, baselines = read_histories(ids), read_thresholds(ids), read_baselines(ids)
+    usual = read_usual_spreads([series_id for series_id in ids if histories[series_id].is_young])
+    for row in Series.objects.filter(pk__in=ids).order_by("id").values("id", "scope", "block_size_bytes"):
+        key_of = row["id"]
+        for metric in list_judged_metrics(has_one_block_size=row["block_size_bytes"] is not None):
+            key: MetricKey = (key_of, metric)
+            history = select_metric(histories[key_of], *key, baseline_from_at=baselines.get(key))
+            inputs = history.without_seasons()
+            current = _find(inputs, dry_run, row["scope"], thresholds[key_of][metric], usual.get(key))
+            proposed = current
+            if metric == dry_run.metric:
+                proposed = _find(inputs, dry_run, row["scope"], dry_run.smallest_change, usual.get(key))
+            found["current"] += current
+            found["proposed"] += proposed
+    return found
+
+
+def _find(
+    inputs: MetricHistory, dry_run: DetectionDryRun, scope: str, threshold: float, usual_spread: float | None
+) -> list[dict[str, Any]]:
+    if not len(inputs.times) or inputs.times[-1] < to_microseconds(dry_run.from_at):
+        return []
+    judged = judge_metric(inputs.values, smallest_change=threshold, usual_spread=usual_spread)
+    interval_s = float(np.median(np.diff(inputs.times))) / 1e6 if len(inputs.times) > 1 else 0.0
+    return [
+        asdict(
+            SimulatedChange(
+                series_id=inputs.series_id,
+                scope=scope,
+                metric=inputs.metric,
+                at=to_time(int(inputs.times[change.index])).isoformat(),
+                **describe_candidate(change, judged, interval_s=interval_s),
+            )
+        )
+        for change in judged.changes
+        if inputs.times[change.index] >= to_microseconds(dry_run.from_at)
+        and abs(change.relative) >= threshold
+        and change.is_rise != inputs.is_rise_better
+    ]
+
+
+def _compare(found: _Found) -> dict[str, Any]:
+    """Return the numbers of incidents, and those that differ."""
+    current, proposed = (
+        simulate_incidents([SimulatedChange(**change) for change in found.get(side, ())])
+        for side in ("current", "proposed")
+    )
+    added = [one for one in proposed if not any(one.is_same(other) for other in current)]
+    removed = [one for one in current if not any(one.is_same(other) for other in proposed)]
+    return {
+        "current": len(current),
+        "proposed": len(proposed),
+        "added_count": len(added),
+        "removed_count": len(removed),
+        "added": list(map(_describe, added[:LISTED_MAXIMUM])),
+        "removed": list(map(_describe, removed[:LISTED_MAXIMUM])),
+    }
+
+
+def _describe(incident: SimulatedIncident) -> dict[str, Any]:
+    return {
+        "scope": incident.scope,
+        "started_at": incident.started_at.isoformat(),
+        "metric": incident.metric,
+        "relative": incident.relative,
+        "series": incident.series,
+        "series_id": incident.series_id,
+        "incident": incident.incident_id,
+    }

@@ -1,0 +1,206 @@
+"""Create, cancel and restore detection policies; dry runs of thresholds."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from benchapp.metrics import CATALOGUE, JUDGED_METRICS
+from benchapp.models import DetectionPolicy, DryRunState, Role
+from benchapp.pipeline.policies.dry_runs import start_dry_run
+from benchapp.pipeline.policies.policies import (
+    BadDetectionPolicy,
+    UnknownDetectionPolicy,
+    cancel_detection_policy,
+    create_detection_policy,
+    restore_detection_policy,
+)
+from benchapp.queries.policies import (
+    list_detection_policies,
+    list_dry_runs,
+    read_detection_policy,
+    read_dry_run,
+)
+from benchapp.queue import wake_dry_run, wake_up
+from benchapp.web.policies.forms import DetectionPolicyForm
+from benchapp.web.policies.texts import (
+    describe_dry_run,
+    describe_target,
+    format_dry_run_title,
+    format_policy_title,
+    list_dry_run_incidents,
+)
+from benchapp.web.site.access import may_read, needs_role, read_person
+from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.value_texts import format_percent
+
+ROWS_ON_A_PAGE: Final = 50
+# Between two loads of the page of a running dry run.
+_REFRESH_S: Final = 3
+_PLANNED: Final = ("metric", "filter", "label")
+_ACTIONS: Final[Mapping[str, tuple[Callable[..., DetectionPolicy], str]]] = {
+    "cancel": (cancel_detection_policy, "Canceled. The series are evaluated again."),
+    "restore": (restore_detection_policy, "Restored. The series are evaluated again."),
+}
+
+
+@never_cache
+@require_safe
+@may_read
+def detection_policies(request: HttpRequest) -> HttpResponse:
+    """List the policies in effect, or the canceled ones, and the newest dry runs."""
+    errors: list[str] = []
+    wanted = request.GET.get("tab", "current")
+    if wanted not in ("current", "canceled"):
+        errors.append("Unknown tab. Available: current, canceled.")
+    is_canceled = wanted == "canceled"
+    page, links = turn_page(
+        request,
+        errors,
+        read=lambda after: list_detection_policies(
+            is_canceled=is_canceled, after=after, limit=ROWS_ON_A_PAGE
+        ),
+    )
+    context = {
+        **links,
+        "errors": errors,
+        "is_canceled": is_canceled,
+        "tabs": [
+            (label, keep_query(request.GET, tab=name, after=None), (name == "canceled") == is_canceled)
+            for name, label in (("current", "In effect"), ("canceled", "Canceled"))
+        ],
+        "rows": [
+            (
+                row,
+                CATALOGUE[row.metric].label,
+                describe_target(row.filter, row.label),
+                format_percent(row.smallest_change),
+                format_percent(row.default),
+            )
+            for row in page.items
+        ],
+        "dry_runs": [
+            (row, format_dry_run_title(row), describe_target(row.filter, row.label))
+            for row in list_dry_runs()
+        ],
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-policies"),
+    }
+    return render(request, "policies/detection_policies.html", context, status=400 if errors else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def add_detection_policy(request: HttpRequest) -> HttpResponse:
+    """Show the form, start a dry run of the threshold, or save the policy."""
+    form = (
+        DetectionPolicyForm(request.POST)
+        if request.method == "POST"
+        else DetectionPolicyForm(initial=_read_initial(request))
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            return _save(request, form.cleaned_data, is_dry_run="dry_run" in request.POST)
+        except BadDetectionPolicy as problem:
+            form.refuse(problem.field, str(problem))
+    return render(
+        request, "policies/add_detection_policy.html", {"form": form}, status=400 if form.errors else 200
+    )
+
+
+@never_cache
+@require_safe
+@may_read
+def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
+    """Show one policy with its activity."""
+    detail = read_detection_policy(policy_id)
+    if detail is None:
+        raise Http404(f"Detection policy {policy_id} does not exist.")
+    row = detail.row
+    context = {
+        "title": format_policy_title(row),
+        "row": row,
+        "metric": CATALOGUE[row.metric],
+        "threshold": format_percent(row.smallest_change),
+        "default": format_percent(row.default),
+        "activity": detail.activity,
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-policies/{row.id}"),
+    }
+    return render(request, "policies/detection_policy.html", context)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def change_detection_policy(request: HttpRequest, policy_id: int, act: str) -> HttpResponse:
+    """Cancel a policy, or restore it."""
+    apply, success_text = _ACTIONS[act]
+    try:
+        apply(policy_id, by=read_person(request))
+    except UnknownDetectionPolicy as error:
+        raise Http404(f"{error}.") from error
+    except BadDetectionPolicy as problem:
+        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
+    else:
+        wake_up()
+        messages.success(request, success_text, extra_tags="good")
+    return redirect("detection_policy", policy_id=policy_id)
+
+
+@never_cache
+@require_safe
+@may_read
+def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
+    """Show the progress of a dry run, or its incidents that are added and that disappear."""
+    row = read_dry_run(dry_run_id)
+    if row is None:
+        raise Http404(f"Dry run {dry_run_id} does not exist. Dry runs are deleted after 30 days.")
+    context = {
+        "title": format_dry_run_title(row),
+        "row": row,
+        "metric": CATALOGUE[row.metric],
+        "threshold": format_percent(row.smallest_change),
+        "default": format_percent(row.default),
+        "sentences": describe_dry_run(row),
+        "is_running": row.state == DryRunState.RUNNING,
+        "is_done": row.state == DryRunState.DONE,
+        "refresh_s": _REFRESH_S,
+        "lists": [
+            ("added", "Added", row.added_count, list_dry_run_incidents(row.added)),
+            ("removed", "Disappear", row.removed_count, list_dry_run_incidents(row.removed)),
+        ],
+        "initial": {
+            "metric": row.metric,
+            "threshold": f"{row.smallest_change * 100:g}",
+            "filter": row.filter,
+            "label": row.label,
+        },
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-dry-runs/{row.id}"),
+    }
+    return render(request, "policies/dry_run.html", context)
+
+
+def _save(request: HttpRequest, given: Mapping[str, Any], *, is_dry_run: bool) -> HttpResponse:
+    values = {name: given[name] for name in _PLANNED}
+    values["smallest_change"] = given["threshold"] / 100
+    if is_dry_run:
+        started = start_dry_run(**values, by=read_person(request))
+        wake_dry_run()
+        return redirect("dry_run", dry_run_id=started.pk)
+    saved = create_detection_policy(**values, reason=given["reason"], by=read_person(request))
+    wake_up()
+    messages.success(request, "Saved. The series are evaluated again.", extra_tags="good")
+    return redirect("detection_policy", policy_id=saved.pk)
+
+
+def _read_initial(request: HttpRequest) -> dict[str, str]:
+    """Return the initial values of the form from the query string."""
+    initial = {name: request.GET.get(name, "")[:2000] for name in ("filter", "label", "threshold")}
+    metric = request.GET.get("metric", "")
+    return initial | {"metric": metric if metric in JUDGED_METRICS else JUDGED_METRICS[0]}
