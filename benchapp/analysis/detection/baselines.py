@@ -28,10 +28,11 @@ CURRENT_RUNS_MINIMUM: Final = 5
 BACK_SHARE: Final = 0.5
 # Shares of a drift between which its slope lies.
 _SLOPE_SHARES: Final = (0.15, 0.85)
-# Interval of 99 % relative to that of 95 %, for a normal distribution: a drift of a single series must exceed this one.
-_CLEAR_FACTOR: Final = 2.576 / 1.960
-# Quantile of the normal distribution for an interval of 95 %.
+# Quantiles of the normal distribution for intervals of 95 % and 99 %: a drift of a single series must exceed this one.
 _INTERVAL_SCORE: Final = 1.960
+_CLEAR_SCORE: Final = 2.576
+# Scores are cut off: equal values have no error.
+_MOST_SCORE: Final = 99.0
 # Pairs of runs closer than this share of the level say little about its slope.
 _PAIR_APART_SHARE: Final = 0.25
 # Above this correlation of the residuals the error of a slope is not known.
@@ -53,13 +54,22 @@ class Baseline:
 class Drift:
     """The current level relative to a baseline.
 
-    is_beyond: the whole 95 % interval exceeds the tolerated change. is_clear: the 99 % interval does, too.
+    score: distance of the change from the tolerated one in standard errors; at most 99.
     """
 
     now: ShiftLevel
     shift: Shift
-    is_beyond: bool
-    is_clear: bool
+    score: float
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return whether the whole 95 % interval exceeds the tolerated change."""
+        return self.score > _INTERVAL_SCORE
+
+    @property
+    def is_clear(self) -> bool:
+        """Return whether the 99 % interval does, too."""
+        return self.score > _CLEAR_SCORE
 
 
 def find_steady_baseline(values: Sequence[float], changes: Iterable[int] = ()) -> Baseline | None:
@@ -91,12 +101,7 @@ def measure_drift(
     before, after = np.array(baseline.values), np.array(present.values)
     correlation = max(profile_noise(side).correlation for side in (before, after))
     shift = measure_shift(before, after, correlation=correlation)
-    return Drift(
-        present.level,
-        shift,
-        is_beyond=_is_beyond(shift, tolerated_change),
-        is_clear=_is_beyond(shift, tolerated_change, widening=_CLEAR_FACTOR),
-    )
+    return Drift(present.level, shift, _score(shift, tolerated_change))
 
 
 def measure_trend(values: Sequence[float]) -> Shift | None:
@@ -194,9 +199,10 @@ def compare_to_baseline(
 def _follow_trend(drift: Drift, values: Sequence[float], tolerated_change: float) -> Drift:
     """Return the drift by the trend of the values if that is clear, else as it is."""
     trend = measure_trend(values)
-    if trend is None or not _is_beyond(trend, tolerated_change, widening=_CLEAR_FACTOR):
+    score = 0.0 if trend is None else _score(trend, tolerated_change)
+    if trend is None or score <= _CLEAR_SCORE:
         return drift
-    return replace(drift, shift=trend, is_beyond=True, is_clear=True)
+    return replace(drift, shift=trend, score=score)
 
 
 def _find_onset(values: Sequence[float], accepted: float, relative: float, change: float) -> int:
@@ -207,12 +213,16 @@ def _find_onset(values: Sequence[float], accepted: float, relative: float, chang
     return min(int(within[-1]) + 1 if len(within) else 0, len(windows) - 1)
 
 
-def _is_beyond(shift: Shift, tolerated_change: float, *, widening: float = 1.0) -> bool:
+def _score(shift: Shift, tolerated_change: float) -> float:
+    """Return how many standard errors the shift is beyond the tolerated change; negative within it, 0 if unknown."""
     if shift.low is None or shift.high is None or shift.relative is None:
-        return False
-    low = shift.relative - widening * (shift.relative - shift.low)
-    high = shift.relative + widening * (shift.high - shift.relative)
-    return low > tolerated_change or high < -tolerated_change
+        return 0.0
+    side = shift.relative - shift.low if shift.relative > 0 else shift.high - shift.relative
+    beyond = abs(shift.relative) - tolerated_change
+    error = side / _INTERVAL_SCORE
+    if error <= 0:
+        return _MOST_SCORE if beyond > 0 else 0.0
+    return min(beyond / error, _MOST_SCORE)
 
 
 def _make_baseline(start: int, values: Array) -> Baseline | None:

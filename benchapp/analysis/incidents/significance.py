@@ -30,6 +30,14 @@ _SEPARATED_BEFORE_MINIMUM: Final = 30
 _SEPARATED_AFTER_MINIMUM: Final = 4
 _SEPARATED_RATE: Final = 1.4e-6
 _SEPARATED_RATE_BEFORE: Final = 60
+# Family-wise false-positive rate of drifts in two months of the fleet.
+_FALSE_DRIFT_CHANCE: Final = 0.1
+# Rate at which noise causes a drift of a series in two months, by its distance from the threshold in standard errors:
+# counted over 40 days of 6 400 series, 31 beyond 1.96, 11 beyond 2.58, 7 beyond 3, 2 beyond 3.5, none beyond 4
+# (`python -m benchmarks fleet --seed 2101`).
+_DRIFT_RATE: Final = 0.01
+_DRIFT_SCORE: Final = 1.96
+_DRIFT_DECAY: Final = 1.8
 # Runs within which changes count as simultaneous: the same one, and one on either side.
 _TOGETHER_RUNS: Final = 3
 
@@ -121,6 +129,25 @@ def find_belonging(claims: Sequence[ChangeClaim], family: ScopeTests) -> frozens
         default=0,
     )
     return frozenset(claim.key for claim in ordered[:count])
+
+
+def are_significant_drifts(scores: Iterable[float], family: ScopeTests) -> bool:
+    """Return whether noise alone does not explain the drifts of a scope; scores: of each series, its largest.
+
+    A score is the distance of the drift from the threshold in standard errors. As for changes, the chance that noise
+    causes so many drifts, each at least as far: a family-wise error of 10 % in two months.
+    """
+    rates = sorted(estimate_drift_rate(score) * max(family.series, 1) for score in scores)
+    if not rates:
+        return False
+    least = min(_find_tail(count, expected) for count, expected in enumerate(rates, start=1))
+    least *= 1 + math.log2(len(rates))
+    return least <= _FALSE_DRIFT_CHANCE / max(family.scopes, 1)
+
+
+def estimate_drift_rate(score: float) -> float:
+    """Return the rate in two months at which noise causes a drift of a series with at least this score."""
+    return _DRIFT_RATE * math.exp(-_DRIFT_DECAY * max(score - _DRIFT_SCORE, 0.0))
 
 
 def find_required_chance(family: ScopeTests) -> float:

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.incidents.significance import ScopeTests, are_significant_drifts
 from benchapp.models import Change, ChangeState, Incident, IncidentState, Series, Severity, Verdict
+from benchapp.pipeline.incidents.candidates import read_families
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 
@@ -18,10 +20,9 @@ _STEP_MARGIN_RUNS: Final = 10
 def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     """Assign drifts of these series to the open drift incident of their host or pool, or open one; one notice each.
 
-    A new incident needs two series that drift, or one whose 99 % interval exceeds the threshold: in a fleet without
-    drift the 95 % interval of one of 100 series exceeds it in two months. Others wait, and so do short slopes where
-    other series of the scope have a change of level in an incident. Call it under `lock_incidents`, and
-    refresh the returned incidents.
+    A new incident needs two series that drift, or one whose 99 % interval exceeds the threshold, and more or clearer
+    ones than noise causes in a fleet of this size. Others wait, and so do short slopes where other series of the scope
+    have a change of level in an incident. Call it under `lock_incidents`, and refresh the returned incidents.
     """
     waiting = Change.objects.filter(method=DRIFT_METHOD, incident=None).exclude(state=ChangeState.WITHDRAWN)
     touched = set(waiting.filter(series_id__in=series_ids).values_list("series__scope", flat=True))
@@ -38,6 +39,7 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
         planned_event = expected.get(change.pk)
         key = planned_event.planned_event_id if planned_event else 0
         groups[scopes[change.series_id], change.is_regression, key].append(change)
+    families = read_families(list(touched))
     assigned: set[int] = set()
     for (scope, is_regression, _), found in sorted(groups.items()):
         starts = _read_starts(scope, is_regression=is_regression)
@@ -46,7 +48,7 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
             continue
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
-        if incident is None and not _is_significant(members):
+        if incident is None and not _is_significant(members, families[scope]):
             continue
         if incident is None:
             incident = _open(scope, members, planned_event, events=events)
@@ -71,9 +73,14 @@ def _is_known_step(change: Change, starts: Collection[datetime]) -> bool:
     return is_short and any(first - margin <= start <= last + margin for start in starts)
 
 
-def _is_significant(members: Sequence[Change]) -> bool:
+def _is_significant(members: Sequence[Change], family: ScopeTests) -> bool:
+    scores: dict[int, float] = {}
+    for change in members:
+        # Drifts that were found before scores were stored have only the two intervals.
+        known = change.evidence.get("score", 2.6 if change.evidence.get("is_clear") else 2.0)
+        scores[change.series_id] = max(known, scores.get(change.series_id, 0.0))
     is_clear = any(change.evidence.get("is_clear") for change in members)
-    return is_clear or len({change.series_id for change in members}) > 1
+    return (is_clear or len(scores) > 1) and are_significant_drifts(scores.values(), family)
 
 
 def _find_open(scope: str, *, is_regression: bool) -> Incident | None:

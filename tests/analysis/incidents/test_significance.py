@@ -5,6 +5,7 @@ import pytest
 from benchapp.analysis.incidents.significance import (
     ChangeClaim,
     ScopeTests,
+    are_significant_drifts,
     count_required_series,
     count_separated,
     estimate_rate,
@@ -166,3 +167,25 @@ def test_required_series_are_the_fewest_that_are_significant_together() -> None:
 
 def test_no_number_of_uncertain_changes_is_enough_in_a_small_family() -> None:
     assert count_required_series(ChangeClaim(0, 0, 1.0), make_family(9, scopes=10_000)) is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "series", "hosts", "expected"),
+    [
+        # One of two series of a single host, beyond its 99 % interval.
+        ([2.6], 2, 1, True),
+        # The same in a large fleet: 320 · 0.01 · e^(−1.8 · 0.64) = 1 in two months.
+        ([2.6], 320, 20, False),
+        ([2.0, 2.0], 8, 11, True),
+        ([2.0, 2.0], 320, 20, False),
+        ([2.0] * 15, 320, 20, True),
+        ([6.0], 320, 20, True),
+        ([], 320, 20, False),
+    ],
+)
+def test_more_or_clearer_drifts_are_required_in_a_larger_fleet(
+    scores: list[float], series: int, hosts: int, *, expected: bool
+) -> None:
+    family = ScopeTests(tests=3 * series, series=series, scopes=hosts)
+
+    assert are_significant_drifts(scores, family) is expected
