@@ -13,7 +13,19 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, Literal
 
-from django.db.models import CharField, Exists, F, Func, Lookup, OuterRef, Q, TextField, UUIDField, Value
+from django.db.models import (
+    BooleanField,
+    CharField,
+    Exists,
+    F,
+    Func,
+    Lookup,
+    OuterRef,
+    Q,
+    TextField,
+    UUIDField,
+    Value,
+)
 from django.db.models.functions import Cast
 from django.db.models.lookups import IContains
 from django.db.models.sql.compiler import SQLCompiler
@@ -56,6 +68,7 @@ _RARE_SERIES: Final = 200
 # Environments of a rare fact are listed by id, too.
 _RARE_ENVIRONMENTS: Final = 200
 FIO_PREFIX: Final = "fio-"
+_NOTHING: Final = Q(Value(False, output_field=BooleanField()))
 
 RunChoice = Literal["newest", "any"]
 
@@ -293,11 +306,14 @@ def _match_column(column: str, test: Test, *, is_text: bool) -> Q:
         return _match_column(column, Test(">=", (low,)), is_text=is_text) & _match_column(
             column, Test("<=", (high,)), is_text=is_text
         )
-    if test.operator == "=":
+    if test.operator == "=" and is_text:
         return Q(**{column: test.values[0]})
-    # Explicit: Django replaces a comparison with a number beyond the column's range by true, also for null.
+    # For numbers beyond the column's range: Django raises EmptyResultSet for a query that can only be empty, and
+    # replaces a comparison that is always true by true, also for null.
+    if test.operator == "=":
+        return Q(**{column: test.values[0]}) | _NOTHING
     known = Q(**{f"{column}__isnull": False})
-    return known & Q(**{f"{column}__{_COMPARISONS[test.operator]}": test.values[0]})
+    return known & (Q(**{f"{column}__{_COMPARISONS[test.operator]}": test.values[0]}) | _NOTHING)
 
 
 def _match_scopes(terms: Sequence[Term], prefix: str) -> Q:

@@ -134,3 +134,16 @@ def test_every_dimension_is_offered(viewer: Client) -> None:
 
     offered = [tag.get("value") for name, tag in page.tags if name == "option"]
     assert {"host", "pattern", "block_size_bytes", "target_name"} <= set(offered)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "text", ["volume_count:99999999999", "volume_count:>99999999999", "-volume_count:99999999999"]
+)
+@pytest.mark.parametrize(
+    "path", ["/", "/matrix/", "/scaling/", "/series/", "/runs/", "/hosts/", "/incidents/"]
+)
+def test_number_beyond_the_range_of_its_column_is_a_filter(path: str, text: str, viewer: Client) -> None:
+    make_series()
+
+    assert viewer.get(path, {"q": text}).status_code == 200
