@@ -193,7 +193,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "series": {"badges", "binary_columns", "pagination", "series_versions", "shapes", "titles"},
         "series_grid": {"binary_columns", "charts", "incidents", "series", "titles"},
         "series_versions": {"binary_columns"},
-        "studies": {"pagination"},
+        "studies": {"binary_columns", "pagination"},
     },
     "pipeline": {
         "detection": {"incidents"},

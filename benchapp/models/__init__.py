@@ -11,7 +11,7 @@ from benchapp.models.change import (
 )
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.host import ApiToken, Host, Scope
-from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict
+from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.pinned_chart import PinnedChart
@@ -108,4 +108,5 @@ __all__ = [
     "User",
     "Verdict",
     "Workload",
+    "label_link",
 ]

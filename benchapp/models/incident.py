@@ -111,12 +111,17 @@ class Incident(models.Model):
 
     @property
     def link_title(self) -> str:
-        """Return the label of the link: the stored one, else the last part of its path, else its host; "" without."""
-        if not self.link or self.link_label:
-            return self.link_label if self.link else ""
-        parts = urlsplit(self.link)
-        last = parts.path.rstrip("/").rpartition("/")[2] or parts.netloc
-        return (f"{last}?{parts.query}" if parts.query else last)[:LINK_LABEL_MAXIMUM]
+        """Return the label of the link, as `label_link`."""
+        return label_link(self.link, self.link_label)
+
+
+def label_link(link: str, label: str) -> str:
+    """Return the label of a link: the stored one, else the last part of its path, else its host; "" without a link."""
+    if not link or label:
+        return label if link else ""
+    parts = urlsplit(link)
+    last = parts.path.rstrip("/").rpartition("/")[2] or parts.netloc
+    return (f"{last}?{parts.query}" if parts.query else last)[:LINK_LABEL_MAXIMUM]
 
 
 class IncidentEvent(models.Model):

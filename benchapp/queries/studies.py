@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Func, IntegerField
-
 from benchapp.models import Study, User
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.binary_columns import fetch_rows
+from benchapp.queries.pagination import Cursor, Page, cut_page, read_cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,14 @@ class StudyDetail:
 def list_studies(*, after: str | None = None, limit: int = 100) -> Page[StudyRow]:
     """Return the studies after the cursor, most recently updated first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
-    rows = (
-        Study.objects.filter(behind("updated_at", cursor, is_descending=True))
-        .annotate(panel_count=Func(F("panels"), function="jsonb_array_length", output_field=IntegerField()))
-        .order_by("-updated_at", "-id")
-        .values_list(
-            "id", "title", "owner__username", "panel_count", "share_token", "created_at", "updated_at"
-        )[: limit + 1]
+    behind, values = "", []
+    if cursor is not None:
+        behind, values = "WHERE (study.updated_at, study.id) < (%s, %s)", [cursor.at, cursor.id]
+    rows = fetch_rows(
+        "SELECT study.id, title, owner.username, jsonb_array_length(panels), share_token, study.created_at,"  # nosec B608
+        " study.updated_at FROM benchapp_study study LEFT JOIN benchapp_user owner ON owner.id = owner_id"
+        f" {behind} ORDER BY study.updated_at DESC, study.id DESC LIMIT %s",
+        [*values, limit + 1],
     )
     return cut_page(
         [_make_row(row) for row in rows], limit, cursor_of=lambda study: Cursor(study.updated_at, study.id)

@@ -228,7 +228,7 @@ def test_list_of_an_editor_takes_the_same_queries_for_any_number_of_incidents(
     post(editor, incidents[:2], "assign")
 
     # session, person, incidents, their changes, tabs, editors, last action, its incidents, count in the bar
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(8):
         editor.get(reverse("incidents"))
 
 
@@ -238,5 +238,5 @@ def test_preview_of_baselines_takes_the_same_queries_for_any_number(
     incidents = [make_one() for _ in range(4)]
 
     # session, person, incidents, their changes, levels, other incidents, subscriptions, count in the bar
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         post(editor, incidents, "accept")

@@ -151,7 +151,7 @@ def test_inbox_takes_the_same_queries_for_any_number_of_incidents(
         make_one(f"db-{number}")
 
     # session, person, incidents, their changes, counts of the tabs, count in the navigation
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(5):
         read(viewer)
 
 
@@ -199,7 +199,7 @@ def test_page_takes_few_queries_however_many_changes(viewer: Client, django_asse
     incident = make_incident(changes=[make_change(each) for each in series])
 
     # session, person, incident, its series, order of the changes, changes, events, evidence, matrix (3), mutes, bar
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(12):
         read_one(viewer, incident)
 
 
