@@ -216,6 +216,11 @@ def find_step(value: float, unit: str) -> tuple[float, str]:
     return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 
 
+def format_integer(number: float) -> str:
+    """Format a whole number with thin spaces between thousands."""
+    return f"{number:,}".replace(",", _THIN_SPACE)
+
+
 def group_thousands(value: float) -> str:
     """Format a finite number as a whole one with thin spaces between thousands; below 100 with three digits."""
     if abs(value) < 99.95:

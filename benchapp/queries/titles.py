@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from benchapp.dimensions import DIMENSIONS, get_filter_dimension, split_pattern
 from benchapp.grammar import Value
-from benchapp.metrics import lower_label
+from benchapp.metrics import format_integer, lower_label
 
 UNKNOWN_LAYOUT: Final = "unknown layout"
 
@@ -266,7 +266,7 @@ def describe_value(name: str, value: Value | None) -> str:
         return f"{value:g} s"
     if kind == "percent":
         return f"{value:g} %"
-    return str(value) if kind == "text" else f"{value:,}".replace(",", "\u202f")
+    return str(value) if isinstance(value, str) or kind == "text" else format_integer(value)
 
 
 def describe_setting(name: str, value: Value | None) -> str:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.metrics import UNKNOWN, format_value, lower_label
+from benchapp.metrics import UNKNOWN, format_integer, format_value, lower_label
 
 register = template.Library()
 
@@ -59,7 +59,7 @@ def unbroken(value: str) -> str:
 @register.filter
 def whole(value: int | None) -> str:
     """Format a count with thin spaces between thousands."""
-    return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
+    return UNKNOWN if value is None else format_integer(value)
 
 
 @register.filter

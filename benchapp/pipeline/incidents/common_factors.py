@@ -18,7 +18,7 @@ from benchapp.analysis.incidents.common_factors import CommonFactor, find_common
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOGUE, format_integer
 from benchapp.models import Change, ChangeState, Incident, Series
 
 # Changes that are read; a host of a pool is affected in all of them or in none.
@@ -113,14 +113,15 @@ def measure_breadth(incident: Incident) -> Breadth:
     found = find_common_factors(changed, others, FACTOR_DIMENSIONS)
     factors = [_describe(one, len(changed)) for one in found]
     if not others and len(changed) > 1:
+        everything = f"all {format_integer(len(changed))} series"
         factors.append(
             _entry(
                 "scope",
                 ", ".join(scopes),
                 1.0,
-                f"all {len(changed)} series of the {'host' if scopes[0].startswith('host:') else 'pool'}"
+                f"{everything} of the {'host' if scopes[0].startswith('host:') else 'pool'}"
                 if len(scopes) == 1
-                else f"all {len(changed)} series",
+                else everything,
             )
         )
     if len(scopes) == 1:
@@ -142,12 +143,16 @@ def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
 def _describe(one: CommonFactor, changed: int) -> dict[str, Any]:
     value = name_value(one.dimension, one.value)
     if one.share < 1:
-        text = f"mostly {value} ({round(one.share * changed)} of {changed} series)"
+        text = f"mostly {value} ({_write_counts(round(one.share * changed), changed)} series)"
     elif one.share_of_others == 0:
         text = f"exactly the series with {value}"
     else:
-        text = f"{value} only ({changed} of {one.cells} series)"
+        text = f"{value} only ({_write_counts(changed, one.cells)} series)"
     return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, text)
+
+
+def _write_counts(part: int, whole: int) -> str:
+    return f"{format_integer(part)} of {format_integer(whole)}"
 
 
 def name_value(name: str, value: Any) -> str:
@@ -192,9 +197,9 @@ def _compare_elsewhere(
     )
     kind = "pool" if scope.startswith("pool:") else "host"
     share = changed_count / len(others)
-    peers = f"{len(others)} peer{'s' if len(others) > 1 else ''} with the same workload and layout"
+    peers = f"{format_integer(len(others))} peer{'s' if len(others) > 1 else ''} with the same workload and layout"
     if changed_count:
-        text = f"{changed_count} of {peers} also changed"
+        text = f"{format_integer(changed_count)} of {peers} also changed"
     else:
         text = f"only this {kind} ({peers} unaffected)"
     yield _entry(kind, scope.partition(":")[2], 1 - share, text)

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOGUE, format_integer
 from benchapp.models import Change
 from benchapp.pipeline.incidents.common_factors import name_value
 
@@ -33,7 +33,8 @@ def describe_pooled_levels(changes: Sequence[Change]) -> list[dict[str, Any]]:
 def _describe(metric: str, pooled: dict[str, Any], *, is_rise: bool) -> str:
     """Return a sentence: "IOPS lower in 36 of 40 series, median −3.0 %"."""
     way = "higher" if is_rise else "lower"
-    series = f"{pooled['changed']} of {pooled['members']} series"
+    changed, members = format_integer(pooled["changed"]), format_integer(pooled["members"])
+    series = f"{changed} of {members} series"
     if name := pooled["dimension"]:
         is_text = DIMENSIONS[name].kind == "text"
         series += f" with {name_value(name, pooled['value'] if is_text else int(pooled['value']))}"

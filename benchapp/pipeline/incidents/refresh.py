@@ -9,7 +9,7 @@ from typing import Any, Final
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.severity import judge_severity
 from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, format_integer
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
@@ -181,7 +181,8 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     """
     scopes = breadth.scopes
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else f"{len(scopes)} hosts or pools"
-    cells = f"{typical.series} of {breadth.all_cells} series" if breadth.all_cells > 1 else "1 series"
+    counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
+    cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
     size = _write_percent(typical.relative)
     if typical.series > 1:
         low, high = sorted((typical.low, typical.high), key=abs)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOGUE, format_integer, format_value
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
 from benchapp.pipeline.notifications.message import Message, MessageLevel, format_moment, to_iso, to_one_line
 
@@ -97,7 +97,7 @@ def format_metric_size(size: Mapping[str, Any]) -> str:
     series, low, high = size["series"], *sorted((size["low"], size["high"]), key=abs)
     ends = [_signed(end) for end in (low, high)]
     span = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
-    return f"{CATALOGUE[size['metric']].label} {_signed(size['relative'])}{span} in {series} series"
+    return f"{CATALOGUE[size['metric']].label} {_signed(size['relative'])}{span} in {format_integer(series)} series"
 
 
 def _format_with_place(change: Change) -> str:

@@ -5,11 +5,11 @@ from typing import Final, Protocol
 
 from django.utils import timezone
 
+from benchapp.metrics import format_integer as format_integer
 from benchapp.metrics import format_value
 
 # Short enough for a table cell; the title has the exact time.
 _AGES: Final = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"))
-_THIN_SPACE: Final = "\u202f"
 _PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches"}
 
 
@@ -61,8 +61,3 @@ def format_count(number: int, noun: str) -> str:
     *others, last = noun.split(" ")
     word = last if number == 1 else _PLURALS.get(last, f"{last}s")
     return " ".join([format_integer(number), *others, word])
-
-
-def format_integer(number: int) -> str:
-    """Format a number with thin spaces between thousands."""
-    return f"{number:,}".replace(",", _THIN_SPACE)
