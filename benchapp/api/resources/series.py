@@ -39,6 +39,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import DirectionName
+from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
 from benchapp.queries.series.levels import MainLevel, read_main_levels
 from benchapp.queries.series.series import (
     SeriesDetail,
@@ -92,12 +93,36 @@ class SiblingAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
+class StoredSpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_at: Annotated[Time, Meta(description="first run that varies more")]
+    before: Annotated[float, Meta(description="standard deviation, relative")]
+    after: float
+
+
+class StoredTwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
+    low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
+    high: float
+    high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
+    visits: Annotated[int, Meta(description="how often the rarer state was entered")]
+    from_at: Time
+
+
+class VariabilityAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    spread_increase: StoredSpreadIncreaseAnswer | None
+    two_states: StoredTwoStatesAnswer | None
+
+
 @with_columns(SeriesRowAnswer)
 class SeriesDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     workload_title: str
     target_title: str
     hosts: Sequence[str]
     siblings: Sequence[SiblingAnswer]
+    variability: Annotated[
+        Sequence[VariabilityAnswer],
+        Meta(description="metrics whose standard deviation increased, or with two states"),
+    ]
     points: str
 
 
@@ -152,13 +177,16 @@ class OneSeries(ApiView):
     def get(self, request: Request, series_id: int) -> HttpResponse:
         """Read one series."""
         refuse_parameters(request)
-        etag = make_etag(request, read_version(series_id))
+        found = list_variability([series_id]).get(series_id, ())
+        # Runs are evaluated after they are stored, which is the version of the series.
+        version = [(row.metric, row.spread_increase, row.two_states) for row in found]
+        etag = make_etag(request, f"{read_version(series_id)} {version}")
         if is_known(request, etag):
             return answer_not_modified(etag)
         series = read_series(series_id)
         if series is None:
             raise no_series(series_id)
-        return answer_json(request, _describe_series(series), headers={"ETag": etag})
+        return answer_json(request, _describe_series(series, found), headers={"ETag": etag})
 
 
 def _describe_rows(rows: Sequence[SeriesRow]) -> list[SeriesRowAnswer]:
@@ -189,7 +217,7 @@ def _describe_row(series: SeriesRow, main: MainLevel | None) -> SeriesRowAnswer:
     )
 
 
-def _describe_series(series: SeriesDetail) -> SeriesDetailAnswer:
+def _describe_series(series: SeriesDetail, variability: Sequence[DetectionStatusRow]) -> SeriesDetailAnswer:
     (row,) = _describe_rows([series.row])
     return build(
         SeriesDetailAnswer,
@@ -197,7 +225,17 @@ def _describe_series(series: SeriesDetail) -> SeriesDetailAnswer:
         series.row,
         hosts=series.host_names,
         siblings=[build(SiblingAnswer, each, url=f"{PREFIX}/series/{each.id}") for each in series.siblings],
+        variability=list(map(_describe_variability, variability)),
         points=f"{row.url}/points",
+    )
+
+
+def _describe_variability(row: DetectionStatusRow) -> VariabilityAnswer:
+    increase, states = row.spread_increase, row.two_states
+    return VariabilityAnswer(
+        metric=row.metric,
+        spread_increase=build(StoredSpreadIncreaseAnswer, increase) if increase else None,
+        two_states=build(StoredTwoStatesAnswer, states) if states else None,
     )
 
 

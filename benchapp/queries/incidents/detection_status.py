@@ -1,6 +1,6 @@
 """Detection status of each metric of each series: learning, steady, too noisy, stale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -100,6 +100,17 @@ def list_detection_statuses(series_id: int) -> tuple[DetectionStatusRow, ...]:
         series_id=series_id
     )
     return tuple(map(_make_status, rows.order_by("id")))
+
+
+def list_variability(series_ids: Collection[int]) -> dict[int, tuple[DetectionStatusRow, ...]]:
+    """Return the metrics of these series with an increase in spread or two states, by series id; one query."""
+    found = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(
+        Q(spread_increase__isnull=False) | Q(two_states__isnull=False), series__in=series_ids
+    )
+    rows: dict[int, list[DetectionStatusRow]] = {}
+    for result in found.order_by("series_id", "id"):
+        rows.setdefault(result.series_id, []).append(_make_status(result))
+    return {series_id: tuple(of) for series_id, of in rows.items()}
 
 
 def list_detection_status(

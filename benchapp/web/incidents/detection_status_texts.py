@@ -6,13 +6,12 @@ from typing import Final
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
+from benchapp.web.charts.history.variability_texts import describe_variability
 from benchapp.web.incidents.texts import format_since
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
     format_percent,
-    format_signed_percent,
-    format_with_unit,
 )
 
 # Difference from the usual run from which a phase of a season is named, and ranges of phases at most.
@@ -46,14 +45,14 @@ def describe_metric_detection(rows: Sequence[DetectionStatusRow], metric: Metric
         return ["Not evaluated yet: detection starts at 6 runs."]
     own = by_metric.get(metric.name)
     if own is not None:
-        return [describe_detection(own), *_describe_variability(own, metric), *_describe_seasons(own)]
+        return [describe_detection(own), *describe_variability(own, metric), *_describe_seasons(own)]
     # With one block size IOPS and bandwidth are one signal, of which one is judged.
     twin = {"iops": "bandwidth_bytes_per_s", "bandwidth_bytes_per_s": "iops"}.get(metric.name, "")
     if twin in by_metric:
         row, judged_metric = by_metric[twin], CATALOGUE[twin]
         return [
             f"{metric.label} is detected by {judged_metric.label}. {describe_detection(row)}",
-            *_describe_variability(row, judged_metric),
+            *describe_variability(row, judged_metric),
             *_describe_seasons(row),
         ]
     judged = ", ".join(CATALOGUE[name].label for name in by_metric)
@@ -73,24 +72,6 @@ def describe_detection(row: DetectionStatusRow) -> str:
         since = format_since(row.baseline_from_at)
         text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
     return text
-
-
-def _describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[str]:
-    """Yield what is known about the variability of the metric beside its spread."""
-    if row.spread_increase is not None:
-        found = row.spread_increase
-        yield (
-            f"The standard deviation increased from {format_percent(found.before)} to {format_percent(found.after)}"
-            f" on {format_since(found.from_at)}."
-        )
-    if row.two_states is not None:
-        states = row.two_states
-        yield (
-            f"Alternates between two states: {format_with_unit(states.high, metric)} in"
-            f" {format_percent(states.high_share)} of the runs, {format_with_unit(states.low, metric)} in the others"
-            f" ({format_signed_percent(states.low / states.high - 1)}). The rarer one was"
-            f" entered {format_count(states.visits, 'time')} since {format_since(states.from_at)}."
-        )
 
 
 def _describe_seasons(row: DetectionStatusRow) -> Iterator[str]:

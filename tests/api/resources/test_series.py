@@ -6,7 +6,16 @@ from datetime import timedelta
 import pytest
 
 from benchapp.metrics import CATALOGUE
-from tests.factories import NOON, make_host, make_measurement, make_points, make_run, make_series, make_target
+from tests.factories import (
+    NOON,
+    make_detection_result,
+    make_host,
+    make_measurement,
+    make_points,
+    make_run,
+    make_series,
+    make_target,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -228,3 +237,17 @@ def test_summary_of_a_metric(reader):
         "maximum": 30.0,
         "last": 30.0,
     }
+
+
+def test_series_has_the_findings_about_its_variability_and_another_etag(reader):
+    series = make_series([1000.0])
+    before = reader.get(f"/api/v1/series/{series.pk}")
+    increase = {"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08}
+    make_detection_result(series, spread_increase=increase)
+
+    after = reader.get(f"/api/v1/series/{series.pk}", headers={"If-None-Match": before["ETag"]})
+
+    assert before.json()["variability"] == []
+    (found,) = after.json()["variability"]
+    assert (found["metric"], found["two_states"]) == ("iops", None)
+    assert found["spread_increase"] == {"from_at": "2026-11-21T12:00:00Z", "before": 0.02, "after": 0.08}

@@ -231,7 +231,7 @@ def test_page_of_many_asks_as_much_as_of_one(viewer: Client, django_assert_num_q
     make_volumes(1, 2, 4, 8)
 
     # Session, person; count, series, last points, versions; levels; changes around them; marks.
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         viewer.get(reverse("history"))
 
 

@@ -283,6 +283,18 @@ def test_history_of_iops_says_nothing_of_latency(viewer: Client) -> None:
     assert "(lat)" not in Page(viewer.get(reverse("series", args=[series.pk]))).words
 
 
+def test_history_names_series_whose_variability_changed(viewer: Client) -> None:
+    series, other = add_series(VALUES), add_series(VALUES)
+    found = {"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08}
+    make_detection_result(series, spread_increase=found)
+    make_detection_result(other, metric="latency_p99_ns", spread_increase=found)
+
+    page = viewer.get(f"/history/?series={series.pk},{other.pk}&metric=iops")
+
+    (sentence,) = [text for text in page.context["sentences"] if "standard deviation" in text]
+    assert "The standard deviation increased from 2 % to 8 % on 21 Nov 2026 12:00 UTC." in sentence
+
+
 def test_page_of_a_series_describes_a_larger_spread_and_two_states(viewer: Client) -> None:
     series = add_series(VALUES)
     moment = (NOON - timedelta(days=3)).isoformat()

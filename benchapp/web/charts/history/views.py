@@ -7,6 +7,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
+from benchapp.queries.incidents.detection_status import list_variability
 from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
 from benchapp.web.charts.history.figure import (
     describe_hidden,
@@ -18,6 +19,7 @@ from benchapp.web.charts.history.figure import (
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request
 from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
 from benchapp.web.charts.history.texts import describe_level_changes, format_history_title
+from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
@@ -69,7 +71,12 @@ def history(request: HttpRequest) -> HttpResponse:
         "choice": f"{describe_selection(chosen)} {describe_hidden(found)}".strip(),
         "study_query": _write_study_query(asked, chosen, text=filter_text),
         "is_named": asked.ids is not None,
-        "sentences": describe_level_changes(found, asked.metric),
+        "sentences": [
+            *describe_level_changes(found, asked.metric),
+            *describe_variability_of_lines(
+                found, list_variability([row.id for row in chosen.rows]), asked.metric
+            ),
+        ],
         "table": make_history_table(found, asked.metric),
         "changes": make_environment_change_lines(found),
         "metric": asked.metric,

@@ -1,0 +1,52 @@
+"""Findings about the variability of a metric: an increase of its standard deviation, two states."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from benchapp.metrics import CATALOGUE, Metric, find_detected_metric
+from benchapp.queries.charts.history import SeriesHistory
+from benchapp.queries.incidents.detection_status import DetectionStatusRow
+from benchapp.web.charts.history.texts import format_moment
+from benchapp.web.site.value_texts import (
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+)
+
+# Series that are named below a chart, in its order.
+_SERIES_NAMED: Final = 5
+
+
+def describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[str]:
+    """Yield what is known about the variability of the metric beside its spread."""
+    if row.spread_increase is not None:
+        found = row.spread_increase
+        yield (
+            f"The standard deviation increased from {format_percent(found.before)} to {format_percent(found.after)}"
+            f" on {format_moment(found.from_at)}."
+        )
+    if row.two_states is not None:
+        states = row.two_states
+        yield (
+            f"Alternates between two states: {format_with_unit(states.high, metric)} in"
+            f" {format_percent(states.high_share)} of the runs, {format_with_unit(states.low, metric)} in the others"
+            f" ({format_signed_percent(states.low / states.high - 1)}). The rarer one was"
+            f" entered {format_count(states.visits, 'time')} since {format_moment(states.from_at)}."
+        )
+
+
+def describe_variability_of_lines(
+    history: SeriesHistory, rows: Mapping[int, Sequence[DetectionStatusRow]], metric: Metric
+) -> list[str]:
+    """Return the findings of the series of a chart in this metric, each with the name of its series; at most five."""
+    sentences = [
+        f"{line.name}: {sentence}"
+        for line in history.lines
+        for row in rows.get(line.row.id, ())
+        if row.metric == find_detected_metric(metric.name, [each.metric for each in rows[line.row.id]])
+        for sentence in describe_variability(row, CATALOGUE[row.metric])
+    ]
+    more = len(sentences) - _SERIES_NAMED
+    others = [f"{format_count(more, 'more finding')} about the variability of series."] if more > 0 else []
+    return [*sentences[:_SERIES_NAMED], *others]
