@@ -32,8 +32,10 @@ from benchapp.queries.shapes import TargetRow, names_of
 from benchapp.queries.titles import name_scope
 
 __all__ = [
+    "COMPARED_MAXIMUM",
     "DEFAULT_METRICS",
     "SERIES_IDS_MAXIMUM",
+    "SERIES_MAXIMUM",
     "ComparisonResult",
     "Pair",
     "Side",
@@ -110,7 +112,8 @@ class ComparisonResult:
     """Both sides. pairs: most significant first. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
-    values, whose rest is left out. scopes: names of the hosts or pools of each side, in alphabetical order.
+    values, whose rest is left out. scopes: names of the compared hosts or pools of each side, of all if none is
+    compared, in alphabetical order.
     labels: of two compared series, by what they differ in; ("", "") for other sides.
     """
 
@@ -155,9 +158,10 @@ def compare_sides(
     most = COMPARED_MAXIMUM // max(1, len(metrics))
     is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
     both = dict(islice(both.items(), most))
+    compared = [[row for sides in both.values() for row in sides[place]] for place in (0, 1)]
     wanted = [
-        read_values(side, [row["id"] for sides in both.values() for row in sides[place]], metrics)
-        for place, side in enumerate((a, b))
+        read_values(side, [row["id"] for row in rows], metrics)
+        for side, rows in zip((a, b), compared, strict=True)
     ]
     return ComparisonResult(
         pairs=_compare_groups(both.values(), wanted, metrics, free),
@@ -167,7 +171,7 @@ def compare_sides(
         environment=list_environment_differences(*count_environments(wanted)),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
-        scopes=(_list_scopes(first[:SERIES_MAXIMUM]), _list_scopes(second[:SERIES_MAXIMUM])),
+        scopes=(_list_scopes(compared[0] or first), _list_scopes(compared[1] or second)),
         labels=labels,
     )
 

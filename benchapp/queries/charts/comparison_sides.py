@@ -25,7 +25,7 @@ from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.
 VALUES_MAXIMUM: Final = 2000
-SERIES_MAXIMUM: Final = 1000
+SERIES_MAXIMUM: Final = 10_000
 _OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
 SideRow = dict[str, Any]

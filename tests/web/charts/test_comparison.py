@@ -1,16 +1,18 @@
 """The comparison page."""
 
 import csv
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Host
+from benchapp.queries.charts import comparison
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison import figure as comparison_figure
-from benchapp.web.charts.comparison.table import make_lines, write_markdown
-from tests.factories import add_series, make_host, make_target, make_workload
+from benchapp.web.charts.comparison.table import make_chart, make_lines, write_markdown
+from tests.factories import NOON, add_series, make_host, make_target, make_workload
 from tests.web.pages import Page
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
@@ -35,6 +37,37 @@ def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -
     assert page.words.index("0.800") < page.words.index("1.000")
     assert "no significant difference" in page.words
     assert "Compared by: host or pool." in page.words
+
+
+def test_lines_of_several_hosts_begin_with_the_host(db: None) -> None:
+    for host in (make_host("db-1"), make_host("db-2")):
+        for depth in (1, 2):
+            add_series([*STEADY, *SLOWER], host=host, workload=make_workload(iodepth=depth))
+    middle = NOON + timedelta(hours=6)
+
+    found = compare_sides(Side(to_at=middle), Side(from_at=middle), metrics=["iops"])
+    several = [point["name"] for point in make_chart(make_lines(found.pairs), "key")]
+    alone = [point["name"] for point in make_chart(make_lines(found.pairs[:1]), "key")]
+
+    assert sorted(several) == [
+        f"{host} · iodepth {depth} × 1 job" for host in ("db-1", "db-2") for depth in (1, 2)
+    ]
+    assert alone == ["4k random read"]
+
+
+def test_limit_of_what_is_compared_is_stated(
+    viewer: Client, two_hosts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = (
+        "More series match: compared are at most 10\u202f000 series of each side and 3\u202f000 values."
+    )
+    complete = Page(viewer.get(reverse("compare"), HOSTS)).words
+    monkeypatch.setattr(comparison, "COMPARED_MAXIMUM", 3)
+
+    cut = Page(viewer.get(reverse("compare"), HOSTS)).words
+
+    assert sentence not in complete
+    assert sentence in cut
 
 
 def test_page_without_a_choice_has_suggestions(viewer: Client, two_hosts: None) -> None:

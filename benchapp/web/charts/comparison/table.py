@@ -59,11 +59,15 @@ def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
 
 
 def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]]:
-    """Return the JSON of the chart: ratio with interval, for the forty most significant lines with a ratio."""
+    """Return the JSON of the chart: ratio with interval, for the forty most significant lines with a ratio.
+
+    name: begins with the hosts or pools if they differ, as the chart cuts the end of a long one.
+    """
+    has_places = len({line.place for line in lines}) > 1
     return [
         {
             "number": line.number,
-            "name": line.parts,
+            "name": _put_place_first(line) if has_places else line.parts,
             "metric": line.metric.label,
             "better": line.metric.better,
             "place": line.place,
@@ -81,6 +85,11 @@ def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]
         and line.pair.comparison.ratio is not None
         and line.pair.comparison.ratio > 0
     ]
+
+
+def _put_place_first(line: ComparisonLine) -> str:
+    parts = line.parts.split(_SEPARATOR)
+    return _SEPARATOR.join((line.place, *(part for part in parts if part != line.place)))
 
 
 def write_markdown(title: str, names: tuple[str, str], lines: Sequence[ComparisonLine], *, link: str) -> str:

@@ -7,7 +7,13 @@ from typing import Final
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE, format_value, lower_label
-from benchapp.queries.charts.comparison import ComparisonResult, Pair, Side
+from benchapp.queries.charts.comparison import (
+    COMPARED_MAXIMUM,
+    SERIES_MAXIMUM,
+    ComparisonResult,
+    Pair,
+    Side,
+)
 from benchapp.web.site.value_texts import format_count, format_integer, format_signed_percent
 
 _NAMED_MAXIMUM: Final = 3
@@ -47,7 +53,8 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     elif not worse and not better:
         answer = f"no significant difference in {format_count(len(found.pairs), 'value')}"
     else:
-        answer = f"{worse} of {len(found.pairs)} worse, {better} better"
+        counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
+        answer = "{} of {} worse, {} better".format(*counts)
     return f"{b} vs. {a}: {answer}"
 
 
@@ -61,9 +68,15 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
         more = len(significant) - _NAMED_MAXIMUM
         sentences.append(f"{format_count(more, 'more significant difference')} in the table.")
     few = _count_few(found)
+    if found.is_cut:
+        sentences.append(
+            f"More series match: compared are at most {format_integer(SERIES_MAXIMUM)} series of each side and"
+            f" {format_integer(COMPARED_MAXIMUM)} values. Narrow the filters to compare the others."
+        )
     if few:
         sentences.append(
-            f"{few} of {len(found.pairs)} values have fewer than five runs on a side: no confidence interval."
+            f"{format_integer(few)} of {format_integer(len(found.pairs))} values have fewer than five runs on a"
+            " side: no confidence interval."
         )
     if found.free:
         names = ", ".join(
