@@ -12,6 +12,7 @@ BASE := .venv/.base
 DEV := .venv/.dev
 VENDOR := static/vendor/.fetched
 TEST_VENDOR := tests/vendor/.fetched
+CLIENTS := tests/clients/node_modules/.installed
 PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 3
 UP_ARGS ?=
@@ -43,7 +44,7 @@ dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker re
 	@$(PYTHON) manage.py up --no-run --reload $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
-test: $(DEV) $(VENDOR) $(TEST_VENDOR) ## run the tests on the embedded PostgreSQL and Valkey
+test: $(DEV) $(VENDOR) $(TEST_VENDOR) $(CLIENTS) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio btrfs:btrfs-progs mkfs.xfs:xfsprogs
 	@tools/install-chromium
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
@@ -91,7 +92,7 @@ pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires 
 	@tools/pin-images
 
 clean: ## remove installed and downloaded files; var/ is kept
-	rm -rf .venv .uv .python static/vendor tests/vendor .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv .uv .python static/vendor tests/vendor tests/clients/node_modules .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once, as COMPILE does with the code of benchapp.
@@ -111,3 +112,9 @@ $(VENDOR): $(BASE) package.json package-lock.json
 $(TEST_VENDOR): $(BASE) package.json package-lock.json
 	@$(PYTHON) -m benchapp.embedded.javascript --dev
 	@touch $@
+
+# Linter and generator of clients for docs/openapi.yaml. Without npm their tests are skipped.
+$(CLIENTS): tests/clients/package.json tests/clients/package-lock.json
+	@if command -v npm > /dev/null; then \
+	  npm ci --prefix tests/clients --ignore-scripts --no-audit --no-fund --silent && touch $@; \
+	else echo "npm is not installed: the tests of TypeScript clients are skipped"; fi

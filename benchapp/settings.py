@@ -184,7 +184,12 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "OAS_VERSION": "3.1.1",
-    "POSTPROCESSING_HOOKS": ["benchapp.api.posting.operations.add_intake_paths"],
+    "LICENSE": {"name": "MIT", "identifier": "MIT"},
+    "SERVERS": [{"url": "/", "description": "this server"}],
+    "POSTPROCESSING_HOOKS": [
+        "benchapp.api.posting.operations.add_intake_paths",
+        "benchapp.api.framework.openapi.complete_document",
+    ],
 }
 
 # Intake (docs/operations.md, "Limits").

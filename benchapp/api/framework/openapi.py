@@ -1,11 +1,12 @@
 """The OpenAPI document: types of answers, formats, tokens. `posting/operations.py` adds the POST of results."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from django.db import models
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
@@ -18,6 +19,9 @@ from msgspec.json import schema_components
 
 from benchapp.api.framework.answers import ApiAnswer, ChosenColumns
 from benchapp.api.framework.json import dump_json
+from benchapp.api.framework.parameters import TERM_EXAMPLES
+from benchapp.metrics import Unit
+from benchapp.models import METRIC_FIELDS, DirectionName
 
 Json = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
@@ -108,7 +112,10 @@ def _list_subclasses(kind: type[ApiAnswer]) -> Iterator[type[ApiAnswer]]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Write null into the type and the enumeration of a schema, descriptions as lines, and leave out titles."""
+    """Write null into the type and the enumeration of a schema, descriptions as lines, and leave out titles.
+
+    An array of anything gets `items`: generators of clients refuse one without.
+    """
     if isinstance(schema, list):
         return [_simplify(part) for part in schema]
     if not isinstance(schema, dict):
@@ -118,6 +125,8 @@ def _simplify(schema: Any) -> Any:
     }
     if "description" in found and isinstance(found["description"], str):
         found["description"] = cleandoc(found["description"])
+    if found.get("type") == "array" and not {"items", "prefixItems"} & found.keys():
+        found["items"] = {}
     kinds = found.get("anyOf", [])
     if len(kinds) == 2 and kinds[1] == {"type": "null"} and isinstance(kinds[0].get("type"), str):
         del found["anyOf"]
@@ -125,3 +134,138 @@ def _simplify(schema: Any) -> Any:
         if "enum" in found:
             found["enum"] = [*found["enum"], None]
     return found
+
+
+def complete_document(result: Json, **kwargs: Any) -> Json:
+    """Add what linters and generators of clients ask for: summaries, examples, vocabularies, security, errors."""
+    for component, schema in result["components"]["schemas"].items():
+        for name, member in schema.get("properties", {}).items():
+            _add_vocabulary(member, _MORE_VALUES.get((component, name), ()) + _VOCABULARIES.get(name, ()))
+    for path, operations in result["paths"].items():
+        for operation in operations.values():
+            operation["responses"].setdefault("default", _ERROR)
+            operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
+            # Everybody may read it; without the member, `security` of the whole document would count.
+            operation.setdefault("security", [])
+            operation.setdefault("summary", _summarize(operation["description"]))
+            for parameter in operation.get("parameters", ()):
+                _add_example(parameter)
+            if "requestBody" in operation:
+                _add_body_example(operation["requestBody"])
+    result["paths"] = dict(sorted(result["paths"].items()))
+    return result
+
+
+def _summarize(description: str) -> str:
+    """Return the first clause of a description."""
+    return re.split(r"[.;:](?:\s|$)", description, maxsplit=1)[0].rstrip(".")
+
+
+def _add_vocabulary(member: Json, values: tuple[str, ...]) -> None:
+    """Add the values of a text whose name has one closed vocabulary."""
+    kinds = member.get("type")
+    if not values or "enum" in member or kinds not in ("string", ["string", "null"]):
+        return
+    member["enum"] = list(values) if kinds == "string" else [*values, None]
+
+
+def _add_example(parameter: Json) -> None:
+    schema, description = parameter["schema"], parameter.get("description", "")
+    if schema.get("type") != "string" or {"enum", "format"} & schema.keys():
+        return
+    _, is_term, examples = description.partition(TERM_EXAMPLES)
+    example = examples.split(", ")[0] if is_term else _EXAMPLES.get(parameter["name"])
+    if example:
+        parameter.setdefault("example", example)
+
+
+def _add_body_example(body: Json) -> None:
+    for content in body["content"].values():
+        component = content["schema"].get("$ref", "").rpartition("/")[2]
+        if component in _BODIES:
+            content.setdefault("example", _BODIES[component])
+
+
+# Members that have the same values wherever they occur.
+_VOCABULARIES: Final[dict[str, tuple[str, ...]]] = {
+    "metric": METRIC_FIELDS,
+    "unit": get_args(Unit),
+    "direction": tuple(DirectionName.values),
+}
+# An expected change without a metric is one of all metrics; an incident without changes has none.
+_MORE_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("DerivedValue", "unit"): ("operations",),
+    ("IncidentAnswer", "metric"): ("",),
+    ("IncidentRowAnswer", "metric"): ("",),
+    ("PlannedEventAnswer", "metric"): ("",),
+    ("PlannedEventInput", "metric"): ("",),
+    ("PlannedEventRowAnswer", "metric"): ("",),
+    ("TotalProvenance", "direction"): ("total",),
+}
+# Of query parameters, by name; those of terms are in their descriptions.
+_EXAMPLES: Final = {
+    "a": "host:db-01",
+    "any": "runtime_s",
+    "b": "host:db-02",
+    "badge": "too-short,cached",
+    "baseline": "label.branch:main",
+    "chunk_size_bytes": "512k",
+    "color": "block_size_bytes",
+    "facet": "file_size_bytes",
+    "filesystem": "xfs",
+    "host": "db-01",
+    "instance_type": "m5.4xlarge",
+    "metric": "iops",
+    "metrics": "iops,latency_p99_ns",
+    "mount_options": "rw,noatime",
+    "name": "data",
+    "prefix": "gp",
+    "profile": "quick",
+    "provisioned_iops": "16000",
+    "q": "host:db-* volume_type:gp3",
+    "raid_level": "raid0",
+    "reason_code": "no-report",
+    "resolution": "auto",
+    "rows": "pattern,block_size_bytes",
+    "runs": "12,13",
+    "series": "1,2,3",
+    "started_at": "2026-11-21T10:00:00Z",
+    "stripe_count": "4",
+    "text": "db-",
+    "volume_count": "4",
+    "volume_size_bytes": "500GiB",
+    "volume_type": "gp3",
+    "x": "volume_count",
+}
+# Of bodies, by the name of their component.
+_BODIES: Final[dict[str, Json]] = {
+    "BaselineInput": {"comment": "new disks"},
+    "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},
+    "DetectionPolicyInput": {
+        "metric": "iops",
+        "smallest_change": 0.1,
+        "filter": "host:db-01",
+        "reason": "a noisy disk",
+    },
+    "EnrollmentInput": {"name": "db-09", "agent_version": "0.1.0"},
+    "ExclusionInput": {"reason": "the RAID was rebuilt"},
+    "PatchedDetectionPolicyChanges": {"is_canceled": True},
+    "PatchedIncidentChanges": {"comment": "seen"},
+    "PatchedPlannedEventChanges": {"is_canceled": True},
+    "PatchedStudyChanges": {"title": "Disks of the fleet"},
+    "PlannedEventInput": {
+        "kind": "maintenance",
+        "from_at": "2026-12-31T00:00:00Z",
+        "to_at": "2027-01-01T00:00:00Z",
+        "reason": "new disks",
+    },
+    "ScheduleInput": {"entries": [{"profile": "quick", "every_s": 21600, "directory": "/data"}]},
+    "StudyInput": {"title": "Disks", "panels": [{"kind": "scaling", "query": "x=volume_count"}]},
+    "SubscriptionInput": {"channel": "email", "address": "anna@example.org"},
+    "ThresholdInput": {"metric": "iops", "smallest_change": 0.02},
+    "TokenInput": {"label": "cron"},
+}
+_ERROR: Final[Json] = {
+    "description": "a problem; 429 and 503 have Retry-After",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
+}

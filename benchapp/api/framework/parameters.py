@@ -24,6 +24,10 @@ _ID_MAXIMUM: Final = 2**63 - 1
 FORMATS: Final = ("json", "csv", "ndjson")
 
 
+# Stands before the examples in the description of a term; the OpenAPI document takes the first.
+TERM_EXAMPLES: Final = "; a term of `q`: "
+
+
 class NamesField(serializers.CharField):
     """A comma-separated selection from a list of names."""
 
@@ -107,7 +111,7 @@ class TermField(serializers.CharField):
     def __init__(self, dimension: Dimension) -> None:
         super().__init__(required=False, allow_blank=True)
         self.dimension = dimension
-        self.help_text = f"{dimension.label}; a term of `q`: {', '.join(list_examples(dimension))}"
+        self.help_text = f"{dimension.label}{TERM_EXAMPLES}{', '.join(list_examples(dimension))}"
 
     def run_validation(self, data: Any = empty) -> Any:
         """Return the term; a blank value is read too, as it is none of a term."""

@@ -1,5 +1,6 @@
 """The operations of the OpenAPI document that post results: they are answered in front of Django."""
 
+import json
 from typing import Any, Final
 
 from benchapp.api.framework.answers import ReceiptAnswer
@@ -23,11 +24,6 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
     paths.setdefault("/api/v1/submissions/batch", {})["post"] = _POST_BATCH
     paths.setdefault("/api/v1/fio", {})["post"] = _POST_FIO
-    for path, operations in paths.items():
-        for operation in operations.values():
-            operation["responses"].setdefault("default", _ERROR)
-            operation["tags"] = [path.removeprefix("/api/v1/").partition("/")[0] or "index"]
-    result["paths"] = dict(sorted(paths.items()))
     return result
 
 
@@ -35,12 +31,7 @@ def _query(name: str, description: str) -> Json:
     return {"in": "query", "name": name, "schema": {"type": "string"}, "description": description}
 
 
-_TEXT: Final[Json] = {"type": "string"}
-
-_ERROR: Final[Json] = {
-    "description": "a problem; 429 and 503 have Retry-After",
-    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
-}
+_BYTES: Final[Json] = {"type": "string", "format": "binary"}
 
 
 def _refer(name: str) -> Json:
@@ -94,20 +85,30 @@ _RESPONSES: Final[Json] = {
         },
     },
 }
+_ENVELOPE: Final[Json] = {
+    "schema": "benchapp-envelope/1",
+    "id": "6f1cbb2e-9d3e-4a55-8d0a-111111111111",
+    "kind": "fio",
+    "profile": "quick",
+    "started_at": "2026-11-21T10:00:00Z",
+    "fio_output": '{"fio version": "fio-3.33", "jobs": []}',
+    "target": {"volume_type": "gp3", "volume_count": 4, "filesystem": "xfs"},
+    "labels": {"branch": "main"},
+}
 _POST_SUBMISSION: Final = _post(
     "create_submission",
-    "Post what an agent measured.",
+    "Post what an agent measured",
     "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409.",
-    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}}},
+    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}, "example": _ENVELOPE}},
     parameters=[_KEY, _VALIDATE],
     responses=_RESPONSES,
 )
 _POST_BATCH: Final = _post(
     "create_submissions",
-    "Post up to 200 results.",
+    "Post up to 200 results",
     "A document per line (NDJSON), each as for POST /submissions and stored byte for byte. By a host's own token;"
     " Content-Encoding gzip is taken. A refused line does not prevent the others.",
-    content={"application/x-ndjson": {"schema": _TEXT}},
+    content={"application/x-ndjson": {"schema": _BYTES, "example": f"{json.dumps(_ENVELOPE)}\n"}},
     parameters=[],
     responses={
         "200": {"description": "all are committed, now or before", **_refer("BatchAnswer")},
@@ -116,10 +117,10 @@ _POST_BATCH: Final = _post(
 )
 _POST_FIO: Final = _post(
     "create_submission_of_fio",
-    "Post what fio printed.",
+    "Post what fio printed",
     "`fio --output-format=json+ job.fio | curl --data-binary @- …`; text and terse, of any version, as well, and what"
     " the shell's `time` says of the small-files test. Labels are parameters of the form label.NAME.",
-    content={"application/json": {"schema": {}}, "text/plain": {"schema": _TEXT}},
+    content={"application/octet-stream": {"schema": _BYTES}},
     parameters=[
         _KEY,
         _VALIDATE,
