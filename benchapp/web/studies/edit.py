@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
@@ -184,7 +184,7 @@ def _make_row(typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
     return {
         "place": place,
         "kind": row.kind,
-        "query": row.query,
+        "settings": [f"{name}={value}" for name, values in QueryDict(row.query).lists() for value in values],
         "title": typed.get(f"title-{place}", row.title),
         "text": typed.get(f"text-{place}", row.text),
     }

@@ -235,6 +235,15 @@ def test_rejected_change_shows_the_input_again(admin: Client) -> None:
     assert "much typing" in page.words
 
 
+def test_form_shows_the_settings_of_a_chart_as_they_are_typed(admin: Client) -> None:
+    panel = {"kind": "scaling", "query": "q=host%3Adb-1+volume_type%3Agp3&x=iodepth", "title": "", "text": ""}
+    study = make_study(panels=[panel])
+
+    words = Page(admin.get(address("edit_study", study))).words
+
+    assert "q=host:db-1 volume_type:gp3 · x=iodepth" in words
+
+
 def test_study_of_someone_else_cannot_be_edited(editor: Client) -> None:
     study = make_study(owner=make_user(Role.EDITOR, username="grace"), share_token="s" * 43)
 
