@@ -1,14 +1,16 @@
 """The history of a fleet: false incidents without any regression, incidents of planted ones, and two months of a user.
 
-    python -m benchmarks fleet [--half quiet|planted|both|months] [--hosts 20] [--cells 320] [--days 365] [--planted 12]
-                               [--workers 2] [--seed 1] [--judge-every 4] [--directory DIR --days-at-once 10]
+    python -m benchmarks fleet [--half quiet|planted|both|months|weekends] [--hosts 20] [--cells 320] [--days 365]
+                               [--planted 12] [--workers 2] [--seed 1] [--judge-every 4]
+                               [--directory DIR --days-at-once 10]
 
 Rows are written in bulk, by day; everything after that is the pipeline itself: series are marked and evaluated, changes
 reconciled, tested, grouped into incidents, and notices queued, by the fleet's clock. A day is evaluated at once
 (--judge-every 1: each run), the first runs after a regression one by one. `--half months` has 11 hosts of 24 series, is
 evaluated after each run, and has ten planted events of many kinds (benchmarks/fleet_months.py); --cells 8 is a smaller
-variant. `--directory` keeps the database: the same command continues after the last written run, `--days-at-once`
-ends after so many days more, with the report of all runs so far. It takes a half, and not the months.
+variant. `--half weekends` has two months in which every series loses 15 % on Saturdays and Sundays. `--directory` keeps
+the database: the same command continues after the last written run, `--days-at-once` ends after so many days more, with
+the report of all runs so far. It takes a half, and not the months.
 """
 
 import argparse
@@ -52,6 +54,8 @@ def main() -> None:
         _prepare()
         if options.half == "months":
             _run_months(options)
+        elif options.half == "weekends":
+            _run_weekends(options)
         else:
             _run(options, planted=options.planted if options.half == "planted" else 0)
     finally:
@@ -65,7 +69,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--cells", type=int, help="of a host: 320, and 24 of --half months")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--judge-every", type=int, default=4, help="runs")
-    parser.add_argument("--half", choices=("quiet", "planted", "both", "months"), default="both")
+    parser.add_argument("--half", choices=("quiet", "planted", "both", "months", "weekends"), default="both")
     parser.add_argument("--directory", type=Path, help="of the database, which is kept; a short path")
     parser.add_argument("--days-at-once", type=int, help="end after so many days; with --directory")
     options = parser.parse_args()
@@ -73,8 +77,8 @@ def _read_options() -> argparse.Namespace:
         parser.error("--directory: --half quiet or planted")
     if options.days_at_once and not options.directory:
         parser.error("--days-at-once: without --directory the rest could not be run")
-    layouts = 4 if options.half == "months" else 20
-    options.cells = options.cells or (24 if options.half == "months" else 320)
+    layouts = 4 if options.half in ("months", "weekends") else 20
+    options.cells = options.cells or (320 if layouts == 20 else 24)
     if options.cells % layouts:
         parser.error(f"--cells: {layouts} layouts, so a multiple of {layouts}")
     return options
@@ -158,6 +162,31 @@ def _run_months(options: argparse.Namespace) -> None:
     for line in write_report(score_months(world, list_events(options.cells)), notices=notices):
         print(line)
     _print_speed(HOSTS * options.cells * RUNS, taken_s)
+
+
+def _run_weekends(options: argparse.Namespace) -> None:
+    from benchapp.models import Incident
+    from benchmarks.fleet_months import RUNS, make_weekends
+    from benchmarks.fleet_world import RUNS_A_DAY
+    from benchmarks.fleet_year import LEARNT_RUNS, live
+
+    world = make_weekends(hosts=options.hosts, cells=options.cells, seed=options.seed)
+    with _start_workers(options.workers) as judge:
+        notices = live(
+            world,
+            [(0, LEARNT_RUNS), *((run, run + 1) for run in range(LEARNT_RUNS, RUNS))],
+            judge=judge,
+        )
+    found = Incident.objects.filter(is_regression=True, merged_into=None).order_by("opened_at")
+    months = RUNS / RUNS_A_DAY / 30
+    print(
+        f"\nWeekends of −15 %: {options.hosts} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}\n\n"
+        "| measure | target | measured |\n|---|---|---|\n"
+        f"| incidents of regressions a month, of each host | ≤ 1 | {len(found) / months / options.hosts:.2f} |\n"
+        f"| notices a month, of each host | | {notices / months / options.hosts:.2f} |"
+    )
+    for incident in found:
+        print(f"- opened {incident.opened_at:%a %d %b}: {incident.title}")
 
 
 def _print_speed(measured: int, taken_s: float) -> None:

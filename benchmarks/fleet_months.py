@@ -13,12 +13,14 @@ import numpy as np
 
 from benchapp.models import DetectionResult, Series
 from benchmarks.fleet_noise import Array, make_metrics, make_values
-from benchmarks.fleet_world import START, Layout, Upgrade, World, find_layouts, list_cells, write_world
+from benchmarks.fleet_world import START, STEP, Layout, Upgrade, World, find_layouts, list_cells, write_world
 from benchmarks.histories import make_generator, round_to_buckets
 
 HOSTS: Final = 11
 RUNS: Final = 240
 LAYOUTS: Final = tuple(Layout(kind, width) for kind in ("gp3", "st1") for width in (1, 4))
+_SATURDAY: Final = 5
+_WEEKEND_LOSS: Final = 0.15
 # Run at which the level of the last host is accepted.
 _ACCEPTED_RUN: Final = 40
 _FIRMWARE_HOSTS: Final = (6, 7, 8)
@@ -97,6 +99,17 @@ def make_months(*, cells: int, seed: int) -> World:
         values[metric] = round_to_buckets(values[metric])
     upgrades = [_list_upgrades(host, events, cells, seed=seed) for host in range(HOSTS)]
     return write_world(values, upgrades=upgrades, layouts=LAYOUTS)
+
+
+def make_weekends(*, hosts: int, cells: int, seed: int) -> World:
+    """Write a fleet of two months without runs, whose series lose 15 % on Saturdays and Sundays (UTC)."""
+    iops = make_values(hosts=hosts, cells=cells, runs=RUNS, seed=seed)
+    days = [(START + run * STEP).weekday() for run in range(RUNS)]
+    iops[:, [day >= _SATURDAY for day in days]] *= 1 - _WEEKEND_LOSS
+    values = make_metrics(iops, works=cells // len(LAYOUTS), seed=seed)
+    for metric in _LATENCIES[1:]:
+        values[metric] = round_to_buckets(values[metric])
+    return write_world(values, upgrades=[[Upgrade(0, {"kernel": "6.0.0"})]] * hosts, layouts=LAYOUTS)
 
 
 def accept_level_at(run: int) -> None:
