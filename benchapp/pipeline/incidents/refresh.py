@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from statistics import median_low
+from datetime import UTC, datetime, timedelta
+from statistics import median, median_low
 from typing import Any, Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -18,6 +18,8 @@ from benchapp.pipeline.incidents.suspects import find_suspects
 
 _RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
 _TITLE_MAXIMUM: Final = 300
+# Share of the usual interval within which changes began in the same run: a sweep of a host takes hours.
+_SAME_RUN: Final = 0.75
 _DESCRIPTION: Final = (
     "title",
     "severity",
@@ -74,7 +76,7 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
             judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
         )
     incident.title = write_title(sizes[0], breadth, slope=find_slope(live))
-    incident.started_at = live[0].started_at
+    incident.started_at = find_start(live, sizes[0].metric)
     incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
     incident.metric_sizes = list_metric_sizes(sizes)
     incident.pooled_levels = describe_pooled_levels(live)
@@ -172,6 +174,21 @@ def find_slope(changes: Sequence[Change]) -> Slope | None:
         sorted(datetime.fromisoformat(moment) for moment in of if moment) for of in zip(*ends, strict=True)
     )
     return Slope(median_low(starts), median_low(stops)) if starts else None
+
+
+def find_start(changes: Sequence[Change], metric: str) -> datetime:
+    """Return when the typical change began: the median of the metric, and what began in the same run before it.
+
+    A single change whose place is uncertain, or one of another metric, does not date the incident. That of drifts is
+    the first one: they begin at different times.
+    """
+    if all(change.method == DRIFT_METHOD for change in changes):
+        return min(change.started_at for change in changes)
+    starts = [change.started_at for change in changes if change.metric == metric]
+    typical = median_low(starts)
+    intervals = [interval_s for change in changes if (interval_s := change.evidence.get("interval_s"))]
+    reach = timedelta(seconds=_SAME_RUN * median(intervals or [0.0]))
+    return min(start for start in starts if typical - start <= reach)
 
 
 def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -> str:

@@ -5,7 +5,9 @@ change is counted over earlier runs of these hosts. Conditions of a run (free me
 extents of the file) count from a change of 20 %.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from benchapp.analysis.incidents.suspects import (
@@ -15,14 +17,26 @@ from benchapp.analysis.incidents.suspects import (
     rank_suspects,
     weigh_elsewhere,
 )
-from benchapp.models import Change, Run
+from benchapp.models import Change, Environment, Run
 from benchapp.pipeline.incidents.counter_evidence import find_elsewhere
-from benchapp.pipeline.incidents.run_facts import RunFacts, compare_facts, read_facts_of, with_facts
+from benchapp.pipeline.incidents.run_facts import (
+    RunFacts,
+    compare_facts,
+    flatten_environment,
+    read_facts_of,
+    with_facts,
+)
 
 # Changes of an incident that are compared, and earlier runs of its hosts.
 _CHANGES_MAXIMUM: Final = 300
 _HOSTS_MAXIMUM: Final = 10
 _RUNS_MAXIMUM: Final = 600
+# Runs around the changes that are read to compare the environments of neighbors.
+_NEAR_RUNS_MAXIMUM: Final = 5000
+# Steps from run to run between the runs before and after a change, if its start may be off by one.
+_NEAR_STEPS: Final = 3
+# Share of the changes that the most frequent difference explains.
+_MOST_SHARE: Final = 0.5
 # Unaffected hosts listed by name.
 _HOSTS_NAMED: Final = 5
 _NAMES: Final = {
@@ -49,7 +63,9 @@ _NAMES: Final = {
 def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
     """Return the suspects, as in `Incident.suspects`; [] without a recorded environment change.
 
-    Five queries, up to eight for other hosts with the same change, and for a pool one more for each pair of runs.
+    The start of a small change may be off by a run: if less than half of the changes coincide exactly, those within a
+    run are counted. Five queries, one or two more then, up to eight for other hosts with the same change, and for a
+    pool one more for each pair of runs.
     """
     selected = sorted(changes, key=lambda change: (-change.confidence, change.pk))[:_CHANGES_MAXIMUM]
     pairs = _pair_runs(selected)
@@ -59,16 +75,86 @@ def find_suspects(changes: Sequence[Change]) -> list[dict[str, Any]]:
     # Series that changed at the same run share their pair.
     compared = {pair: _compare_pair(runs, pair[1], pair[0]) for pair in set(pairs) if pair[0] in runs}
     differences = [compared[pair] for pair in pairs if pair in compared]
-    if not any(differences):
+    near = [] if _do_most_differ(differences) else _compare_near(selected, runs)
+    if not any(differences) and not any(near):
         return []
     steps, counts = _count_steps(list(runs.values()))
     suspects = rank_suspects(differences, steps=steps, step_counts=counts)
+    # Three steps from run to run instead of one: three times as many changes of a fact by chance.
+    wide = rank_suspects(
+        near,
+        steps=steps,
+        step_counts={name: min(_NEAR_STEPS * count, steps) for name, count in counts.items()},
+    )
+    is_near = bool(wide) and wide[0].share >= _MOST_SHARE
+    if is_near:
+        suspects = wide
     elsewhere = find_elsewhere(
         [suspect.difference for suspect in suspects],
         selected,
         involved={runs[bad].host_id for bad, _ in pairs if bad in runs},
     )
-    return [_describe(suspect, changes=len(differences)) for suspect in weigh_elsewhere(suspects, elsewhere)]
+    return [
+        _describe(suspect, changes=len(differences), is_near=is_near)
+        for suspect in weigh_elsewhere(suspects, elsewhere)
+    ]
+
+
+def _do_most_differ(differences: Sequence[Sequence[FactDifference]]) -> bool:
+    """Return whether most changes coincide with the same difference."""
+    counts = Counter(difference for found in differences for difference in set(found))
+    return bool(counts) and max(counts.values()) >= _MOST_SHARE * len(differences)
+
+
+def _compare_near(changes: Sequence[Change], runs: Mapping[int, Run]) -> list[tuple[FactDifference, ...]]:
+    """Compare the environments of the run before the last good one and of the run after the first bad one.
+
+    Conditions and labels vary more. One query if all hosts have the same environment before and after, else two.
+    """
+    known = [
+        (runs[change.run_id], runs[change.last_good_run_id])
+        for change in changes
+        if change.run_id in runs and change.last_good_run_id in runs
+    ]
+    known = [(bad, good) for bad, good in known if bad.host_id == good.host_id]
+    if not known:
+        return []
+    margin = 2 * timedelta(seconds=max(change.evidence.get("interval_s") or 0.0 for change in changes))
+    lines: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    around = Run.objects.filter(
+        host_id__in=sorted({bad.host_id for bad, _ in known})[:_HOSTS_MAXIMUM],
+        target_id__in={bad.target_id for bad, _ in known},
+        started_at__gte=min(good.started_at for _, good in known) - margin,
+        started_at__lte=max(bad.started_at for bad, _ in known) + margin,
+        error=0,
+    ).order_by("started_at", "id")
+    for run_id, host_id, target_id, environment_id in around.values_list(
+        "id", "host_id", "target_id", "environment_id"
+    )[:_NEAR_RUNS_MAXIMUM]:
+        lines[host_id, target_id].append((run_id, environment_id))
+    pairs = [_find_environments(lines[bad.host_id, bad.target_id], bad.pk, good.pk) for bad, good in known]
+    wanted = {environment_id for pair in pairs if pair[0] != pair[1] for environment_id in pair}
+    facts = (
+        {
+            environment.pk: RunFacts(flatten_environment(environment), {})
+            for environment in Environment.objects.filter(pk__in=wanted)
+        }
+        if wanted
+        else {}
+    )
+    return [
+        compare_facts(facts[before], facts[after]) if before in facts and after in facts else ()
+        for before, after in pairs
+    ]
+
+
+def _find_environments(line: Sequence[tuple[int, int]], bad_id: int, good_id: int) -> tuple[int, int]:
+    """Return the environments a run before the last good run, and a run after the first bad one; equal if unknown."""
+    places = {run_id: place for place, (run_id, _) in enumerate(line)}
+    if bad_id not in places or good_id not in places:
+        return 0, 0
+    before, after = max(places[good_id] - 1, 0), min(places[bad_id] + 1, len(line) - 1)
+    return line[before][1], line[after][1]
 
 
 def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
@@ -119,7 +205,7 @@ def _list_steps(newest_first: Iterable[Run]) -> Iterator[tuple[RunFacts, RunFact
         after[line] = facts
 
 
-def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
+def _describe(suspect: Suspect, *, changes: int, is_near: bool) -> dict[str, Any]:
     difference = suspect.difference
     return {
         "name": difference.name,
@@ -131,16 +217,17 @@ def _describe(suspect: Suspect, *, changes: int) -> dict[str, Any]:
         "hosts_regressed": len(suspect.elsewhere.regressed),
         "hosts_unaffected": len(suspect.elsewhere.unaffected),
         "unaffected_hosts": list(suspect.elsewhere.unaffected[:_HOSTS_NAMED]),
-        "text": _describe_text(suspect, changes),
+        "text": _describe_text(suspect, changes, is_near=is_near),
     }
 
 
-def _describe_text(suspect: Suspect, changes: int) -> str:
+def _describe_text(suspect: Suspect, changes: int, *, is_near: bool) -> str:
     difference = suspect.difference
     name = _NAMES.get(difference.name) or difference.name.replace("_", " ").replace(".", ": ")
     share = "all changes" if suspect.count == changes else f"{suspect.count} of {changes} changes"
     before, after = (value or "unknown" for value in (difference.before, difference.after))
-    return f"{name}: {before} → {after}, coincides with {share}{_describe_elsewhere(suspect.elsewhere)}"
+    coincides = "coincides within a run with" if is_near else "coincides with"
+    return f"{name}: {before} → {after}, {coincides} {share}{_describe_elsewhere(suspect.elsewhere)}"
 
 
 def _describe_elsewhere(elsewhere: Elsewhere) -> str:

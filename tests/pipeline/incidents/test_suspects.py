@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchapp.models import Change, Run
+from benchapp.models import Change, Incident, Run
 from benchapp.pipeline.incidents.suspects import find_suspects
 from tests.factories import make_environment, make_host
 from tests.pipeline.detection.judging import get_incident, judge_all, make_cells, make_level
@@ -96,3 +96,24 @@ def test_values_are_cut() -> None:
     (suspect,) = make_fallen(labels={"note": "x" * 500})
 
     assert len(suspect["after"]) == 80
+
+
+def test_environment_change_a_run_beside_most_changes_is_a_suspect_within_a_run() -> None:
+    falls = [30, 31, 31, 29, 31]
+    values = [[*make_level(1000.0, fall), *make_level(800.0, 40 - fall)] for fall in falls]
+    make_cells(make_host("db-1"), values, kernels=["6.1"] * 30 + ["6.2"] * 10)
+
+    judge_all()
+
+    (suspect,) = Incident.objects.get(scope="host:db-1").suspects
+    assert (suspect["name"], suspect["coincides_with"], suspect["changes"]) == ("kernel", 5, 5)
+    assert suspect["text"].startswith("the kernel: 6.1 → 6.2, coincides within a run with all changes")
+
+
+def test_environment_change_two_runs_before_the_changes_is_not_a_suspect() -> None:
+    values = [[*make_level(1000.0, 30), *make_level(800.0, 10)] for _ in range(3)]
+    make_cells(make_host("db-1"), values, kernels=["6.1"] * 28 + ["6.2"] * 12)
+
+    judge_all()
+
+    assert Incident.objects.get(scope="host:db-1").suspects == []

@@ -1,8 +1,15 @@
-"""Numbers in titles are written as on pages."""
+"""Titles and starts of incidents: the typical change decides, and numbers are written as on pages."""
+
+from datetime import timedelta
+
+import pytest
 
 from benchapp.analysis.incidents.typical_change import MetricSize
 from benchapp.pipeline.incidents.common_factors import Breadth
-from benchapp.pipeline.incidents.refresh import write_title
+from benchapp.pipeline.incidents.refresh import find_start, write_title
+from tests.factories import NOON, make_change, make_series
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
 
 def test_counts_have_thin_spaces_between_thousands() -> None:
@@ -12,3 +19,28 @@ def test_counts_have_thin_spaces_between_thousands() -> None:
     title = write_title(size, breadth, slope=None)
 
     assert title == "db-1: IOPS −10 % (−5 to −20 %) in 1\u202f000 of 1\u202f200 series"
+
+
+@pytest.mark.django_db
+def test_incident_starts_with_its_typical_change_not_with_a_stray_one() -> None:
+    series = [make_series([1000.0] * 40, step=HOUR) for _ in range(4)]
+    moment = NOON + 30 * HOUR
+    changes = [make_change(each, at=moment, evidence={"interval_s": 3600.0}) for each in series[:3]]
+    changes.append(make_change(series[3], at=moment - 2 * HOUR, evidence={"interval_s": 3600.0}))
+    changes.append(
+        make_change(series[0], at=moment - HOUR, metric="latency_p99_ns", evidence={"interval_s": 3600.0})
+    )
+
+    assert find_start(changes, "iops") == moment
+
+
+@pytest.mark.django_db
+def test_incident_starts_with_the_first_run_of_a_sweep() -> None:
+    series = [make_series([1000.0] * 40, step=HOUR) for _ in range(3)]
+    moments = [NOON + 30 * HOUR + minutes * MINUTE for minutes in (0, 20, 40)]
+    changes = [
+        make_change(each, at=moment, evidence={"interval_s": 3600.0})
+        for each, moment in zip(series, moments, strict=True)
+    ]
+
+    assert find_start(changes, "iops") == moments[0]
