@@ -112,9 +112,9 @@ def _compare_near(changes: Sequence[Change], runs: Mapping[int, Run]) -> list[tu
     Conditions and labels vary more. One query if all hosts have the same environment before and after, else two.
     """
     known = [
-        (runs[change.run_id], runs[change.last_good_run_id])
-        for change in changes
-        if change.run_id in runs and change.last_good_run_id in runs
+        (runs[bad_id], runs[good_id])
+        for bad_id, good_id in _pair_runs(changes)
+        if bad_id in runs and good_id is not None and good_id in runs
     ]
     known = [(bad, good) for bad, good in known if bad.host_id == good.host_id]
     if not known:
