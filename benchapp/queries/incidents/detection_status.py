@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from django.db.models import (
     Case,
-    Count,
     DurationField,
     ExpressionWrapper,
     F,
@@ -22,8 +21,9 @@ from django.utils import timezone
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import DetectionResult, DetectionStatus
+from benchapp.models import DetectionResult, DetectionStatus, Series
 from benchapp.models.filtering import match_series
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.incidents.changes import SeriesName, name_series
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
@@ -130,22 +130,35 @@ def list_detection_status(
 
 def count_detection_status() -> DetectionStatusCounts:
     """Count metrics of series by status, at most 100 000; one query."""
-    counted = DetectionResult.objects.order_by("pk").values("pk")[: _COUNTED_MAXIMUM + 1]
-    found = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(pk__in=counted)
-    counts = dict(found.values_list("current").annotate(count=Count("pk")).order_by())
+    # PostgreSQL looks for stale series once, and not for each of their metrics.
+    stale = Series.objects.filter(_match_stale(timezone.now()))
+    text, values = stale.values("pk").query.sql_with_params()
+    rows = fetch_rows(
+        "SELECT CASE WHEN stale.id IS NULL THEN status ELSE %s END, count(*) FROM ("  # nosec B608
+        "  SELECT series_id, status FROM benchapp_detectionresult ORDER BY id LIMIT %s) AS counted"
+        f" LEFT JOIN ({text}) AS stale(id) ON stale.id = series_id GROUP BY 1",
+        [DetectionStatus.STALE.value, _COUNTED_MAXIMUM + 1, *values],
+    )
+    counts = dict(rows)
     return DetectionStatusCounts(counts, has_more=sum(counts.values()) > _COUNTED_MAXIMUM)
 
 
 def _current_status(now: datetime) -> Case:
-    """Return the status as of now: a series becomes stale with time alone, by the rule of `is_stale`."""
-    life = ExpressionWrapper(F("series__last_at") - F("series__first_at"), output_field=DurationField())
-    intervals = Greatest(F("series__measurement_count") - 1, 1)
+    """Return the status as of now: a series becomes stale with time alone."""
+    stale = When(_match_stale(now, "series__"), then=Value(DetectionStatus.STALE.value))
+    return Case(stale, default=F("status"))
+
+
+def _match_stale(now: datetime, prefix: str = "") -> Q:
+    """Return the condition on Series of the rule of `is_stale`; prefix: the path to it from another model."""
+    last_at, first_at = F(f"{prefix}last_at"), F(f"{prefix}first_at")
+    life = ExpressionWrapper(last_at - first_at, output_field=DurationField())
+    intervals = Greatest(F(f"{prefix}measurement_count") - 1, 1)
     usual = ExpressionWrapper(INTERVALS * life / intervals, output_field=DurationField())
-    silent = ExpressionWrapper(Value(now) - F("series__last_at"), output_field=DurationField())
-    is_stale = Q(series__last_at__lt=now - STALE_AFTER) & (
-        Q(series__measurement_count__lt=INTERVAL_FROM) | GreaterThan(silent, usual)
+    silent = ExpressionWrapper(Value(now) - last_at, output_field=DurationField())
+    return Q(**{f"{prefix}last_at__lt": now - STALE_AFTER}) & (
+        Q(**{f"{prefix}measurement_count__lt": INTERVAL_FROM}) | Q(GreaterThan(silent, usual))
     )
-    return Case(When(is_stale, then=Value(DetectionStatus.STALE.value)), default=F("status"))
 
 
 def _make_row(result: DetectionResult) -> MonitoredMetric:
