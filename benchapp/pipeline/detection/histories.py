@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -47,13 +48,18 @@ _READ: Final = sql.SQL(
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
     "  ORDER BY started_at DESC, id DESC LIMIT %(window)s) AS measured"
     " ) AS newest WHERE newest.times IS NOT NULL"
-).format(
-    columns=sql.SQL(", ").join(
-        sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
-        for name in METRIC_FIELDS
-    ),
-    metrics=sql.SQL(", ").join(map(sql.Identifier, METRIC_FIELDS)),
 )
+
+
+@cache
+def _compose_read(metrics: tuple[str, ...]) -> sql.Composed:
+    return _READ.format(
+        columns=sql.SQL(", ").join(
+            sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
+            for name in metrics
+        ),
+        metrics=sql.SQL(", ").join(map(sql.Identifier, metrics)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +156,19 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
     ]
 
 
-def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:
+def read_histories(
+    ids: Sequence[int], *, window: int = WINDOW, metrics: tuple[str, ...] = METRIC_FIELDS
+) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    window: measurements of a series, the newest. One query, and one for each filter of a maintenance window in their
-    time.
+    window: measurements of a series, the newest. metrics: those that are read. One query, and one for each filter of a
+    maintenance window in their time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
-        rows = cursor.execute(_READ, {"ids": list(ids), "window": window}).fetchall()
+        rows = cursor.execute(_compose_read(metrics), {"ids": list(ids), "window": window}).fetchall()
     histories = select_outside_maintenance(
-        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1) for row in rows}
+        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1, metrics=metrics) for row in rows}
     )
     return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
 
@@ -184,7 +192,9 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHistory:
+def unpack_history(
+    packed: Sequence[Any], *, first_position: int, metrics: Sequence[str] = METRIC_FIELDS
+) -> StoredHistory:
     """Return a history from its packed columns, newest first: times, runs, metrics; the position of its first run."""
     if packed[0] is None:
         return EMPTY
@@ -196,7 +206,7 @@ def unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHisto
         positions=np.arange(first_position, first_position + len(moments) // 8),
         values={
             name: np.frombuffer(column, ">f8").astype(np.float64)[::-1]
-            for name, column in zip(METRIC_FIELDS, values, strict=True)
+            for name, column in zip(metrics, values, strict=True)
         },
         is_cut=first_position > 1,
     )

@@ -130,7 +130,8 @@ def _claim(scope: str, evaluated_to_at: datetime | None, newest_at: datetime) ->
 def _judge_scope(evaluation: PooledEvaluation, writes: PooledWrites, now: datetime) -> None:
     members = _read_members(evaluation.scope)
     ids = [member.series_id for member in members]
-    histories = read_histories(ids, window=_SLOTS_MAXIMUM)
+    metrics = tuple(sorted({metric for member in members for metric in member.metrics}))
+    histories = read_histories(ids, window=_SLOTS_MAXIMUM, metrics=metrics)
     grid = find_grid([histories[series_id].times for series_id in ids])
     pools = list(_list_pools(members, histories, grid)) if grid else []
     if grid is None or not pools:
