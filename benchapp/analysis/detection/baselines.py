@@ -129,6 +129,22 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
     return Shift(relative, low, high)
 
 
+def remove_trend(values: Array, *, tolerated_change: float) -> Array:
+    """Return the newest 120 values of a level without a slope beyond the tolerance; without such a slope the level.
+
+    A slope is neither spread of the runs nor correlation between them.
+    """
+    given = values.tolist()
+    trend = measure_trend(given) if may_have_drifted(given, tolerated_change=tolerated_change) else None
+    if trend is None or _score(trend, tolerated_change) <= _INTERVAL_SCORE:
+        return values
+    newest = values[-2 * COMPARED_RUNS_MAXIMUM :]
+    middle = (len(newest) - 1) / 2
+    slope = math.log1p(trend.relative or 0.0) / middle
+    flat: Array = newest * np.exp(-slope * (np.arange(len(newest)) - middle))
+    return flat
+
+
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
     """Comparison of a series with its baseline. start: index of the first run beyond the tolerated change.

@@ -48,14 +48,12 @@ def suspect_newest(
     The current level begins at the last of the changes' indices, and is tested from 10 runs on. Non-finite values are
     ignored.
     """
-    start = max((index for index in changes if 0 < index < len(values)), default=0)
-    finite = [index for index in range(start, len(values)) if math.isfinite(values[index])]
+    finite = _find_current(values, changes)
     known, newest = finite[:-NEWEST_RUNS][-MOST_KNOWN_RUNS:], finite[-NEWEST_RUNS:]
     if len(known) < LEAST_KNOWN_RUNS or newest[-1] != len(values) - 1:
         return None
     level = np.array([values[index] for index in known], dtype=np.float64)
-    median = describe_level(level).median
-    spread = max(profile_noise(level).spread, LEAST_RELATIVE_CHANGE / 10) * abs(median)
+    median, spread = _measure_known(level)
     side = 1 if values[newest[-1]] > median else -1
     beyond = float((level * side).max())
     reach = max(FAR_SPREADS * spread, least_relative_change * abs(median))
@@ -71,3 +69,31 @@ def suspect_newest(
         relative_change=distance / abs(median) if median else None,
         spreads=abs(distance) / spread if spread > 0 else math.inf,
     )
+
+
+def find_suspicion_band(
+    values: Sequence[float],
+    changes: Iterable[int] = (),
+    *,
+    least_relative_change: float = LEAST_RELATIVE_CHANGE,
+) -> tuple[float, float] | None:
+    """Return low and high outside of which the next value is an outlier of the current level; None below 10 runs."""
+    known = _find_current(values, changes)[: -(NEWEST_RUNS - 1)][-MOST_KNOWN_RUNS:]
+    if len(known) < LEAST_KNOWN_RUNS:
+        return None
+    level = np.array([values[index] for index in known], dtype=np.float64)
+    median, spread = _measure_known(level)
+    reach = max(FAR_SPREADS * spread, least_relative_change * abs(median))
+    return min(median - reach, float(level.min())), max(median + reach, float(level.max()))
+
+
+def _find_current(values: Sequence[float], changes: Iterable[int]) -> list[int]:
+    """Return the indices of the finite values of the current level."""
+    start = max((index for index in changes if 0 < index < len(values)), default=0)
+    return [index for index in range(start, len(values)) if math.isfinite(values[index])]
+
+
+def _measure_known(level: np.ndarray) -> tuple[float, float]:
+    """Return the median of a level and its spread, at least a tenth of the smallest change."""
+    median = describe_level(level).median
+    return median, max(profile_noise(level).spread, LEAST_RELATIVE_CHANGE / 10) * abs(median)

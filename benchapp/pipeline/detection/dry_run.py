@@ -13,7 +13,7 @@ from django.db.models import Count, Q
 
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
-from benchapp.analysis.detection.suspicion_test import FAR_SPREADS
+from benchapp.analysis.detection.suspicion_test import find_suspicion_band
 from benchapp.metrics import CATALOGUE, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
@@ -166,7 +166,9 @@ def report_detection(
         without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
         profiles=inputs.profiles,
         result=judged,
-        band=_find_band(judged),
+        band=find_suspicion_band(
+            judged.values.tolist(), [judged.level_start], least_relative_change=policy.smallest_change
+        ),
         changes=tuple(
             _add_runs(inputs, change)
             for change in judged.changes
@@ -223,13 +225,6 @@ def _add_runs(inputs: MetricHistory, detected: DetectedChange) -> FoundChange:
         run_id=int(inputs.run_ids[detected.index]),
         last_good_run_id=int(inputs.run_ids[detected.index - 1]),
     )
-
-
-def _find_band(judged: MetricResult) -> tuple[float, float] | None:
-    if judged.level is None or judged.profile.smallest_change is None:
-        return None
-    half_width = FAR_SPREADS * judged.profile.spread * abs(judged.level)
-    return judged.level - half_width, judged.level + half_width
 
 
 def _list_reasons(

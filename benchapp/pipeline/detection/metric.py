@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, bound_chance, judge_values
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.changepoints.segmentation import take_median
+from benchapp.analysis.detection.baselines import remove_trend
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
@@ -127,7 +128,8 @@ def judge_metric(
     start = max(starts, default=0)
     fresh = [change for change in found if not _is_near(change, confirmed)]
     lasting = _find_lasting(values, fresh, smallest_change, usual_spread) if fresh else set()
-    profile = profile_noise(values, starts)
+    level = remove_trend(values[start:], tolerated_change=smallest_change)
+    profile = profile_noise(np.concatenate((values[:start], level)), starts)
     state = judge_state(profile, runs=len(values), wanted_change=_NOISY_FROM * smallest_change)
     return MetricResult(
         values=values,

@@ -13,6 +13,7 @@ from benchapp.pipeline.incidents.acceptance import explain_acceptance
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.incidents.shapes import IncidentRow
+from benchapp.queries.series.levels import read_current_levels
 from benchapp.queries.series.series import SeriesRow, read_series
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
 from benchapp.web.charts.history.request import HistoryRequest, write_query
@@ -52,7 +53,8 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
     accepted = explain_acceptance(row.id, metric.name)
     incidents = list_incidents_by_id(sorted({change.incident_id for change in changes if change.incident_id}))
     api_path = f"/api/v1/series/{row.id}/detection?metric={metric.name}"
-    title = format_report_title(report, metric)
+    title = format_report_title(report, metric, changes)
+    level = read_current_levels([row.id], metric).get(row.id)
     context = {
         "title": title,
         "errors": errors,
@@ -65,7 +67,7 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
         "figure": _make_figure(request, row, metric, title=title),
         "steps": [
             describe_values(report),
-            describe_level_step(report, metric),
+            describe_level_step(report, metric, level, changes),
             describe_noise(report, metric),
             describe_season_step(report),
         ],

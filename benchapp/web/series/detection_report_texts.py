@@ -11,6 +11,7 @@ from benchapp.pipeline.detection.histories import to_time
 from benchapp.pipeline.incidents.acceptance import ChangeAcceptance
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import IncidentRow
+from benchapp.queries.series.levels import CurrentLevel
 from benchapp.web.incidents.detection_status_texts import describe_phases
 from benchapp.web.incidents.tables import Size, make_size
 from benchapp.web.incidents.texts import describe_drift, format_confidence, format_since
@@ -65,11 +66,17 @@ class AcceptanceLine:
     result: str
 
 
-def format_report_title(report: DetectionReport, metric: Metric) -> str:
-    """Return the title with the result: "Detection of IOPS: 2 changes, steady"."""
-    found = format_count(len(report.changes), "change") if report.changes else "no change"
+def format_report_title(report: DetectionReport, metric: Metric, changes: Sequence[ChangeRow]) -> str:
+    """Return the title with the result: "Detection of IOPS: 2 changes, steady"; changes: the stored ones."""
+    drifts = len(_list_drifts(changes))
+    counts = ((len(report.changes), "change"), (drifts, "drift"))
+    found = ", ".join(format_count(count, noun) for count, noun in counts if count) or "no change"
     status = "too noisy" if report.status == "noisy" else report.status
     return f"Detection of {metric.label}: {found}, {status}"
+
+
+def _list_drifts(changes: Sequence[ChangeRow]) -> list[ChangeRow]:
+    return [change for change in changes if change.is_live and change.is_drift]
 
 
 def describe_values(report: DetectionReport) -> DecisionStep:
@@ -94,19 +101,18 @@ def describe_values(report: DetectionReport) -> DecisionStep:
     return DecisionStep("values", "Values", tuple(facts))
 
 
-def describe_level_step(report: DetectionReport, metric: Metric) -> DecisionStep:
-    """Describe the current level, and its comparison to the accepted baseline."""
-    judged = report.result
-    if judged.level is None:
+def describe_level_step(
+    report: DetectionReport, metric: Metric, level: CurrentLevel | None, changes: Sequence[ChangeRow]
+) -> DecisionStep:
+    """Describe the current level as stored, its drifts, and its comparison to the accepted baseline."""
+    if level is None:
         return DecisionStep("level", "Level", (), ("No valid run.",))
-    runs = len(judged.values) - judged.level_start
     facts = [
-        ("Median of the current level", format_with_unit(judged.level, metric)),
-        ("Runs", format_count(runs, "run")),
+        ("Median of the current level", format_with_unit(level.median, metric)),
+        ("Runs", format_count(level.n, "run")),
     ]
-    if judged.level_start:
-        since = to_time(int(report.evaluated.times[judged.level_start]))
-        facts.append(("Since", format_since(since)))
+    if level.previous:
+        facts.append(("Since", format_since(level.from_at)))
     comparison = report.comparison
     if comparison is not None and comparison.drift.shift.relative is not None:
         outcome = "a drift" if comparison.drift.is_beyond else "no drift"
@@ -116,7 +122,7 @@ def describe_level_step(report: DetectionReport, metric: Metric) -> DecisionStep
                 f"{format_signed_percent(comparison.drift.shift.relative)}: {outcome}",
             )
         )
-    return DecisionStep("level", "Level", tuple(facts))
+    return DecisionStep("level", "Level", tuple(facts), tuple(map(describe_drift, _list_drifts(changes))))
 
 
 def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:

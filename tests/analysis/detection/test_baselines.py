@@ -12,7 +12,9 @@ from benchapp.analysis.detection.baselines import (
     measure_drift,
     measure_trend,
     pin_baseline,
+    remove_trend,
 )
+from benchapp.analysis.detection.noise_profile import profile_noise
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 5
 
@@ -195,6 +197,24 @@ def test_correlated_noise_widens_the_interval_of_a_trend() -> None:
         widths.append(trend.high - trend.low)
 
     assert widths[1] > 2 * widths[0]
+
+
+@pytest.mark.parametrize("runs", [40, 120, 200])
+def test_slope_is_removed_from_the_noise_of_a_level(runs: int) -> None:
+    noise = 1 + 0.01 * np.random.default_rng(9).standard_normal(runs)
+    falling = 1000 * noise * np.exp(-0.2 * np.arange(runs) / runs)
+
+    flat = profile_noise(remove_trend(falling, tolerated_change=0.05))
+
+    assert profile_noise(falling).correlation > 0.8
+    assert flat.correlation < 0.3
+    assert flat.spread == pytest.approx(0.01, rel=0.6)
+
+
+def test_level_without_a_slope_beyond_the_tolerance_is_kept() -> None:
+    values = 1000 * (1 + 0.01 * np.random.default_rng(9).standard_normal(80))
+
+    assert remove_trend(values, tolerated_change=0.05) is values
 
 
 @pytest.mark.parametrize("values", [[100.0] * 39, [100.0] * 39 + [0.0], [100.0] * 39 + [-1.0]])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.detection.suspicion_test import suspect_newest
+from benchapp.analysis.detection.suspicion_test import find_suspicion_band, suspect_newest
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 4
 
@@ -58,6 +58,23 @@ def test_only_the_current_level_counts() -> None:
 
     assert suspect_newest(values) is None
     assert suspect_newest(values, [20]) is not None
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.03])
+def test_values_outside_of_the_band_are_suspected_and_within_it_are_not(spread: float) -> None:
+    values = (1000 * (1 + spread * np.random.default_rng(5).standard_normal(40))).tolist()
+    band = find_suspicion_band(values)
+    assert band is not None
+
+    # The two newest runs before the next one are not among those that it is compared with.
+    for end, step in zip(band, (-1, 1), strict=True):
+        assert suspect_newest([*values[:-1], end + step, end + step]) is not None
+        assert suspect_newest([*values[:-1], end - step, end - step]) is None
+
+
+def test_band_needs_ten_known_runs() -> None:
+    assert find_suspicion_band([1000.0] * 11) is None
+    assert find_suspicion_band([1000.0] * 12, least_relative_change=0.05) == (950.0, 1050.0)
 
 
 def test_under_ten_known_runs_nothing_is_suspected() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from benchapp.models import Change, Incident
+from benchapp.models import Change, Incident, Level
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import add_runs, judge_all, make_cells, make_level
 from tests.web.pages import Page
@@ -31,6 +31,22 @@ def test_sections_follow_the_order_of_the_decision(viewer: Client) -> None:
     assert "Detection of IOPS: 1 change, steady" in words
     facts = {label: value for step in response.context["steps"] for label, value in step.facts}
     assert (facts["Evaluated"], facts["Runs"], facts["Threshold"]) == ("50 values", "10 runs", "5 %")
+
+
+def test_drift_is_named_with_the_level_of_the_series_page(viewer: Client) -> None:
+    slope = [value * (1 - 0.004 * index) for index, value in enumerate(make_level(1000.0, 60))]
+    (series,) = make_cells(make_host("db-1"), [slope])
+    judge_all()
+    level = Level.objects.get(series=series, metric="iops", is_current=True)
+
+    response = viewer.get(f"/series/{series.pk}/detection/")
+
+    words = Page(response).words
+    facts = {label: value for step in response.context["steps"] for label, value in step.facts}
+    assert "Detection of IOPS: 1 drift, steady" in words
+    assert facts["Median of the current level"] == f"{level.median:.0f} IOPS"
+    assert facts["Runs"] == f"{level.n} runs"
+    assert f"{level.median:.0f} IOPS since" in Page(viewer.get(f"/series/{series.pk}/")).words
 
 
 def test_accepted_change_has_its_test_its_incident_and_its_cause(viewer: Client) -> None:
