@@ -5,7 +5,6 @@ goes through `escape`.
 """
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from django import template
@@ -14,6 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.templatetags.values import (
     badge_links,
+    escape,
     moment_in_utc_column,
     number_cells,
     or_unknown,

@@ -1,7 +1,6 @@
 """The list of series as cards and as rows: hundreds, each with a dozen texts. Each text goes through `escape`."""
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from django import template
@@ -9,6 +8,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.templatetags.values import (
     badge_links,
+    escape,
     mark_text,
     moment_in_utc_column,
     raw,

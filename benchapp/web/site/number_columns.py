@@ -89,7 +89,8 @@ def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
         metric = column.metric
         value = getattr(row, metric)
         reason = find_reason(getattr(row, "missing", {}), metric) if value is None else ""
-        cells.append(make_cell(value, column.scale, metric, reason=reason))
+        # As make_cell: a list has thousands.
+        cells.append(NumberCell(format_scaled(value, column.scale), value, reason, metric))
     return tuple(cells)
 
 
