@@ -21,8 +21,8 @@ PUBLISHED = re.search(r"\n## Published numbers\n.*?(?=\n## )", TEXT, re.DOTALL)[
 CHECKED = TEXT.replace(PUBLISHED, "")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", CHECKED, re.DOTALL)
 SPANS = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", CHECKED, flags=re.DOTALL))
-# Words that are none of the API: of /readyz, of fio, of JSON, a value of `facet`, a reserved name of a host.
-OTHER_WORDS = {"degraded", "disk", "log_unix_epoch", "null", "none", "me"}
+# Words that are none of the API: of /readyz, of fio, of JSON, a value of `facet`, a reserved name of a host, a time.
+OTHER_WORDS = {"degraded", "disk", "log_unix_epoch", "null", "none", "me", "now"}
 # Ends of file names of logs; other words that begin so are ends of columns.
 LOGS = {"_bw", "_iops", "_lat", "_clat", "_slat"}
 

@@ -183,7 +183,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "dimension_values": {"titles"},
         "comparison_scopes": {"charts"},
         "hosts": {"binary_columns", "charts", "incidents", "pagination", "series", "titles"},
-        "gate": {"incidents", "series"},
+        "gate": {"days", "incidents", "series"},
         "incidents": {"binary_columns", "pagination", "titles"},
         "maintenance": {"pagination"},
         "pinned_charts": {"studies"},

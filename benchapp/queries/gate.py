@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import numpy as np
-from django.utils.dateparse import parse_date, parse_datetime
+from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.analysis.detection.gate import GateOutcome, GateReason, GateResult, pass_gate
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Level, Measurement, Run, Series, Verdict
+from benchapp.queries.days import parse_moment
 from benchapp.queries.incidents.changes import SeriesName, name_series
 from benchapp.queries.series.level_runs import LevelRuns, LevelSpan, read_level_runs
 
@@ -113,13 +114,9 @@ def _parse_moment(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        day = parse_date(text)
-        moment = parse_datetime(text) if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise BadBaseline(f"{text[:40]!r} is not a date or time; valid: 2026-11-01, 2026-11-01T10:00:00Z")
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return parse_moment(text, now=timezone.now())
+    except ValueError as error:
+        raise BadBaseline(str(error)) from error
 
 
 def read_gate(

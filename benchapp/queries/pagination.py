@@ -1,5 +1,6 @@
 """Keyset pagination: the next page starts after the last row, regardless of new rows."""
 
+import math
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
@@ -17,6 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NUMBERED: Final = struct.Struct(">qq")
 _UNIQUE: Final = struct.Struct(">q16s")
+_SIZED: Final = struct.Struct(">cdq")
 
 
 class BadCursor(Exception):
@@ -50,9 +52,36 @@ class Cursor:
             microseconds, octets = _UNIQUE.unpack(packed)
             return cls(_EPOCH + microseconds * _MICROSECOND, UUID(bytes=octets))
         except (Base64Error, UnicodeEncodeError, struct.error, OverflowError) as error:
-            raise BadCursor(
-                f"{text[:80]!r} is no cursor of this list: take `next` from its answer"
-            ) from error
+            raise _no_cursor(text) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCursor:
+    """The position after a row of a list by size: its size and id."""
+
+    size: float
+    id: int
+
+    def encode(self) -> str:
+        """Return the cursor as opaque, URL-safe text."""
+        return urlsafe_b64encode(_SIZED.pack(b"s", self.size, self.id)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Return the cursor from the text of `encode`; BadCursor for any other text."""
+        try:
+            mark, size, number = _SIZED.unpack(
+                urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            )
+        except (Base64Error, UnicodeEncodeError, struct.error) as error:
+            raise _no_cursor(text) from error
+        if mark != b"s" or math.isnan(size):
+            raise _no_cursor(text)
+        return cls(size, number)
+
+
+def _no_cursor(text: str) -> BadCursor:
+    return BadCursor(f"{text[:80]!r} is no cursor of this list: take `next` from its answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +109,14 @@ def behind(
     )
 
 
+def behind_size(field: str, cursor: SizeCursor | None, *, is_descending: bool) -> Q:
+    """Return the condition for the rows that follow the cursor in the order (field, id)."""
+    if cursor is None:
+        return Q()
+    beyond = "lt" if is_descending else "gt"
+    return Q(**{f"{field}__{beyond}": cursor.size}) | Q(**{field: cursor.size, f"id__{beyond}": cursor.id})
+
+
 def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor | None:
     """Return the cursor of a request, None for the first page; BadCursor if it belongs to another list."""
     if after is None:
@@ -90,7 +127,7 @@ def read_cursor(after: str | None, kind: type[int] | type[UUID] = int) -> Cursor
     return cursor
 
 
-def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor]) -> Page[T]:
+def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor | SizeCursor]) -> Page[T]:
     """Return a page of rows selected with limit + 1: the extra row indicates a next page."""
     items = tuple(rows[:limit])
     has_more = len(rows) > limit

@@ -15,6 +15,7 @@ from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
     IdsField,
+    MomentField,
     NamesField,
     read_parameters,
     text_parameter,
@@ -46,8 +47,8 @@ def _filter_parameter(help_text: str) -> Any:
     return text_parameter(LENGTH_MAXIMUM, help_text=help_text)
 
 
-def _moment(source: str) -> serializers.DateTimeField:
-    return serializers.DateTimeField(required=False, help_text=source)
+def _moment(source: str) -> MomentField:
+    return MomentField(required=False, help_text=source)
 
 
 def _run() -> serializers.IntegerField:
@@ -71,10 +72,10 @@ class ComparisonParameters(FilterParameters, FormatParameters):
     b_run = _run()
     a_series = _series()
     b_series = _series()
-    a_from = _moment("RFC 3339, inclusive")
-    a_to = _moment("RFC 3339, exclusive")
-    b_from = _moment("RFC 3339, inclusive")
-    b_to = _moment("RFC 3339, exclusive")
+    a_from = _moment("inclusive")
+    a_to = _moment("exclusive")
+    b_from = _moment("inclusive")
+    b_to = _moment("exclusive")
     series = IdsField(
         SERIES_IDS_MAXIMUM, help_text="ids of series, separated by commas, common to both sides"
     )

@@ -1,6 +1,7 @@
 """Query parameters: typed, bounded; an unknown one is rejected with a list of the valid ones."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote, unquote_to_bytes
@@ -8,6 +9,8 @@ from urllib.parse import unquote, unquote_to_bytes
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.fields import empty
 from rest_framework.request import Request
@@ -16,6 +19,7 @@ from benchapp.api.framework.problems import Problem, answer_problem
 from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.days import MOMENTS, parse_moment
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
@@ -61,6 +65,22 @@ class ChoiceParameter(serializers.ChoiceField):
         if key == "invalid_choice":
             values = {"input": str(values["input"])[:80], "choices": ", ".join(map(str, self.choices))}
         super().fail(key, **values)
+
+
+@extend_schema_field({"type": "string"})
+class MomentField(serializers.Field[datetime, Any, datetime, Any]):
+    """A time: ISO 8601, s or ms since 1970, or relative to now."""
+
+    def to_internal_value(self, data: Any) -> datetime:
+        """Return the time in UTC."""
+        try:
+            return parse_moment(str(data)[:100], now=timezone.now())
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+    def to_representation(self, value: datetime) -> datetime:
+        """Return the time itself."""
+        return value
 
 
 class IdsField(serializers.CharField):
@@ -188,12 +208,8 @@ class SpanParameters(Parameters):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Add `from` and `to`; `from` is a keyword of Python."""
         return super().get_fields() | {
-            "from": serializers.DateTimeField(
-                source="from_at",
-                required=False,
-                help_text="RFC 3339, inclusive: 2026-11-21T10:00:00Z or 2026-11-21",
-            ),
-            "to": serializers.DateTimeField(source="to_at", required=False, help_text="RFC 3339, exclusive"),
+            "from": MomentField(source="from_at", required=False, help_text=f"inclusive: {MOMENTS}"),
+            "to": MomentField(source="to_at", required=False, help_text="exclusive, as `from`"),
         }
 
 

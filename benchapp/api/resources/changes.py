@@ -9,20 +9,30 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
+    MomentField,
     PageParameters,
+    flag_parameter,
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.view import ApiView
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState
-from benchapp.queries.incidents.changes import ChangeFilter, ChangeRow, list_changes
+from benchapp.queries.incidents.changes import CHANGE_SORTS, ChangeFilter, ChangeRow, list_changes
 
 
 class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -60,11 +70,16 @@ class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+@with_columns(ChangeAnswer)
+class ListedChangeAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A change has the columns that `fields` names."""
+
+
 CHANGE_COLUMNS: Final = list_columns(ChangeAnswer)
 
 
 class ChangePage(AnswerPage, kw_only=True, frozen=True):
-    changes: Sequence[ChangeAnswer]
+    changes: Sequence[ListedChangeAnswer]
 
 
 def describe_change(change: ChangeRow) -> ChangeAnswer:
@@ -87,14 +102,21 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
 class ChangeParameters(FilterParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
+    columns = CHANGE_COLUMNS
+
     incident = serializers.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, help_text="its changes, however many there are"
     )
     metric = ChoiceParameter(choices=METRIC_FIELDS, required=False)
     state = ChoiceParameter(choices=ChangeState.values, required=False)
-    since = serializers.DateTimeField(
-        source="since_at", required=False, help_text="started at this time or later, RFC 3339"
+    is_regression = flag_parameter()
+    sort = ChoiceParameter(
+        choices=CHANGE_SORTS,
+        required=False,
+        default="-started_at",
+        help_text="size: of the relative change, whatever its direction",
     )
+    since = MomentField(source="since_at", required=False, help_text="started at this time or later")
 
 
 class Changes(ApiView):
@@ -108,15 +130,17 @@ class Changes(ApiView):
         responses=in_formats(ChangePage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List detected changes, latest start first."""
+        """List detected changes, latest start first, or by `sort`."""
         wanted = read_parameters(request, ChangeParameters)
-        page, chosen = take_page_request(wanted), ChangeFilter(**wanted)
+        page, columns = take_page_request(wanted), wanted.pop("columns", CHANGE_COLUMNS)
+        sort, chosen = wanted.pop("sort"), ChangeFilter(**wanted)
         return answer_list(
             request,
             ChangePage,
-            ChangeAnswer,
+            ListedChangeAnswer,
             page=page,
-            read=lambda after, limit: list_changes(chosen, after=after, limit=limit),
-            describe=lambda changes: list(map(describe_change, changes)),
+            read=lambda after, limit: list_changes(chosen, after=after, limit=limit, sort=sort),
+            describe=lambda changes: [build(ListedChangeAnswer, describe_change(each)) for each in changes],
             name="changes",
+            columns=columns,
         )

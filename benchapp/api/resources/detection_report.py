@@ -10,7 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
-from benchapp.api.framework.parameters import ChoiceParameter, Parameters, flag_parameter, read_parameters
+from benchapp.api.framework.parameters import (
+    ChoiceParameter,
+    MomentField,
+    Parameters,
+    flag_parameter,
+    read_parameters,
+)
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -40,12 +46,8 @@ class DetectionReportParameters(Parameters):
     smallest_change = serializers.FloatField(
         required=False, min_value=0.01, max_value=10, help_text="relative, 0.05 is 5 %; with dry_run"
     )
-    baseline_from = serializers.DateTimeField(
-        required=False, help_text="ignore earlier runs, RFC 3339; with dry_run"
-    )
-    until = serializers.DateTimeField(
-        required=False, help_text="ignore runs from this time on, RFC 3339; with dry_run"
-    )
+    baseline_from = MomentField(required=False, help_text="ignore earlier runs, RFC 3339; with dry_run")
+    until = MomentField(required=False, help_text="ignore runs from this time on, RFC 3339; with dry_run")
 
 
 class PolicyAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -25,6 +25,7 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     PageParameters,
     flag_parameter,
@@ -166,6 +167,7 @@ class HostParameters(FilterParameters, PageParameters):
     columns = HOST_COLUMNS
     text = text_parameter(200, help_text="part of the name or the pool")
     is_retired = flag_parameter()
+    sort = ChoiceParameter(choices=("name", "-name"), required=False, default="name")
 
 
 class Hosts(ApiView):
@@ -182,13 +184,16 @@ class Hosts(ApiView):
         """List hosts by name."""
         wanted = read_parameters(request, HostParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", HOST_COLUMNS)
+        is_descending = wanted.pop("sort") == "-name"
         chosen = HostFilter(**wanted)
         return answer_list(
             request,
             HostPage,
             HostRowAnswer,
             page=page,
-            read=lambda after, limit: page_hosts(chosen, after=after, limit=limit),
+            read=lambda after, limit: page_hosts(
+                chosen, after=after, limit=limit, is_descending=is_descending
+            ),
             describe=lambda hosts: _describe_hosts(HostRowAnswer, hosts),
             name="hosts",
             columns=columns,

@@ -12,12 +12,21 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
+    MomentField,
     PageParameters,
     flag_parameter,
     read_parameters,
@@ -33,6 +42,7 @@ from benchapp.models import IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
+from benchapp.queries.incidents.changes import CHANGE_SORTS
 from benchapp.queries.incidents.incidents import list_incidents, read_incident
 from benchapp.queries.incidents.shapes import IncidentDetail, IncidentFilter, IncidentRow, Tab
 from benchapp.queue import wake_notify, wake_up
@@ -148,8 +158,16 @@ class IncidentAnswer(IncidentRowAnswer, kw_only=True, frozen=True):
     events: Annotated[Sequence[IncidentEventAnswer], Meta(description="oldest first")]
 
 
+@with_columns(IncidentRowAnswer)
+class ListedIncidentAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """An incident has the columns that `fields` names."""
+
+
+INCIDENT_COLUMNS: Final = list_columns(ListedIncidentAnswer)
+
+
 class IncidentPage(AnswerPage, kw_only=True, frozen=True):
-    incidents: Sequence[IncidentRowAnswer]
+    incidents: Sequence[ListedIncidentAnswer]
 
 
 def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
@@ -192,6 +210,8 @@ _LINK_MAXIMUM: Final = 500
 class IncidentParameters(FilterParameters, PageParameters):
     """Which incidents."""
 
+    columns = INCIDENT_COLUMNS
+
     tab = ChoiceParameter(
         choices=[tab.value for tab in Tab],
         required=False,
@@ -201,9 +221,13 @@ class IncidentParameters(FilterParameters, PageParameters):
     state = ChoiceParameter(choices=IncidentState.values, required=False)
     severity = ChoiceParameter(choices=Severity.values, required=False)
     is_regression = flag_parameter()
-    since = serializers.DateTimeField(
-        source="since_at", required=False, help_text="started at this time or later, RFC 3339"
+    sort = ChoiceParameter(
+        choices=CHANGE_SORTS,
+        required=False,
+        default="-started_at",
+        help_text="size: of the relative change, whatever its direction",
     )
+    since = MomentField(source="since_at", required=False, help_text="started at this time or later")
 
 
 class IncidentChanges(serializers.Serializer[Any]):
@@ -230,7 +254,7 @@ class IncidentChanges(serializers.Serializer[Any]):
     link_label = serializers.CharField(
         required=False, allow_null=True, max_length=LINK_LABEL_MAXIMUM, help_text="a short name, as OPS-123"
     )
-    snoozed_until = serializers.DateTimeField(required=False, allow_null=True)
+    snoozed_until = MomentField(required=False, allow_null=True)
     comment = serializers.CharField(required=False, max_length=COMMENT_MAXIMUM, help_text="plain text")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -253,17 +277,21 @@ class Incidents(ApiView):
         responses=in_formats(IncidentPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List incidents, latest start first, without merged ones."""
+        """List incidents, latest start first or by `sort`, without merged ones."""
         wanted = read_parameters(request, IncidentParameters)
-        page, chosen = take_page_request(wanted), IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])})
+        page, columns = take_page_request(wanted), wanted.pop("columns", INCIDENT_COLUMNS)
+        sort, chosen = wanted.pop("sort"), IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])})
         return answer_list(
             request,
             IncidentPage,
-            IncidentRowAnswer,
+            ListedIncidentAnswer,
             page=page,
-            read=lambda after, limit: list_incidents(chosen, after=after, limit=limit),
-            describe=lambda incidents: list(map(_describe_row, incidents)),
+            read=lambda after, limit: list_incidents(chosen, after=after, limit=limit, sort=sort),
+            describe=lambda incidents: [
+                build(ListedIncidentAnswer, _describe_row(each)) for each in incidents
+            ],
             name="incidents",
+            columns=columns,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -13,11 +13,20 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
+    MomentField,
     PageParameters,
     read_parameters,
     refuse_parameters,
@@ -101,8 +110,16 @@ class PlannedEventAnswer(PlannedEventRowAnswer, kw_only=True, frozen=True):
     activity: Annotated[Sequence[PlannedEventLogEntryAnswer], Meta(description="oldest first")]
 
 
+@with_columns(PlannedEventRowAnswer)
+class ListedPlannedEventAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A planned event has the columns that `fields` names."""
+
+
+PLANNED_EVENT_COLUMNS: Final = list_columns(ListedPlannedEventAnswer)
+
+
 class PlannedEventPage(AnswerPage, kw_only=True, frozen=True):
-    planned_events: Sequence[PlannedEventRowAnswer]
+    planned_events: Sequence[ListedPlannedEventAnswer]
 
 
 def _describe_row(row: PlannedEventRow) -> PlannedEventRowAnswer:
@@ -143,6 +160,7 @@ def _describe_impact(impact: Impact) -> ImpactAnswer:
 class PlannedEventParameters(PageParameters):
     """Which planned events."""
 
+    columns = PLANNED_EVENT_COLUMNS
     state = ChoiceParameter(choices=PlannedEventState.values, required=False)
     kind = ChoiceParameter(choices=PlannedEventKind.values, required=False)
 
@@ -173,8 +191,8 @@ class PlannedEventInput(serializers.Serializer[Any]):
         max_value=2**63 - 1,
         help_text="mute changes similar to those of this incident: it links to the planned event",
     )
-    from_at = serializers.DateTimeField(help_text="RFC 3339, inclusive")
-    to_at = serializers.DateTimeField(help_text="RFC 3339, exclusive")
+    from_at = MomentField(help_text="inclusive")
+    to_at = MomentField(help_text="exclusive")
     reason = serializers.CharField(max_length=REASON_MAXIMUM)
     dry_run = serializers.BooleanField(
         required=False, default=False, help_text="return the impact only; nothing is saved"
@@ -209,13 +227,14 @@ class PlannedEvents(ApiView):
         return answer_list(
             request,
             PlannedEventPage,
-            PlannedEventRowAnswer,
+            ListedPlannedEventAnswer,
             page=take_page_request(wanted),
             read=lambda after, limit: list_planned_events(
                 states, now=now, kind=kind, after=after, limit=limit
             ),
-            describe=lambda events: list(map(_describe_row, events)),
+            describe=lambda events: [build(ListedPlannedEventAnswer, _describe_row(each)) for each in events],
             name="planned_events",
+            columns=wanted.get("columns", PLANNED_EVENT_COLUMNS),
         )
 
     @extend_schema(

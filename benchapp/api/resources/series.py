@@ -74,6 +74,8 @@ class SeriesRowAnswer(ChosenColumns, kw_only=True, frozen=True):
         str | None, Meta(description="main metric: iops, or elapsed_s; null: no valid run has a value")
     ]
     level_median: Annotated[float | None, Meta(description="of the current level, in the metric's base unit")]
+    level_p10: Annotated[float | None, Meta(description="10th percentile of the current level")]
+    level_p90: float | None
     level_n: Annotated[int | None, Meta(description="runs of the current level")]
     level_from_at: Annotated[Time | None, Meta(description="start of its first run")]
     previous_level_median: Annotated[float | None, Meta(description="null: the current level is the first")]
@@ -209,6 +211,8 @@ def _describe_row(series: SeriesRow, main: MainLevel | None) -> SeriesRowAnswer:
         page=f"/series/{series.id}/",
         level_metric=main.metric.name if main else None,
         level_median=level.median if level else None,
+        level_p10=level.p10 if level else None,
+        level_p90=level.p90 if level else None,
         level_n=level.n if level else None,
         level_from_at=level.from_at if level else None,
         previous_level_median=previous.median if previous else None,

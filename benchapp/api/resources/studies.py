@@ -12,7 +12,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
@@ -63,8 +71,16 @@ class StudyAnswer(StudyRowAnswer, kw_only=True, frozen=True):
     panels: Sequence[PanelAnswer]
 
 
+@with_columns(StudyRowAnswer)
+class ListedStudyAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A study has the columns that `fields` names."""
+
+
+STUDY_COLUMNS: Final = list_columns(ListedStudyAnswer)
+
+
 class StudyPage(AnswerPage, kw_only=True, frozen=True):
-    studies: Sequence[StudyRowAnswer]
+    studies: Sequence[ListedStudyAnswer]
 
 
 class PanelInput(serializers.Serializer[Any]):
@@ -92,6 +108,12 @@ class StudyChanges(StudyInput):
     title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
 
 
+class StudyParameters(PageParameters):
+    """Columns and page of the studies."""
+
+    columns = STUDY_COLUMNS
+
+
 class Studies(ApiView):
     """All studies."""
 
@@ -99,22 +121,23 @@ class Studies(ApiView):
 
     @extend_schema(
         operation_id="list_studies",
-        parameters=[PageParameters],
+        parameters=[StudyParameters],
         responses=in_formats(StudyPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
         """List studies, most recently updated first."""
-        wanted = read_parameters(request, PageParameters)
+        wanted = read_parameters(request, StudyParameters)
         return answer_list(
             request,
             StudyPage,
-            StudyRowAnswer,
+            ListedStudyAnswer,
             page=take_page_request(wanted),
             read=lambda after, limit: list_studies(after=after, limit=limit),
             describe=lambda studies: [
-                build(StudyRowAnswer, study, **_describe_owner(study)) for study in studies
+                build(ListedStudyAnswer, study, **_describe_owner(study)) for study in studies
             ],
             name="studies",
+            columns=wanted.get("columns", STUDY_COLUMNS),
         )
 
     @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})

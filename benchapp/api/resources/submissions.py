@@ -1,6 +1,7 @@
 """Submissions: list and state. They are posted to `api/ingest`, in front of Django."""
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -9,7 +10,15 @@ from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
@@ -54,8 +63,16 @@ class SubmissionAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
+@with_columns(SubmissionAnswer)
+class ListedSubmissionAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A submission has the columns that `fields` names."""
+
+
+SUBMISSION_COLUMNS: Final = list_columns(ListedSubmissionAnswer)
+
+
 class SubmissionPage(AnswerPage, kw_only=True, frozen=True):
-    submissions: Sequence[SubmissionAnswer]
+    submissions: Sequence[ListedSubmissionAnswer]
 
 
 def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
@@ -72,6 +89,8 @@ def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
 
 class SubmissionParameters(PageParameters):
     """Filters of submissions."""
+
+    columns = SUBMISSION_COLUMNS
 
     state = ChoiceParameter(choices=State.values, required=False)
     host = text_parameter(253)
@@ -97,15 +116,19 @@ class Submissions(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List submissions, newest first."""
         wanted = read_parameters(request, SubmissionParameters)
-        page, state = take_page_request(wanted), wanted.pop("state", None)
+        page, columns = take_page_request(wanted), wanted.pop("columns", SUBMISSION_COLUMNS)
+        state = wanted.pop("state", None)
         return answer_list(
             request,
             SubmissionPage,
-            SubmissionAnswer,
+            ListedSubmissionAnswer,
             page=page,
             read=lambda after, limit: list_uploads(state, **wanted, after=after, limit=limit),
-            describe=lambda uploads: list(map(_describe_upload, uploads)),
+            describe=lambda uploads: [
+                build(ListedSubmissionAnswer, _describe_upload(each)) for each in uploads
+            ],
             name="submissions",
+            columns=columns,
         )
 
 

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
-from benchapp.api.framework.parameters import refuse_parameters
+from benchapp.api.framework.parameters import MomentField, refuse_parameters
 from benchapp.api.framework.permissions import MayAdminister, MayEnroll, find_person, require_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -63,7 +63,7 @@ class TokenInput(serializers.Serializer[Any]):
     label = serializers.CharField(  # type: ignore[assignment]  # a serializer has a label itself
         required=False, default="", allow_blank=True, max_length=100
     )
-    expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    expires_at = MomentField(required=False, allow_null=True, default=None)
 
     def validate_expires_at(self, value: Any) -> Any:
         """Reject an expiry in the past."""

@@ -120,11 +120,13 @@ def list_least_recently_seen(*, without: str, limit: int, ids: list[int] | None 
     return sorted(hosts, key=lambda host: host.name)
 
 
-def page_hosts(filters: HostFilter, *, after: str | None = None, limit: int = 100) -> Page[HostRow]:
-    """Return a page of the hosts of `list_hosts`; the same queries. Raises BadCursor."""
-    hosts = filter_hosts(filters)
+def page_hosts(
+    filters: HostFilter, *, after: str | None = None, limit: int = 100, is_descending: bool = False
+) -> Page[HostRow]:
+    """Return a page of the hosts of `list_hosts`, by name; the same queries. Raises BadCursor."""
+    hosts = filter_hosts(filters).order_by("-name" if is_descending else "name")
     if after is not None:
-        hosts = hosts.filter(name__gt=_decode(after))
+        hosts = hosts.filter(**{"name__lt" if is_descending else "name__gt": _decode(after)})
     rows = _make_rows(list(hosts.values(*_READ)[: limit + 1]))
     has_more = len(rows) > limit
     return Page(tuple(rows[:limit]), _encode(rows[limit - 1].name) if has_more else None)

@@ -3,9 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal, Protocol, get_args
 
 from django.db.models import IntegerField, QuerySet, Value
+from django.db.models.functions import Abs
 from django.utils.dateparse import parse_datetime
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -13,7 +15,7 @@ from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_changes
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, SizeCursor, behind, behind_size, cut_page, read_cursor
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
 # Per chart, the newest: more marks would cover the line.
@@ -147,23 +149,48 @@ class Sides:
     after: tuple[SidePoint, ...]
 
 
+ChangeSort = Literal["-started_at", "started_at", "-size", "size"]
+CHANGE_SORTS: Final[tuple[ChangeSort, ...]] = get_args(ChangeSort)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
     """Which changes to list. Withdrawn changes are listed only with state="withdrawn".
 
-    match: filter of their series. since_at: changes that began then or later.
+    match: filter of their series. since_at: changes that began then or later. is_regression: None for both.
     """
 
     match: Filter = field(default_factory=Filter)
     incident: int | None = None
     metric: str | None = None
     state: str | None = None
+    is_regression: bool | None = None
     since_at: datetime | None = None
 
 
-def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int = 100) -> Page[ChangeRow]:
-    """Return changes after the cursor, newest first; one query. Raises BadCursor."""
-    cursor = read_cursor(after)
+class SortedRow(Protocol):
+    """What a cursor takes of a change or an incident."""
+
+    @property
+    def id(self) -> int:
+        """Return the id."""
+
+    @property
+    def started_at(self) -> datetime:
+        """Return the start of its first run."""
+
+    @property
+    def relative(self) -> float:
+        """Return after / before - 1."""
+
+
+def list_changes(
+    filters: ChangeFilter, *, after: str | None = None, limit: int = 100, sort: ChangeSort = "-started_at"
+) -> Page[ChangeRow]:
+    """Return changes after the cursor, newest first; one query. Raises BadCursor.
+
+    sort: size is that of the relative change, of a regression or an improvement.
+    """
     changes = Change.objects.filter(match_changes(filters.match))
     if filters.incident is not None:
         changes = changes.filter(incident_id=filters.incident)
@@ -175,9 +202,38 @@ def list_changes(filters: ChangeFilter, *, after: str | None = None, limit: int 
         changes = changes.filter(state=filters.state)
     else:
         changes = changes.exclude(state=ChangeState.WITHDRAWN)
-    changes = changes.filter(behind("started_at", cursor, is_descending=True))
-    rows = read_change_rows(changes.order_by("-started_at", "-id")[: limit + 1])
-    return cut_page(rows, limit, cursor_of=lambda change: Cursor(change.started_at, change.id))
+    if filters.is_regression is not None:
+        changes = changes.filter(is_regression=filters.is_regression)
+    found = _sort_changes(changes, read_change_cursor(after, sort=sort), sort=sort)
+    rows = read_change_rows(found[: limit + 1])
+    return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))
+
+
+def _sort_changes(
+    changes: QuerySet[Change], cursor: Cursor | SizeCursor | None, *, sort: ChangeSort
+) -> QuerySet[Change]:
+    is_descending = sort.startswith("-")
+    sign = "-" if is_descending else ""
+    if sort.endswith("size"):
+        beyond = behind_size(
+            "abs_relative", cursor if isinstance(cursor, SizeCursor) else None, is_descending=is_descending
+        )
+        changes = changes.alias(abs_relative=Abs("relative"))
+        return changes.filter(beyond).order_by(f"{sign}abs_relative", f"{sign}id")
+    beyond = behind("started_at", cursor if isinstance(cursor, Cursor) else None, is_descending=is_descending)
+    return changes.filter(beyond).order_by(f"{sign}started_at", f"{sign}id")
+
+
+def read_change_cursor(after: str | None, *, sort: ChangeSort) -> Cursor | SizeCursor | None:
+    """Return the cursor of a list of changes or incidents, None for the first page. Raises BadCursor."""
+    if sort.endswith("size"):
+        return None if after is None else SizeCursor.decode(after)
+    return read_cursor(after)
+
+
+def make_change_cursor(row: SortedRow, *, sort: ChangeSort) -> Cursor | SizeCursor:
+    """Return the cursor of a change or an incident in an order."""
+    return SizeCursor(abs(row.relative), row.id) if sort.endswith("size") else Cursor(row.started_at, row.id)
 
 
 def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dict[int, list[ChangeMark]]:

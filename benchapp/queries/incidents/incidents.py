@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.utils import timezone
@@ -11,6 +12,7 @@ from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User, label_link
 from benchapp.models.filtering import match_changes
 from benchapp.queries.binary_columns import fetch_rows
+from benchapp.queries.incidents.changes import ChangeSort, make_change_cursor, read_change_cursor
 from benchapp.queries.incidents.incident_changes import read_incident_changes
 from benchapp.queries.incidents.series_marks import SEVERITY_ORDER
 from benchapp.queries.incidents.shapes import (
@@ -24,7 +26,7 @@ from benchapp.queries.incidents.shapes import (
     PooledLevelRow,
     Tab,
 )
-from benchapp.queries.pagination import Cursor, Page, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, SizeCursor, cut_page
 
 # Per answer of the API; `list_changes` has all. A sweep has 320 series with three metrics.
 CHANGES_MAXIMUM: Final = 500
@@ -44,22 +46,27 @@ _TAB_STATES: Final = {
     Tab.SNOOZED: OPEN_STATES,
     Tab.RESOLVED: (IncidentState.RESOLVED,),
 }
+_SORTED_BY: Final = {"started_at": "started_at", "size": "abs(incident.relative)"}
 _OPEN: Final = [state.value for state in OPEN_STATES]
 
 
 def list_incidents(
-    filters: IncidentFilter, *, after: str | None = None, limit: int = 50
+    filters: IncidentFilter, *, after: str | None = None, limit: int = 50, sort: ChangeSort = "-started_at"
 ) -> Page[IncidentRow]:
-    """Return incidents after the cursor, latest start first; one query. Raises BadCursor."""
-    cursor = read_cursor(after)
-    match = _match_incidents(filters)
+    """Return incidents after the cursor, latest start first or by `sort`; one query. Raises BadCursor."""
+    cursor, match = read_change_cursor(after, sort=sort), _match_incidents(filters)
+    column, is_descending = _SORTED_BY[sort.removeprefix("-")], sort.startswith("-")
     if cursor is not None:
-        # The first bound repeats what the second says, so that PostgreSQL starts inside of the index.
-        match = match.and_also(
-            "started_at <= %s AND (started_at, incident.id) < (%s, %s)", cursor.at, cursor.at, cursor.id
+        sign, value = (
+            "<" if is_descending else ">",
+            cursor.size if isinstance(cursor, SizeCursor) else cursor.at,
         )
-    rows = _read_rows(match, order="started_at DESC, incident.id DESC", limit=limit + 1)
-    return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
+        # The first bound repeats what the second says, so that PostgreSQL starts inside of the index.
+        text = f"{column} {sign}= %s AND ({column}, incident.id) {sign} (%s, %s)"
+        match = match.and_also(text, value, value, cursor.id)
+    direction = "DESC" if is_descending else "ASC"
+    rows = _read_rows(match, order=f"{column} {direction}, incident.id {direction}", limit=limit + 1)
+    return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))
 
 
 def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:

@@ -1,19 +1,22 @@
 """Forms for query parameters of pages."""
 
+import re
 from datetime import UTC, date, datetime
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
+from django.utils import timezone
 
 from benchapp.grammar import Filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
-from benchapp.queries.days import end_of_day, start_of_day
+from benchapp.queries.days import end_of_day, parse_moment, start_of_day
 from benchapp.queries.hosts.hosts import HostFilter
 from benchapp.queries.runs.runs import RunFilter
+
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 class DayField(forms.DateField):
@@ -29,23 +32,17 @@ class DayField(forms.DateField):
 
 
 def parse_bound(text: str, *, is_end: bool) -> datetime | None:
-    """Parse one end of a time range: 2026-05-12 (UTC; as the end with the whole day) or 2026-05-12T02:10Z.
+    """Parse one end of a time range: 2026-05-12 (UTC; as the end with the whole day), or a time as in `parse_moment`.
 
     Return UTC; None if open. Raises ValueError.
     """
     text = text.strip()
     if not text:
         return None
-    if "T" not in text and " " not in text:
+    if _DAY.fullmatch(text):
         day = date.fromisoformat(text)
         return end_of_day(day) if is_end else start_of_day(day)
-    moment = parse_datetime(text)
-    if moment is None:
-        raise ValueError(text)
-    try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError(text) from error
+    return parse_moment(text, now=timezone.now())
 
 
 def format_request_time(at: datetime) -> str:

@@ -1,10 +1,12 @@
 import json
+from datetime import timedelta
 
 import pytest
 
 from benchapp.api.framework import lists
 from benchapp.models import Study
 from tests.factories import (
+    NOON,
     make_change,
     make_host,
     make_incident,
@@ -61,3 +63,66 @@ def test_a_long_list_is_written_as_a_short_one(reader, two_of_each, monkeypatch,
 def read_rows(body, format):
     """Return what is compared: the bytes of CSV; of NDJSON the objects, whose members have no order."""
     return body if format == "csv" else [json.loads(line) for line in body.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("changes", "relative,series"),
+        ("hosts", "name,kernel"),
+        ("incidents", "title,id"),
+        ("planned-events", "id,filter"),
+        ("runs", "id,host"),
+        ("series", "id,level_median,level_p10,level_p90"),
+        ("studies", "title,id"),
+        ("submissions", "state,host"),
+    ],
+)
+def test_list_has_the_columns_that_are_named(reader, two_of_each, path, fields):
+    answer = reader.get(f"/api/v1/{path}?fields={fields}").json()
+    header = reader.get(f"/api/v1/{path}?fields={fields}&format=csv").content.decode().splitlines()[0]
+
+    (rows,) = [value for value in answer.values() if isinstance(value, list)]
+    assert {tuple(row) for row in rows} == {tuple(fields.split(","))}
+    assert header == ",".join(f'"{name}"' for name in fields.split(","))
+    refused = reader.get(f"/api/v1/{path}?fields=nonsense").json()
+    assert fields.partition(",")[0] in refused["detail"]
+
+
+@pytest.mark.parametrize("path", ["changes", "incidents"])
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("-size", [0.5, -0.5, -0.3, 0.1]),
+        ("size", [0.1, -0.3, -0.5, 0.5]),
+        ("started_at", [0.1, -0.5, 0.5, -0.3]),
+        ("-started_at", [-0.3, 0.5, -0.5, 0.1]),
+    ],
+)
+def test_changes_and_incidents_are_sorted_by_time_or_size_across_pages(reader, path, sort, order):
+    series = make_series([10.0])
+    for day, relative in enumerate((0.1, -0.5, 0.5, -0.3)):
+        at = NOON + timedelta(days=day)
+        change = make_change(series, relative=relative, at=at)
+        make_incident(changes=[change], relative=relative, started_at=at)
+
+    found, url = [], f"/api/v1/{path}?sort={sort}&limit=1"
+    while url is not None:
+        answer = reader.get(url).json()
+        found += [row["relative"] for row in answer[path]]
+        url = answer["next"]
+
+    assert found == order
+    cursor = reader.get(f"/api/v1/{path}?sort={sort}&limit=1").json()["next_cursor"]
+    other = "size" if "started" in sort else "started_at"
+    assert reader.get(f"/api/v1/{path}?sort={other}&cursor={cursor}").json()["code"] == "cursor-invalid"
+
+
+def test_hosts_are_listed_in_either_direction_of_their_names(reader):
+    for name in ("db-1", "db-2", "db-3"):
+        make_host(name)
+
+    first = reader.get("/api/v1/hosts?sort=-name&limit=2&fields=name").json()
+    second = reader.get(first["next"]).json()
+
+    assert [row["name"] for row in [*first["hosts"], *second["hosts"]]] == ["db-3", "db-2", "db-1"]

@@ -1,6 +1,8 @@
 """Query parameters of every list: unknown, repeated and bad ones are refused and named."""
 
+import json
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client, RequestFactory
@@ -12,7 +14,17 @@ from benchapp.api.framework.problems import Problem
 from benchapp.dimensions import FILTER_DIMENSIONS
 from benchapp.grammar import TERMS_MAXIMUM, parse_filter
 from benchapp.models import Role, Scope
-from tests.factories import make_host, make_token, make_user
+from tests.factories import (
+    NOON,
+    make_change,
+    make_host,
+    make_incident,
+    make_measurement,
+    make_run,
+    make_series,
+    make_token,
+    make_user,
+)
 
 LISTS = ["/api/v1/hosts", "/api/v1/runs", "/api/v1/series", "/api/v1/submissions"]
 
@@ -232,3 +244,45 @@ def test_invalid_sort_lists_the_valid_ones(reader, url):
 
     assert "'size' is not a valid value. Valid values: " in problem["detail"]
     assert "started_at" in problem["detail"] or "last_at" in problem["detail"]
+
+
+@pytest.mark.parametrize("since", ["-7d", "2026-11-14", "1794657600", "1794657600000", "2026-11-14T12:00Z"])
+def test_time_of_every_form_bounds_the_points(reader, since, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
+    series = make_series([1.0])
+    make_measurement(make_run(started_at=NOON - timedelta(days=8)), series, iops=2.0)
+
+    for address in (f"/api/v1/series/{series.pk}/points", "/api/v1/points", "/api/v1/history"):
+        points = reader.get(address, {"from": since, "metrics": "iops"})
+        rows = json.loads(b"".join(points.streaming_content) if points.streaming else points.content)[
+            "points"
+        ]
+        assert [row["iops"] for row in rows] == [1.0]
+
+
+def test_every_answer_has_an_etag_and_is_not_sent_again(client_of):
+    own, admin = client_of(Scope.INGEST, make_host("me")), client_of(Scope.ADMIN)
+    make_incident(changes=[make_change(make_series([1.0]))])
+    unknown = []
+    for method, url in list_operations():
+        client = own if url == "/api/v1/hosts/me" else admin
+        answer = client.get(url) if method == "get" else None
+        if answer is None or answer.status_code != 200 or answer.streaming:
+            continue
+        again = client.get(url, headers={"If-None-Match": answer.headers.get("ETag", "")})
+        if again.status_code != 304 and "server_time" not in answer.json():
+            unknown.append(url)
+
+    assert unknown == []
+
+
+def test_answer_about_a_time_relative_to_now_is_sent_again(reader, monkeypatch):
+    series = make_series([1.0])
+    address = f"/api/v1/series/{series.pk}/points?from=-30d"
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
+    etag = reader.get(address).headers["ETag"]
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=40))
+
+    answer = reader.get(address, headers={"If-None-Match": etag})
+
+    assert (answer.status_code, answer.json()["points"]) == (200, [])

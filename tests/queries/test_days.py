@@ -1,0 +1,57 @@
+"""Times in requests."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from benchapp.queries.days import MOMENTS, is_relative_moment, parse_moment
+
+NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("20261121", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("2026-11-21T10:00:00Z", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("2026-11-21T10:00:00+02:00", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        ("2026-11-21 10:00", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        (" 2026-11-21T10:00:00.25Z ", datetime(2026, 11, 21, 10, 0, 0, 250_000, tzinfo=UTC)),
+        ("1795255200", datetime(2026, 11, 21, 10, tzinfo=UTC)),
+        ("1795255200250", datetime(2026, 11, 21, 10, 0, 0, 250_000, tzinfo=UTC)),
+        ("now", NOW),
+        ("now-12h", datetime(2026, 11, 22, 0, 30, tzinfo=UTC)),
+        ("-30d", datetime(2026, 10, 23, 12, 30, tzinfo=UTC)),
+        ("+1w", datetime(2026, 11, 29, 12, 30, tzinfo=UTC)),
+        ("now-90s", NOW - timedelta(seconds=90)),
+        ("-15m", NOW - timedelta(minutes=15)),
+    ],
+)
+def test_time_is_read(text: str, moment: datetime) -> None:
+    assert parse_moment(text, now=NOW) == moment
+    assert parse_moment(text, now=NOW).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "yesterday", "-30", "-30y", "30d", "now-", "--1d", "-999999w", "2026-13-01", "12"),
+        *("9" * 15, "0001-01-01T00:00+23:00"),
+    ],
+)
+def test_other_text_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a valid time\. Examples: 2026-11-21, "):
+        parse_moment(text, now=NOW)
+
+
+def test_examples_are_times() -> None:
+    for example in MOMENTS.replace(" (s)", "").replace(" (ms)", "").split(", "):
+        assert parse_moment(example, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_relative"), [("now", True), ("-30d", True), ("-started_at", False), ("2026-11-21", False)]
+)
+def test_relative_times_are_recognized(text: str, is_relative: bool) -> None:
+    assert is_relative_moment(text) is is_relative
