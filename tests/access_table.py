@@ -88,6 +88,7 @@ API = {
     "api/v1/tokens/<str:public_id>": (Row("DELETE", API_ADMINS),),
     "api/v1/enrollments": (Row("POST", "s-----++"),),
     "api/v1/runs": (API_READERS,),
+    "api/v1/runs/newest/output": (API_READERS,),
     "api/v1/runs/<int:run_id>": (API_READERS_AND_OWN_RUNS,),
     "api/v1/runs/<int:run_id>/exclusion": (Row("PUT", API_EDITORS), Row("DELETE", API_EDITORS)),
     "api/v1/runs/<int:run_id>/gate": (API_READERS_AND_OWN_RUNS,),

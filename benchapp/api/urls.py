@@ -57,6 +57,7 @@ urlpatterns = [
     path("tokens/<str:public_id>", tokens.OneToken.as_view(), name="api_token"),
     path("enrollments", tokens.Enrollments.as_view(), name="api_enrollments"),
     path("runs", runs.Runs.as_view(), name="api_runs"),
+    path("runs/newest/output", run_output.NewestOutputFile.as_view(), name="api_newest_output"),
     path("runs/<int:run_id>", runs.OneRun.as_view(), name="api_run"),
     path("runs/<int:run_id>/exclusion", exclusions.RunExclusion.as_view(), name="api_run_exclusion"),
     path("runs/<int:run_id>/gate", gate.Gate.as_view(), name="api_run_gate"),

@@ -1,7 +1,7 @@
 """Raw output of runs."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from django.http import HttpResponse
@@ -11,6 +11,7 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
+    FilterParameters,
     Parameters,
     read_parameters,
 )
@@ -25,6 +26,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.models import Kind
 from benchapp.pipeline.intake.submissions import pack, unpack
+from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 
 
@@ -39,41 +41,61 @@ class OutputParameters(Parameters):
     )
 
 
+class NewestOutputParameters(OutputParameters, FilterParameters):
+    """Part of the raw body, and which runs."""
+
+
+_RESPONSES: Final = {
+    (200, "application/json"): OpenApiResponse(
+        OpenApiTypes.OBJECT,
+        "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
+    ),
+    (200, "text/plain"): OpenApiTypes.STR,
+}
+
+
 class RunOutputFile(ApiView):
     """Raw output of a run."""
 
     permission_classes = [MayRead]
 
-    @extend_schema(
-        operation_id="read_run_output",
-        parameters=[OutputParameters],
-        responses={
-            (200, "application/json"): OpenApiResponse(
-                OpenApiTypes.OBJECT,
-                "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
-            ),
-            (200, "text/plain"): OpenApiTypes.STR,
-        },
-    )
+    @extend_schema(operation_id="read_run_output", parameters=[OutputParameters], responses=_RESPONSES)
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Download the exact body received, or the fio output in it."""
-        part = read_parameters(request, OutputParameters)["part"]
-        body = read_raw_body(run_id=run_id)
-        if body is None:
-            raise Problem(
-                404,
-                "not-found",
-                "No output kept",
-                f"run {run_id} does not exist, or its output has expired",
-            )
-        etag = make_etag(request, body.digest.hex())
-        if is_known(request, etag):
-            return answer_not_modified(etag)
-        if part == "fio" and not body.has_output:
-            raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
-        if part == "fio" and body.has_envelope:
-            body = extract_fio_output(body)
-        return answer_download(request, body, etag)
+        return _answer_output(request, run_id, read_parameters(request, OutputParameters)["part"])
+
+
+class NewestOutputFile(ApiView):
+    """Raw output of the newest run of a filter."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_newest_output", parameters=[NewestOutputParameters], responses=_RESPONSES
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Download the body received with the newest run that matches, or the fio output in it."""
+        wanted = read_parameters(request, NewestOutputParameters)
+        newest = list_runs(RunFilter(match=wanted["match"]), limit=1).items
+        if not newest:
+            raise Problem(404, "not-found", "No such run", "no run matches the filter")
+        return _answer_output(request, newest[0].id, wanted["part"])
+
+
+def _answer_output(request: Request, run_id: int, part: str) -> HttpResponse:
+    body = read_raw_body(run_id=run_id)
+    if body is None:
+        raise Problem(
+            404, "not-found", "No output kept", f"run {run_id} does not exist, or its output has expired"
+        )
+    etag = make_etag(request, body.digest.hex())
+    if is_known(request, etag):
+        return answer_not_modified(etag)
+    if part == "fio" and not body.has_output:
+        raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
+    if part == "fio" and body.has_envelope:
+        body = extract_fio_output(body)
+    return answer_download(request, body, etag)
 
 
 def extract_fio_output(body: RawBody) -> RawBody:

@@ -201,6 +201,7 @@ EXAMPLES_OF_ANSWERS = [
     ("DELETE", "/api/v1/runs/{run_id}/exclusion", {}, None),
     ("GET", "/api/v1/runs/{run_id}/gate", {}, None),
     ("GET", "/api/v1/runs/{run_id}/gate", {"baseline": "..2027-01-01", "format": "csv"}, None),
+    ("GET", "/api/v1/runs/newest/output", {}, None),
     ("GET", "/api/v1/runs/{run_id}/output", {}, None),
     ("GET", "/api/v1/runs/{run_id}/output", {"part": "fio"}, None),
     ("GET", "/api/v1/runs/{run_of_agent}/output", {}, None),

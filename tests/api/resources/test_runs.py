@@ -113,6 +113,23 @@ def test_output_is_the_exact_body_as_a_file(reader, kind, body, content_type, su
     assert response.headers["Content-Disposition"] == f'attachment; filename="{name}"'
 
 
+def test_newest_output_is_that_of_the_newest_run_of_the_filter(reader):
+    one, other = make_host("db-1"), make_host("db-2")
+    for host, day, body in ((one, 1, b"old"), (one, 2, b"new"), (other, 3, b"other")):
+        submission = make_submission(host, kind=Kind.FIO, body=body)
+        make_run(host, submission=submission, started_at=NOON + timedelta(days=day))
+
+    answers = [
+        reader.get("/api/v1/runs/newest/output", query) for query in ({}, {"host": "db-1"}, {"host": "db-3"})
+    ]
+
+    assert [(answer.status_code, answer.content[:5]) for answer in answers[:2]] == [
+        (200, b"other"),
+        (200, b"new"),
+    ]
+    assert (answers[2].status_code, answers[2].json()["code"]) == (404, "not-found")
+
+
 def test_output_is_handed_out_as_the_gzip_that_is_kept(reader):
     run = make_run()
 
