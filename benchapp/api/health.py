@@ -1,6 +1,6 @@
 """Monitoring: liveness, readiness, metrics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,8 +13,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from kombu.connection import Connection
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
@@ -23,6 +24,9 @@ from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S
 from benchapp.api.framework.view import ApiView
 from benchapp.api.ingest.limits import DiskSpace, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
+from benchapp.queries.pinned_charts import list_pinned_series
+from benchapp.queries.series.levels import read_main_levels
+from benchapp.queries.series.series import SeriesRow
 from benchapp.queries.totals import Totals, count_totals
 
 log = structlog.get_logger(__name__)
@@ -113,12 +117,16 @@ class Metrics(ApiView):
 
     @extend_schema(exclude=True)
     def get(self, request: Request) -> HttpResponse:
-        """Return current totals from PostgreSQL; the same in every web process."""
+        """Return current totals from PostgreSQL, the same in every web process; OpenMetrics if Accept names it."""
         registry = CollectorRegistry()
         registry.register(_Totals(count_totals()))
+        registry.register(_PinnedSeries(list_pinned_series()))
         registry.register(_Disk(measure_disk()))
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return HttpResponse(
-            generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+            encode(registry),
+            content_type=content_type,
+            headers={"Cache-Control": "no-store", "Vary": "Accept"},
         )
 
 
@@ -134,18 +142,63 @@ class _Totals(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield one metric family per total."""
         totals = self._totals
-        states = GaugeMetricFamily("benchapp_submissions", "Submissions by state.", labels=["state"])
-        for state, count in totals.submissions.items():
-            states.add_metric([state], count)
-        yield states
-        yield GaugeMetricFamily(
-            "benchapp_oldest_received_age_seconds",
-            "Age of the oldest waiting submission; 0 without one.",
-            value=totals.oldest_received_age_s,
+        for name, text, label, counts in (
+            ("benchapp_submissions", "Submissions by state.", "state", totals.submissions),
+            ("benchapp_notices", "Notices of the outbox by state.", "state", totals.notices),
+            ("benchapp_open_incidents", "Open regressions by severity.", "severity", totals.open_incidents),
+        ):
+            family = GaugeMetricFamily(name, text, labels=[label])
+            for value, count in counts.items():
+                family.add_metric([value], count)
+            yield family
+        for name, text, number in (
+            (
+                "benchapp_oldest_received_age_seconds",
+                "Age of the oldest waiting submission; 0 without one.",
+                totals.oldest_received_age_s,
+            ),
+            (
+                "benchapp_oldest_notice_age_seconds",
+                "How long the oldest waiting notice is due; 0 without one.",
+                totals.oldest_notice_age_s,
+            ),
+            ("benchapp_runs", "Runs stored.", totals.runs),
+            ("benchapp_series", "Series with a history.", totals.series),
+            ("benchapp_series_to_evaluate", "Series with runs not evaluated yet.", totals.to_evaluate),
+            ("benchapp_hosts", "Hosts that are not retired.", totals.hosts),
+            ("benchapp_silent_hosts", "Hosts that missed a scheduled run.", totals.silent_hosts),
+        ):
+            yield GaugeMetricFamily(name, text, value=number)
+
+
+class _PinnedSeries(Collector):
+    """Last value and level of the series that users pinned as histories, in base units."""
+
+    def __init__(self, rows: Sequence[SeriesRow]) -> None:
+        self._rows = rows
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield last value, median, runs and time of the newest run of each series."""
+        levels = read_main_levels([row.id for row in self._rows])
+        labels = ["series", "scope", "workload", "target", "metric"]
+        last, median, runs, at = (
+            GaugeMetricFamily(f"benchapp_pinned_series_{name}", text, labels=labels)
+            for name, text in (
+                ("last_value", "Newest valid value of the main metric, in its base unit."),
+                ("level_median", "Median of the current level of the main metric, in its base unit."),
+                ("level_runs", "Runs of the current level."),
+                ("last_run_timestamp_seconds", "Start of the newest run."),
+            )
         )
-        yield GaugeMetricFamily("benchapp_runs", "Runs stored.", value=totals.runs)
-        yield GaugeMetricFamily("benchapp_series", "Series with a history.", value=totals.series)
-        yield GaugeMetricFamily("benchapp_hosts", "Hosts that are not retired.", value=totals.hosts)
+        for row in self._rows:
+            if row.id in levels:
+                metric, level = levels[row.id].metric, levels[row.id].level
+                own = [str(row.id), row.scope, row.workload_title, row.target_title, metric.name]
+                last.add_metric(own, level.last)
+                median.add_metric(own, level.median)
+                runs.add_metric(own, level.n)
+                at.add_metric(own, row.last_at.timestamp())
+        yield from (last, median, runs, at)
 
 
 class _Disk(Collector):

@@ -1,14 +1,30 @@
+import re
 import shutil
+from datetime import timedelta
+from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 from django.db import OperationalError, connection
 from django.test import override_settings
+from django.utils import timezone
 
 from benchapp.api.ingest.limits import find_shortage
-from benchapp.models import State
+from benchapp.models import Notice, PinnedChart, State
 from benchapp.queries.missing_columns import check_columns
-from tests.factories import make_host, make_run, make_submission
+from tests.factories import (
+    add_series,
+    make_change,
+    make_host,
+    make_incident,
+    make_run,
+    make_series,
+    make_submission,
+    make_user,
+)
+from tests.notices import make_subscription
+
+OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
 
 def test_process_is_alive_without_any_database(client):
@@ -118,6 +134,63 @@ def test_metrics_count_what_there_is(reader):
 
 
 @pytest.mark.django_db
+def test_metrics_are_openmetrics_for_who_accepts_it(reader):
+    accept = "application/openmetrics-text; version=1.0.0"
+
+    answer, plain = reader.get("/metrics", headers={"Accept": accept}), reader.get("/metrics")
+
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.content.endswith(b"\n# EOF\n")
+    assert plain.headers["Content-Type"].startswith("text/plain")
+    assert b"# EOF" not in plain.content
+    assert "Accept" in answer.headers["Vary"]
+
+
+@pytest.mark.django_db
+def test_metrics_count_what_waits_and_what_is_wrong(reader):
+    hourly = [{"profile": "", "every_s": 3600, "splay_s": 0, "directory": "/"}]
+    host = make_host("db-1", schedule=hourly, schedule_since_at=timezone.now() - timedelta(days=30))
+    series = make_series([1.0], host=host)
+    make_incident(changes=[make_change(series)], severity="high")
+    make_incident(severity="low", state="resolved", verdict="noise")
+    due = timezone.now() - timedelta(seconds=90)
+    Notice.objects.create(subscription=make_subscription(), key="test", not_before_at=due, created_at=due)
+
+    lines = dict(line.rsplit(" ", 1) for line in reader.get("/metrics").content.decode().splitlines())
+
+    assert lines['benchapp_open_incidents{severity="high"}'] == "1.0"
+    assert lines['benchapp_open_incidents{severity="low"}'] == "0.0"
+    assert lines['benchapp_notices{state="waiting"}'] == "1.0"
+    assert lines['benchapp_notices{state="failed"}'] == "0.0"
+    assert float(lines["benchapp_oldest_notice_age_seconds"]) >= 90
+    assert (lines["benchapp_silent_hosts"], lines["benchapp_series_to_evaluate"]) == ("1.0", "1.0")
+
+
+@pytest.mark.django_db
+def test_metrics_have_the_pinned_series_and_no_more_than_a_hundred(reader, monkeypatch):
+    owner, hosts = make_user(), [make_host(f'db-"{number}"') for number in range(3)]
+    first, second, _ = (add_series([10.0, 20.0, 30.0], host=host) for host in hosts)
+    for query in (f"series={second.pk}", 'q=host:"db-""0"""', "q=host:[:", f"series={second.pk},x"):
+        PinnedChart.objects.create(owner=owner, position=1, kind="history", query=query)
+    PinnedChart.objects.create(owner=owner, position=2, kind="scaling", query="")
+
+    text = reader.get("/metrics").content.decode()
+    lines = [line for line in text.splitlines() if line.startswith("benchapp_pinned_series_level_median{")]
+    monkeypatch.setattr("benchapp.queries.pinned_charts.PINNED_SERIES_MAXIMUM", 1)
+    bounded = reader.get("/metrics").content.decode()
+
+    assert len(lines) == 2
+    assert all(line.endswith(" 20.0") for line in lines)
+    assert f'series="{first.pk}"' in lines[1]
+    assert 'scope="host:db-\\"0\\""' in lines[1]
+    assert (
+        f'benchapp_pinned_series_last_value{{metric="iops",scope="host:db-\\"1\\"",series="{second.pk}"'
+        in text
+    )
+    assert bounded.count("benchapp_pinned_series_level_median{") == 1
+
+
+@pytest.mark.django_db
 def test_metrics_are_for_who_may_read(client):
     assert client.get("/metrics").status_code == 401
     with override_settings(PUBLIC_READ=True):
@@ -173,3 +246,22 @@ def test_metrics_tell_when_results_are_refused_for_the_disk(reader, disk, free_b
 @pytest.mark.django_db
 def test_metrics_have_no_disk_where_there_is_no_data_directory(reader):
     assert "benchapp_disk" not in reader.get("/metrics").content.decode()
+
+
+@pytest.mark.django_db
+def test_every_metric_is_documented(reader, disk):
+    owner, series = make_user(), add_series([10.0])
+    PinnedChart.objects.create(owner=owner, position=1, kind="history", query=f"series={series.pk}")
+    documented = re.findall(
+        r"`(\w+)(?:\{\w+\})?`", OPERATIONS.partition("## Metrics")[2].partition("\n## ")[0]
+    )
+
+    lines = reader.get("/metrics").content.decode().splitlines()
+    names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+
+    prefix = "benchapp_pinned_series"
+    assert names == {
+        prefix + name if name.startswith("_") else name
+        for name in documented
+        if name not in ("metric", "Accept")
+    }
