@@ -38,7 +38,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_published_names_are_registered_tasks() -> None:
     app.loader.import_default_modules()
 
-    assert {queue.NORMALIZE, queue.NOTIFY} <= set(app.tasks)
+    assert {queue.NORMALIZE, queue.NOTIFY, queue.DRY_RUN} <= set(app.tasks)
 
 
 def test_hint_reaches_the_broker_with_its_name_and_expires(valkey_server: Server) -> None:
@@ -50,13 +50,15 @@ def test_hint_reaches_the_broker_with_its_name_and_expires(valkey_server: Server
         with ThreadPoolExecutor(1) as threads:
             assert threads.submit(queue.wake_up).result()
             assert threads.submit(queue.wake_notify).result()
+            assert threads.submit(queue.wake_dry_run).result()
 
-        messages = [inbox.get(timeout=30) for _ in range(2)]
+        messages = [inbox.get(timeout=30) for _ in range(3)]
         for message in messages:
             message.ack()
     assert [message.headers["task"] for message in messages] == [
         "benchapp.tasks.normalize",
         "benchapp.tasks.notify",
+        "benchapp.tasks.dry_run",
     ]
     assert all(message.headers["expires"] for message in messages)
 

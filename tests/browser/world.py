@@ -11,6 +11,7 @@ from django.utils import timezone
 from benchapp.models import (
     WITHHELD,
     Channel,
+    DetectionDryRun,
     EmailAddress,
     Host,
     Incident,
@@ -37,7 +38,9 @@ from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
     make_change,
+    make_detection_policy,
     make_detection_result,
+    make_dry_run,
     make_environment,
     make_host,
     make_incident,
@@ -79,6 +82,8 @@ class World:
     unconfirmed: str
     confirmation: str
     planned_event: str
+    policy: str
+    dry_run: str
 
 
 def make_world() -> World:
@@ -114,7 +119,32 @@ def make_world() -> World:
         unconfirmed=reverse("subscription", args=[_make_unconfirmed(admin).pk]),
         confirmation=reverse("confirm_address", args=["c" * 43]),
         planned_event=reverse("planned_event", args=[_make_planned_event(admin).pk]),
+        # Of no series: other pages show the thresholds of the catalog.
+        policy=reverse("detection_policy", args=[make_detection_policy(label="tier=none").pk]),
+        dry_run=reverse("dry_run", args=[_make_finished_dry_run(moved).pk]),
     )
+
+
+def _make_finished_dry_run(series: Series) -> DetectionDryRun:
+    """Make a dry run with an incident that is added, and more of them than are listed."""
+    added = {
+        "scope": series.scope,
+        "started_at": timezone.now().isoformat(),
+        "metric": "iops",
+        "relative": -0.035,
+        "series": 3,
+        "series_id": series.pk,
+        "incident": None,
+    }
+    result = {
+        "current": 5,
+        "proposed": 1234,
+        "added_count": 1230,
+        "removed_count": 1,
+        "added": [added],
+        "removed": [added],
+    }
+    return make_dry_run(state="done", series_ids=[series.pk], series_count=1200, result=result)
 
 
 def _make_planned_event(admin: User) -> PlannedEvent:

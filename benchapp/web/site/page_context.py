@@ -30,7 +30,7 @@ PLACES: Final = (
     NavigationPlace("History", "series_list", frozenset({"series", "history"})),
     NavigationPlace("Runs", "runs", frozenset({"runs"})),
     NavigationPlace("Compare", "compare", frozenset({"compare"})),
-    NavigationPlace("Incidents", "incidents", frozenset({"incidents", "maintenance"})),
+    NavigationPlace("Incidents", "incidents", frozenset({"incidents", "maintenance", "policies"})),
     NavigationPlace("Studies", "studies", frozenset({"studies"})),
     NavigationPlace("Hosts", "hosts", frozenset({"hosts", "tokens"})),
     NavigationPlace("Uploads", "uploads", frozenset({"uploads"})),

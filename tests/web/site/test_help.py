@@ -82,6 +82,7 @@ def test_pages_below_a_place_mark_it(editor: Client) -> None:
         reverse("series_detection", args=[series.pk]): "series_list",
         reverse("incident_baseline", args=[incident.pk]): "incidents",
         reverse("planned_events"): "incidents",
+        reverse("detection_policies"): "incidents",
     }
 
     # The navigation comes before the tabs of a page.
