@@ -334,8 +334,6 @@ def _list_change_needs(change: ChangeRow, test: ChangeAcceptance | None, *, now:
     name = f"The change of {format_signed_percent(change.relative)} of {format_since(change.started_at, now=now)}"
     if change.state == ChangeState.PROVISIONAL:
         yield f"{name} is confirmed if it is still detected five runs after it was found."
-    if change.is_drift and change.is_live:
-        yield describe_drift(change)
     if test is None or test.incident_id is not None or change.state not in _LIVE:
         return
     if not test.may_join:
