@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up dev test test-fast js-test coverage vm-test format lint ci bench backup restore lock pin-images clean
+.PHONY: help up dev test test-fast api-fuzz js-test coverage vm-test format lint ci bench backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -51,6 +51,9 @@ test: $(DEV) $(VENDOR) $(TEST_VENDOR) $(CLIENTS) ## run the tests on the embedde
 
 test-fast: $(DEV) $(VENDOR) ## run the tests that start no process: no servers, browser, fio or agent
 	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+api-fuzz: $(DEV) $(VENDOR) ## send 5 000 generated requests to every operation, with each kind of token; FUZZ_CASES=N
+	@FUZZ_CASES=$(or $(FUZZ_CASES),5000) $(PYTHON) -m pytest --quiet tests/api/fuzz.py
 
 js-test: ## run the JavaScript tests with node
 	@tools/run-js-tests
