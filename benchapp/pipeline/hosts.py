@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+import structlog
 from django.db import transaction
 from django.utils import timezone
 
 from benchapp.models import ApiToken, Host, Scope, User
 from benchapp.pipeline.access.tokens import issue_token
+
+log = structlog.get_logger(__name__)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 # Path segments with another meaning: /api/v1/hosts/me is the requesting host.
@@ -71,19 +74,29 @@ def check_host_name(name: str) -> str:
     return name.lower()
 
 
-def retire_host(name: str) -> bool:
+def retire_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     """Retire a host: its history is kept, its tokens are rejected; False if it is already retired."""
-    return Host.objects.active().filter(name=name).update(retired_at=timezone.now()) == 1
+    changed = Host.objects.active().filter(name=name).update(retired_at=timezone.now()) == 1
+    return _log_change("host.retired", name, changed, by=by, via=via)
 
 
-def restore_host(name: str) -> bool:
+def restore_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     """Reactivate a retired host with its tokens; False if it is active."""
-    return Host.objects.filter(name=name, retired_at__isnull=False).update(retired_at=None) == 1
+    changed = Host.objects.filter(name=name, retired_at__isnull=False).update(retired_at=None) == 1
+    return _log_change("host.restored", name, changed, by=by, via=via)
 
 
-def set_pool(name: str, pool: str) -> bool:
+def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> bool:
     """Set the pool of a host ("" for none); later results belong to the pool's series."""
-    return Host.objects.filter(name=name).update(pool=pool) == 1
+    changed = Host.objects.filter(name=name).update(pool=pool) == 1
+    return _log_change("host.pool_set", name, changed, by=by, via=via, pool=pool)
+
+
+def _log_change(event: str, name: str, is_changed: bool, *, by: User | None, via: str, **more: str) -> bool:
+    """Log a change that was made, and return whether it was; via: the token that asked."""
+    if is_changed:
+        log.info(event, host=name, by=by.username if by else "", via=via, **more)
+    return is_changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ def check_problem(response: Any) -> None:
 
 def test_no_operation_breaks_its_description(stack: Stack, schema: Any, capsys: Any) -> None:
     operations = list_operations(schema)
-    share = math.ceil(CASES / (len(operations) * sum(SENDERS.values())))
+    # Operations without parameters have fewer different requests.
+    share = math.ceil(1.1 * CASES / (len(operations) * sum(SENDERS.values())))
     failures: dict[str, str] = {}
 
     for method, path in operations:

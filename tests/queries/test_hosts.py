@@ -4,7 +4,8 @@ import pytest
 
 from benchapp.grammar import parse_filter
 from benchapp.models import Scope
-from benchapp.queries.hosts.hosts import HostFilter, page_hosts, read_host, read_tokens
+from benchapp.queries.hosts.hosts import HostFilter, page_hosts, read_host
+from benchapp.queries.hosts.tokens import read_tokens
 from benchapp.queries.pagination import BadCursor
 from tests.factories import NOON, add_series, make_host, make_run, make_token, make_user, make_workload
 

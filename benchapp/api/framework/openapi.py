@@ -248,6 +248,7 @@ _EXAMPLES: Final = {
 }
 # Of bodies, by the name of their component.
 _BODIES: Final[dict[str, Json]] = {
+    "AnyTokenInput": {"scope": "read", "label": "dashboard", "expires_at": "2027-06-30T00:00:00Z"},
     "BaselineInput": {"comment": "new disks"},
     "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},
     "DetectionPolicyInput": {
@@ -259,6 +260,7 @@ _BODIES: Final[dict[str, Json]] = {
     "EnrollmentInput": {"name": "db-09", "agent_version": "0.1.0"},
     "ExclusionInput": {"reason": "the RAID was rebuilt"},
     "PatchedDetectionPolicyChanges": {"is_canceled": True},
+    "PatchedHostChanges": {"pool": "blue"},
     "PatchedIncidentChanges": {"comment": "seen"},
     "PatchedPlannedEventChanges": {"is_canceled": True},
     "PatchedStudyChanges": {"title": "Disks of the fleet"},
@@ -268,6 +270,8 @@ _BODIES: Final[dict[str, Json]] = {
         "to_at": "2027-01-01T00:00:00Z",
         "reason": "new disks",
     },
+    "PatchedTokenChanges": {"expires_at": "2027-06-30T00:00:00Z"},
+    "RotationInput": {"overlap_s": 3600},
     "ScheduleInput": {"entries": [{"profile": "quick", "every_s": 21600, "directory": "/data"}]},
     "StudyInput": {"title": "Disks", "panels": [{"kind": "scaling", "query": "x=volume_count"}]},
     "SubscriptionInput": {"channel": "email", "address": "anna@example.org"},

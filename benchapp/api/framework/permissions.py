@@ -93,6 +93,17 @@ class MayAdminister(BasePermission):
         return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.ADMIN)
 
 
+class MayReadOrAdminister(BasePermission):
+    """MayRead for safe methods, MayAdminister for the others."""
+
+    message = MayAdminister.message
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Return whether this request is allowed."""
+        kind = MayRead if request.method in SAFE_METHODS else MayAdminister
+        return kind().has_permission(request, view)
+
+
 def require_editor(authorization: str, cookies: str) -> None:
     """Check MayEdit by the headers only; Problem 401 or 403 if it does not apply.
 
@@ -128,6 +139,17 @@ def find_person(request: Request) -> User | None:
     if token is not None:
         return token.created_by
     return request.user if isinstance(request.user, User) else None
+
+
+def name_token(request: Request) -> str:
+    """Return the token of the request for the log; "" without one."""
+    token = read_api_token(request)
+    return f"bench_{token.public_id}" if token else ""
+
+
+def read_actor(request: Request) -> dict[str, Any]:
+    """Return who is responsible for a write, for its log: by, the user, and via, the token."""
+    return {"by": find_person(request), "via": name_token(request)}
 
 
 def require_api_token(request: Request) -> ApiToken:

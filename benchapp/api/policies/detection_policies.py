@@ -21,7 +21,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
     refuse_parameters,
 )
-from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
+from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_actor
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
@@ -200,7 +200,7 @@ class DetectionPolicies(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, DetectionPolicyInput)
         with _map_errors():
-            created = create_detection_policy(**wanted, **_read_actor(request))
+            created = create_detection_policy(**wanted, **read_actor(request))
         wake_up()
         policy = _describe_policy(_find(created.pk))
         return Response(policy, status=201, headers={"Location": policy.url})
@@ -228,7 +228,7 @@ class OneDetectionPolicy(ApiView):
         wanted = read_body(request, DetectionPolicyChanges)
         apply = cancel_detection_policy if wanted["is_canceled"] else restore_detection_policy
         with _map_errors():
-            apply(policy_id, **_read_actor(request))
+            apply(policy_id, **read_actor(request))
         wake_up()
         return answer_json(request, _describe_policy(_find(policy_id)))
 
@@ -237,7 +237,7 @@ class OneDetectionPolicy(ApiView):
         """Cancel it; the row and its activity log remain, and PATCH can restore it."""
         refuse_parameters(request)
         with _map_errors():
-            cancel_detection_policy(policy_id, **_read_actor(request))
+            cancel_detection_policy(policy_id, **read_actor(request))
         wake_up()
         return Response(status=204)
 
@@ -307,11 +307,6 @@ def _describe_dry_run(row: DryRunRow) -> DryRunAnswer:
 
 def _describe_incident(incident: DryRunIncident) -> DryRunIncidentAnswer:
     return build(DryRunIncidentAnswer, incident, incident=incident.incident_id)
-
-
-def _read_actor(request: Request) -> dict[str, Any]:
-    token = read_api_token(request)
-    return {"by": find_person(request), "via": f"bench_{token.public_id}" if token else ""}
 
 
 def _find(policy_id: int) -> DetectionPolicyDetail:

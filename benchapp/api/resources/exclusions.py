@@ -15,7 +15,7 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.parameters import (
     refuse_parameters,
 )
-from benchapp.api.framework.permissions import MayEdit, find_person, read_api_token
+from benchapp.api.framework.permissions import MayEdit, find_person, name_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
@@ -50,7 +50,7 @@ class RunExclusion(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, ExclusionInput)
         try:
-            run = exclude_run(run_id, find_person(request), via=_name_token(request), **wanted)
+            run = exclude_run(run_id, find_person(request), via=name_token(request), **wanted)
         except UnknownRun as error:
             raise _no_run(error) from error
         except BadReason as error:
@@ -63,7 +63,7 @@ class RunExclusion(ApiView):
         """Include a run in medians again; no effect on a run that is not excluded."""
         refuse_parameters(request)
         try:
-            run = include_run(run_id, find_person(request), via=_name_token(request))
+            run = include_run(run_id, find_person(request), via=name_token(request))
         except UnknownRun as error:
             raise _no_run(error) from error
         wake_up()
@@ -73,11 +73,6 @@ class RunExclusion(ApiView):
 def _describe_exclusion(run: Run) -> ExclusionAnswer:
     by = run.excluded_by.username if run.excluded_by else None
     return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)
-
-
-def _name_token(request: Request) -> str:
-    token = read_api_token(request)
-    return f"bench_{token.public_id}" if token else ""
 
 
 def _no_run(error: UnknownRun) -> Problem:

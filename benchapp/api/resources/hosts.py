@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
+from django.db import transaction
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -33,13 +34,19 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
     text_parameter,
 )
-from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
+from benchapp.api.framework.permissions import (
+    MayIngest,
+    MayRead,
+    MayReadOrAdminister,
+    read_actor,
+    require_api_token,
+)
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Severity
-from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
+from benchapp.pipeline.hosts import ScheduleEntry, note_schedule, restore_host, retire_host, set_pool
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.schedules import HostSchedule
 
@@ -215,16 +222,51 @@ class OwnHost(ApiView):
         return answer_json(request, build(OwnHostAnswer, host, server_time=timezone.now()))
 
 
+_POOL_MAXIMUM: Final = 100
+
+
+class HostChanges(serializers.Serializer[Any]):
+    """What to change; members that are left out stay."""
+
+    pool = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=_POOL_MAXIMUM,
+        help_text="empty: none. Later results belong to the series of the pool",
+    )
+    is_retired = serializers.BooleanField(
+        required=False, help_text="true: its history is kept, its tokens are rejected; false: reactivate it"
+    )
+
+
 class OneHost(ApiView):
     """One host."""
 
-    permission_classes = [MayRead]
+    permission_classes = [MayReadOrAdminister]
 
     @extend_schema(operation_id="read_host", responses=HostAnswer)
     def get(self, request: Request, name: str) -> HttpResponse:
         """Read one host."""
         refuse_parameters(request)
         host = read_host(name.lower())
+        if host is None:
+            raise no_host(name)
+        return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
+
+    @extend_schema(operation_id="change_host", request=HostChanges, responses=HostAnswer)
+    def patch(self, request: Request, name: str) -> HttpResponse:
+        """Set the pool of a host, retire it, or reactivate it with its tokens."""
+        refuse_parameters(request)
+        wanted, own = read_body(request, HostChanges), name.lower()
+        actor = read_actor(request)
+        with transaction.atomic():
+            if read_host(own) is None:
+                raise no_host(name)
+            if "pool" in wanted:
+                set_pool(own, wanted["pool"], **actor)
+            if "is_retired" in wanted:
+                (retire_host if wanted["is_retired"] else restore_host)(own, **actor)
+        host = read_host(own)
         if host is None:
             raise no_host(name)
         return answer_json(request, _describe_hosts(HostAnswer, [host])[0])

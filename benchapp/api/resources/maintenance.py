@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
     refuse_parameters,
 )
-from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
+from benchapp.api.framework.permissions import MayReadOrEdit, read_actor
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
@@ -253,7 +253,7 @@ class PlannedEvents(ApiView):
                 plan = read_plan(**wanted)
                 impact = preview_impact(plan)
                 return answer_json(request, _describe_impact(impact))
-            created = schedule_planned_event(**wanted, **_read_actor(request))
+            created = schedule_planned_event(**wanted, **read_actor(request))
         wake_up()
         event = _describe_event(_find(created.pk))
         return Response(event, status=201, headers={"Location": event.url})
@@ -286,7 +286,7 @@ class OnePlannedEvent(ApiView):
             ("is_canceled", False): restore_planned_event,
         }[next(iter(wanted.items()))]
         with _map_errors():
-            apply(planned_event_id, **_read_actor(request))
+            apply(planned_event_id, **read_actor(request))
         wake_up()
         return answer_json(request, _describe_event(_find(planned_event_id)))
 
@@ -295,14 +295,9 @@ class OnePlannedEvent(ApiView):
         """Cancel it; the row and its activity log remain, and PATCH can restore it."""
         refuse_parameters(request)
         with _map_errors():
-            cancel_planned_event(planned_event_id, **_read_actor(request))
+            cancel_planned_event(planned_event_id, **read_actor(request))
         wake_up()
         return Response(status=204)
-
-
-def _read_actor(request: Request) -> dict[str, Any]:
-    token = read_api_token(request)
-    return {"by": find_person(request), "via": f"bench_{token.public_id}" if token else ""}
 
 
 def _find(planned_event_id: int) -> PlannedEventDetail:

@@ -6,12 +6,15 @@ import secrets
 import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.db import connection
+import structlog
+from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.models import ApiToken, Host, Scope, User
+
+log = structlog.get_logger(__name__)
 
 _PREFIX: Final = "bench_"
 _PUBLIC_LENGTH: Final = 12
@@ -20,6 +23,8 @@ _CRC_LENGTH: Final = 8
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
 ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
+# A secret that was replaced because it leaked must not be valid for longer.
+OVERLAP_MAXIMUM: Final = timedelta(days=30)
 
 
 class TokenRefused(Exception):
@@ -28,6 +33,14 @@ class TokenRefused(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class UnknownToken(LookupError):
+    """There is no such token."""
+
+
+class TokenNotValid(Exception):
+    """The token is revoked or has expired; it cannot be changed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +78,12 @@ def issue_token(
     label: str = "",
     created_by: User | None = None,
     expires_at: datetime | None = None,
+    via: str = "",
 ) -> tuple[ApiToken, str]:
-    """Create a token; return its row and its plain text, which is not stored."""
+    """Create a token; return its row and its plain text, which is not stored.
+
+    via: the token that asked for it, for the log.
+    """
     public_id = "".join(secrets.choice(_ALPHABET) for _ in range(_PUBLIC_LENGTH))
     secret = secrets.token_urlsafe(32)
     row = ApiToken.objects.create(
@@ -78,25 +95,92 @@ def issue_token(
         created_by=created_by,
         expires_at=expires_at,
     )
+    _log("token.issued", row, by=created_by, via=via)
     return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
 
 
-def issue_enrollment_token(*, created_by: User | None = None) -> tuple[ApiToken, str]:
+def issue_enrollment_token(
+    *, label: str = "enrollment", created_by: User | None = None, via: str = ""
+) -> tuple[ApiToken, str]:
     """Create a token that enrolls hosts for the next 24 hours."""
     return issue_token(
         scope=Scope.ENROLL,
-        label="enrollment",
+        label=label,
         created_by=created_by,
         expires_at=timezone.now() + ENROLLMENT_LIFETIME,
+        via=via,
     )
 
 
-def revoke_token(public_id: str) -> bool:
+def revoke_token(public_id: str, *, by: User | None = None, via: str = "") -> bool:
     """Revoke a token; False if it does not exist or is already revoked."""
     changed = ApiToken.objects.filter(public_id=public_id, revoked_at__isnull=True).update(
         revoked_at=timezone.now()
     )
+    if changed:
+        log.info("token.revoked", token=public_id, by=by.username if by else "", via=via)
     return changed == 1
+
+
+@transaction.atomic
+def change_token(public_id: str, *, by: User | None, via: str = "", **changes: Any) -> ApiToken:
+    """Change label or expires_at of a valid token and return it. Raises UnknownToken, TokenNotValid."""
+    token = _lock_valid(public_id)
+    before = {name: getattr(token, name) for name in changes}
+    for name, value in changes.items():
+        setattr(token, name, value)
+    token.save(update_fields=list(changes))
+    _log("token.changed", token, by=by, via=via, before=str(before), after=str(changes))
+    return token
+
+
+@transaction.atomic
+def rotate_token(
+    public_id: str, *, overlap: timedelta, by: User | None, via: str = ""
+) -> tuple[ApiToken, ApiToken, str]:
+    """Replace a valid token: return the old one, the new one and its plain text.
+
+    The new one has scope, host, label and lifetime of the old one, which expires after the overlap, or earlier if it
+    would have. Raises UnknownToken, TokenNotValid.
+    """
+    old, now = _lock_valid(public_id), timezone.now()
+    lifetime = None if old.expires_at is None else old.expires_at - old.created_at
+    new, plaintext = issue_token(
+        scope=Scope(old.scope),
+        host=old.host,
+        label=old.label,
+        created_by=by,
+        expires_at=None if lifetime is None else now + lifetime,
+        via=via,
+    )
+    old.expires_at = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
+    old.save(update_fields=["expires_at"])
+    _log("token.rotated", old, by=by, via=via, replaced_by=new.public_id)
+    return old, new, plaintext
+
+
+def _lock_valid(public_id: str) -> ApiToken:
+    found = ApiToken.objects.select_for_update(of=("self",)).select_related("host")
+    token = found.filter(public_id=public_id).first()
+    if token is None:
+        raise UnknownToken(f"token {public_id[:20]!r} does not exist")
+    if token.revoked_at is not None:
+        raise TokenNotValid(f"token {public_id} was revoked: create another one")
+    if token.expires_at is not None and token.expires_at <= timezone.now():
+        raise TokenNotValid(f"token {public_id} has expired: create another one")
+    return token
+
+
+def _log(event: str, token: ApiToken, *, by: User | None, via: str, **more: str) -> None:
+    log.info(
+        event,
+        token=token.public_id,
+        scope=str(token.scope),
+        host=token.host.name if token.host else "",
+        by=by.username if by else "",
+        via=via,
+        **more,
+    )
 
 
 def read_token(text: str) -> ApiToken:

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from psycopg import sql
 
 from benchapp.grammar import Filter
-from benchapp.models import ApiToken, Host
+from benchapp.models import Host
 from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
@@ -29,19 +29,6 @@ class HostFilter:
     match: Filter = field(default_factory=Filter)
     text: str | None = None
     is_retired: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRow:
-    """A token without its digest."""
-
-    public_id: str
-    label: str
-    created_at: datetime
-    created_by: str | None
-    last_used_at: datetime | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +137,6 @@ def read_host_histories(hosts: Iterable[HostRow]) -> dict[str, tuple[float | Non
     return {scopes[place]: history for place, history in histories.items()}
 
 
-def read_tokens(host_id: int) -> tuple[TokenRow, ...]:
-    """Return the tokens of a host, newest first; one query."""
-    rows = ApiToken.objects.filter(host_id=host_id).order_by("-created_at", "-id")
-    return tuple(TokenRow(*row) for row in rows.values_list(*_TOKEN_COLUMNS))
-
-
 # From the index series_by_scope.
 _NEWEST_SERIES: Final = sql.SQL(
     "SELECT newest.id, (wanted.number - 1)::integer, newest.last_at FROM unnest(%(scopes)s::text[])"
@@ -166,9 +147,6 @@ _COLUMNS: Final = (
     *("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at", "run_count"),
 )
 _READ: Final = (*_COLUMNS, "schedule", "schedule_since_at", "schedule_reported_by")
-_TOKEN_COLUMNS: Final = (
-    *("public_id", "label", "created_at", "created_by__username", "last_used_at", "expires_at", "revoked_at"),
-)
 
 
 def _name_scope(name: str, pool: str) -> str:

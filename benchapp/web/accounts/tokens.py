@@ -50,7 +50,7 @@ def add_token(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
     """Revoke a token and return to its list."""
     token = get_object_or_404(ApiToken.objects.select_related("host"), public_id=public_id)
-    if revoke_token(public_id):
+    if revoke_token(public_id, by=read_person(request)):
         messages.success(request, f"Token bench_{public_id}_… revoked.", extra_tags="good")
     else:
         messages.error(request, f"Token bench_{public_id}_… was already revoked.", extra_tags="bad")

@@ -16,8 +16,9 @@ from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
 from benchapp.queries.hosts.environment import list_host_environment_changes
-from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories, read_tokens
+from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.queries.hosts.tokens import read_tokens
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
@@ -177,7 +178,7 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
     form = PoolForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form)
-    if not save_pool(name, form.cleaned_data["pool"]):
+    if not save_pool(name, form.cleaned_data["pool"], by=read_person(request)):
         raise Http404(f"Host {name} does not exist.")
     messages.success(
         request, f"Pool of {name} saved. New results belong to the series of this pool.", extra_tags="good"
@@ -191,10 +192,10 @@ def set_retired(request: HttpRequest, name: str) -> HttpResponse:
     """Retire or reactivate a host."""
     get_object_or_404(Host, name=name)
     if request.POST.get("retired") == "yes":
-        retire_host(name)
+        retire_host(name, by=read_person(request))
         text = f"{name} retired. Its history is kept; its tokens are rejected."
     else:
-        restore_host(name)
+        restore_host(name, by=read_person(request))
         text = f"{name} reactivated with its previous tokens."
     messages.success(request, text, extra_tags="good")
     return redirect("host_settings", name=name)

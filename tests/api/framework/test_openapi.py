@@ -243,6 +243,13 @@ EXAMPLES_OF_ANSWERS = [
     ("DELETE", "/api/v1/subscriptions/{subscription_id}", {}, None),
     ("POST", "/api/v1/subscriptions/{subscription_id}/test", {}, None),
     ("POST", "/api/v1/subscriptions/{unconfirmed_id}/confirmation", {}, None),
+    ("PATCH", "/api/v1/hosts/{name}", {}, {"pool": "blue"}),
+    ("GET", "/api/v1/tokens", {}, None),
+    ("GET", "/api/v1/tokens", {"format": "csv", "valid": "true"}, None),
+    ("POST", "/api/v1/tokens", {}, {"scope": "read", "label": "dashboard"}),
+    ("GET", "/api/v1/tokens/{public_id}", {}, None),
+    ("PATCH", "/api/v1/tokens/{public_id}", {}, {"label": "cron"}),
+    ("POST", "/api/v1/tokens/{public_id}/rotation", {}, {"overlap_s": 3600}),
     ("DELETE", "/api/v1/tokens/{public_id}", {}, None),
 ]
 OF_A_HOST = [

@@ -210,7 +210,7 @@ NO_UUID = "00000000-0000-4000-8000-000000000000"
 IDS = {
     "submission_id": NO_UUID,
     "bulk": NO_UUID,
-    "name": "me",
+    "name": "db-1",
     "dimension_name": "host",
     "public_id": "0" * 12,
 }

@@ -1,6 +1,8 @@
 import pytest
+from django.test import Client
+from structlog.testing import capture_logs
 
-from benchapp.models import Scope
+from benchapp.models import Host, Scope
 from tests.factories import NOON, add_series, make_host, make_run, make_token
 
 pytestmark = pytest.mark.django_db
@@ -85,3 +87,45 @@ def test_host_asks_who_it_is(client_of):
 
 def test_only_a_host_has_a_self(reader):
     assert reader.get("/api/v1/hosts/me").status_code == 403
+
+
+def test_admin_sets_the_pool_and_retires_a_host(admin):
+    host = make_host("db-7")
+    _, plaintext = make_token(host=host)
+    with capture_logs() as lines:
+        changed = admin.patch(
+            "/api/v1/hosts/DB-7", {"pool": "blue", "is_retired": True}, content_type="application/json"
+        )
+    retired = Client(headers={"Authorization": f"Bearer {plaintext}"}).get("/api/v1/hosts/me")
+    restored = admin.patch(
+        "/api/v1/hosts/db-7", {"is_retired": False, "pool": ""}, content_type="application/json"
+    )
+
+    assert changed.status_code == 200
+    assert (changed.json()["pool"], changed.json()["retired_at"] is None) == ("blue", False)
+    assert (retired.status_code, retired.json()["code"]) == (401, "host-retired")
+    assert (restored.json()["pool"], restored.json()["retired_at"]) == ("", None)
+    assert [(line["event"], line["host"]) for line in lines] == [
+        ("host.pool_set", "db-7"),
+        ("host.retired", "db-7"),
+    ]
+    assert lines[0]["via"].startswith("bench_")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [({"pool": "x" * 101}, "/pool"), ({"is_retired": "maybe"}, "/is_retired"), ({"name": "db-8"}, "/name")],
+)
+def test_wrong_change_of_a_host_is_named_and_changes_nothing(admin, body, pointer):
+    make_host("db-7", pool="blue")
+
+    response = admin.patch("/api/v1/hosts/db-7", {"pool": "red"} | body, content_type="application/json")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+    assert Host.objects.get(name="db-7").pool == "blue"
+
+
+def test_change_of_an_unknown_host_is_a_404(admin):
+    response = admin.patch("/api/v1/hosts/nobody", {"pool": "x"}, content_type="application/json")
+
+    assert (response.status_code, response.json()["code"]) == (404, "not-found")

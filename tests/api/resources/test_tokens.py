@@ -1,7 +1,12 @@
+from datetime import datetime, timedelta
+from unittest import mock
+
 import pytest
+from django.utils import timezone
+from structlog.testing import capture_logs
 
 from benchapp.models import ApiToken, Host, Role, Scope
-from benchapp.pipeline.access.tokens import read_token
+from benchapp.pipeline.access.tokens import TokenRefused, read_token, revoke_token
 from tests.factories import make_host, make_token
 
 pytestmark = pytest.mark.django_db
@@ -126,3 +131,199 @@ def test_host_that_cannot_be_enrolled_is_told_why(client_of, body, status, code)
     response = client_of(Scope.ENROLL).post("/api/v1/enrollments", body, content_type=JSON)
 
     assert (response.status_code, response.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("scope", ["read", "admin"])
+def test_token_of_any_scope_is_made_with_an_expiry(admin, scope):
+    body = {"scope": scope, "label": "dashboard", "expires_at": "2099-06-30T00:00:00Z"}
+
+    response = admin.post("/api/v1/tokens", body, content_type=JSON)
+
+    made = response.json()
+    assert (response.status_code, response.headers["Cache-Control"]) == (201, "no-store")
+    assert response.headers["Location"] == made["url"] == f"/api/v1/tokens/{made['public_id']}"
+    token = read_token(made["token"])
+    assert (token.scope, token.host, token.label, made["expires_at"]) == (
+        scope,
+        None,
+        "dashboard",
+        "2099-06-30T00:00:00Z",
+    )
+
+
+def test_token_of_a_host_and_one_for_enrollment_are_made(admin):
+    make_host("db-7")
+
+    ingest = admin.post("/api/v1/tokens", {"scope": "ingest", "host": "DB-7"}, content_type=JSON).json()
+    enroll = admin.post("/api/v1/tokens", {"scope": "enroll"}, content_type=JSON).json()
+
+    assert read_token(ingest["token"]).host.name == ingest["host"] == "db-7"
+    lifetime = datetime.fromisoformat(enroll["expires_at"]) - datetime.fromisoformat(enroll["created_at"])
+    assert (read_token(enroll["token"]).scope, round(lifetime.total_seconds())) == ("enroll", 86_400)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"scope": "ingest"}, "/host"),
+        ({"scope": "ingest", "host": "nobody"}, "/host"),
+        ({"scope": "read", "host": "db-7"}, "/host"),
+        ({"scope": "enroll", "expires_at": "2099-01-01T00:00:00Z"}, "/expires_at"),
+        ({"scope": "read", "expires_at": "2001-01-01T00:00:00Z"}, "/expires_at"),
+        ({"scope": "root"}, "/scope"),
+        ({}, "/scope"),
+    ],
+)
+def test_wrong_member_of_a_new_token_is_named(admin, body, pointer):
+    make_host("db-7")
+    before = ApiToken.objects.count()
+
+    response = admin.post("/api/v1/tokens", body, content_type=JSON)
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+    assert ApiToken.objects.count() == before
+
+
+def test_list_has_no_secrets_and_is_filtered(admin):
+    host = make_host("db-7")
+    own, plaintext = make_token(host=host)
+    old, _ = make_token(Scope.READ, expires_at=timezone.now() - timedelta(days=1))
+
+    def list_ids(query):
+        return {each["public_id"] for each in admin.get(f"/api/v1/tokens{query}").json()["tokens"]}
+
+    everything = admin.get("/api/v1/tokens")
+    (mine,) = list_ids("?scope=admin")
+    assert list_ids("") == {own.public_id, old.public_id, mine}
+    assert list_ids("?host=db-7") == list_ids("?scope=ingest") == {own.public_id}
+    assert list_ids("?valid=true") == {own.public_id, mine}
+    assert list_ids("?valid=false") == {old.public_id}
+    assert plaintext[20:] not in everything.content.decode()
+    assert everything.json()["tokens"] == sorted(
+        everything.json()["tokens"], key=lambda token: token["created_at"], reverse=True
+    )
+    first = admin.get("/api/v1/tokens?limit=2").json()
+    rest = admin.get(first["next"]).json()
+    assert len({each["public_id"] for page in (first, rest) for each in page["tokens"]}) == 3
+
+
+def test_label_and_expiry_of_a_valid_token_are_changed(admin):
+    token, plaintext = make_token(Scope.READ)
+    address = f"/api/v1/tokens/{token.public_id}"
+
+    changed = admin.patch(
+        address, {"label": "grafana", "expires_at": "2099-01-01T00:00:00Z"}, content_type=JSON
+    )
+    cleared = admin.patch(address, {"expires_at": None}, content_type=JSON)
+
+    assert (changed.json()["label"], changed.json()["expires_at"]) == ("grafana", "2099-01-01T00:00:00Z")
+    assert (cleared.json()["label"], cleared.json()["expires_at"]) == ("grafana", None)
+    assert admin.get(address).json() == cleared.json()
+    assert read_token(plaintext).pk == token.pk
+
+
+def test_revoked_or_expired_token_is_neither_changed_nor_rotated(admin):
+    revoked, _ = make_token(Scope.READ)
+    revoke_token(revoked.public_id)
+    expired, _ = make_token(Scope.READ, expires_at=timezone.now() - timedelta(hours=1))
+
+    for token in (revoked, expired):
+        for response in (
+            admin.patch(f"/api/v1/tokens/{token.public_id}", {"expires_at": None}, content_type=JSON),
+            admin.post(f"/api/v1/tokens/{token.public_id}/rotation", {}, content_type=JSON),
+        ):
+            assert (response.status_code, response.json()["code"]) == (409, "state-differs")
+    assert not ApiToken.objects.filter(pk__in=(revoked.pk, expired.pk)).valid_at(timezone.now()).exists()
+
+
+def test_life_of_an_enrollment_token_is_not_extended(admin):
+    token, _ = make_token(Scope.ENROLL, expires_at=timezone.now() + timedelta(hours=1))
+
+    response = admin.patch(f"/api/v1/tokens/{token.public_id}", {"expires_at": None}, content_type=JSON)
+
+    assert (response.status_code, response.json()["pointer"]) == (400, "/expires_at")
+
+
+def test_both_tokens_are_valid_until_the_overlap_ends(admin):
+    host = make_host("db-7")
+    old, plaintext = make_token(host=host, label="cron")
+
+    response = admin.post(f"/api/v1/tokens/{old.public_id}/rotation", {"overlap_s": 3600}, content_type=JSON)
+
+    made = response.json()
+    assert response.status_code == 201
+    assert (made["host"], made["scope"], made["label"], made["expires_at"]) == (
+        "db-7",
+        "ingest",
+        "cron",
+        None,
+    )
+    assert read_token(plaintext).pk == old.pk
+    assert read_token(made["token"]).host == host
+    left = datetime.fromisoformat(made["replaced"]["expires_at"]) - timezone.now()
+    assert timedelta(minutes=55) < left <= timedelta(hours=1)
+    later = timezone.now() + timedelta(hours=2)
+    with mock.patch.object(timezone, "now", lambda: later), pytest.raises(TokenRefused):
+        read_token(plaintext)
+
+
+def test_rotation_keeps_the_lifetime_and_never_prolongs_the_old_token(admin):
+    soon = timezone.now() + timedelta(days=10)
+    old, _ = make_token(Scope.READ, expires_at=soon)
+
+    made = admin.post(
+        f"/api/v1/tokens/{old.public_id}/rotation", {"overlap_s": 20 * 86_400}, content_type=JSON
+    ).json()
+    now = admin.post(
+        f"/api/v1/tokens/{made['public_id']}/rotation", {"overlap_s": 0}, content_type=JSON
+    ).json()
+
+    assert datetime.fromisoformat(made["replaced"]["expires_at"]) == soon
+    days = (datetime.fromisoformat(made["expires_at"]) - timezone.now()) / timedelta(days=1)
+    assert 9.9 < days <= 10.01
+    with pytest.raises(TokenRefused):
+        read_token(made["token"])
+    assert read_token(now["token"]).scope == "read"
+
+
+@pytest.mark.parametrize("overlap", [-1, 31 * 86_400, "long"])
+def test_overlap_is_at_most_30_days(admin, overlap):
+    token, _ = make_token(Scope.READ)
+
+    response = admin.post(
+        f"/api/v1/tokens/{token.public_id}/rotation", {"overlap_s": overlap}, content_type=JSON
+    )
+
+    assert (response.status_code, response.json()["pointer"]) == (400, "/overlap_s")
+
+
+def test_unknown_token_is_a_404(admin):
+    for response in (
+        admin.get("/api/v1/tokens/xxxxxxxxxxxx"),
+        admin.patch("/api/v1/tokens/xxxxxxxxxxxx", {"label": "x"}, content_type=JSON),
+        admin.post("/api/v1/tokens/xxxxxxxxxxxx/rotation", {}, content_type=JSON),
+    ):
+        assert (response.status_code, response.json()["code"]) == (404, "not-found")
+
+
+def test_every_change_of_a_token_is_logged_with_the_token_that_asked(admin):
+    mine = ApiToken.objects.get(scope=Scope.ADMIN).public_id
+    with capture_logs() as lines:
+        made = admin.post("/api/v1/tokens", {"scope": "read"}, content_type=JSON).json()
+        address = f"/api/v1/tokens/{made['public_id']}"
+        admin.patch(address, {"label": "x"}, content_type=JSON)
+        rotated = admin.post(f"{address}/rotation", {}, content_type=JSON).json()
+        admin.delete(address)
+
+    logged = [
+        (line["event"], line["token"], line["via"]) for line in lines if line["event"].startswith("token.")
+    ]
+    via = f"bench_{mine}"
+    assert logged == [
+        ("token.issued", made["public_id"], via),
+        ("token.changed", made["public_id"], via),
+        ("token.issued", rotated["public_id"], via),
+        ("token.rotated", made["public_id"], via),
+        ("token.revoked", made["public_id"], via),
+    ]
+    assert made["token"][20:] not in str(lines)
