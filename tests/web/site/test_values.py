@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from django.template import engines
+from django.urls import NoReverseMatch
 
 from benchapp.templatetags import values
 
@@ -107,3 +109,26 @@ def test_mapping_with_a_key_named_items_is_listed() -> None:
 )
 def test_nested_fact_is_formatted_as_text(value: object, text: str) -> None:
     assert values.fact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{% url 'runs' %}", "/runs/"),
+        ("{% url 'run' 5 %} {% url 'run' other %}", "/runs/5/ /runs/7/"),
+        ("{% url name %}", "/hosts/"),
+        ("{% url 'host' name='db-01' %}", "/hosts/db-01/"),
+        ("{% url 'run' 5 as link %}{{ link }}{% url 'nowhere' as none %}{{ none }}", "/runs/5/"),
+        ("{% url 'host' 'a&b' %}", "/hosts/a&amp;b/"),
+    ],
+)
+def test_tag_url_finds_what_the_tag_of_django_finds(text: str, shown: str) -> None:
+    template = engines["django"].from_string(text)
+
+    # The second time from the URLs that are kept.
+    assert [template.render({"other": 7, "name": "hosts"}) for _ in range(2)] == [shown, shown]
+
+
+def test_tag_url_refuses_a_page_that_does_not_exist() -> None:
+    with pytest.raises(NoReverseMatch):
+        engines["django"].from_string("{% url 'nowhere' %}").render({})
