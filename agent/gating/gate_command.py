@@ -29,7 +29,13 @@ from agent.running.measure import RunRequest, measure
 from agent.running.run_command import open_log, read_pairs, read_run_request, read_time
 from agent.running.session import Session
 
-_MEASURING = ("profile", "jobfile", "file", "directory", "set", "logs", "repeat")
+# Options of a measurement, by their values without them.
+_MEASURING: dict[str, Any] = {
+    **dict.fromkeys(("jobfile", "file", "file_size", "directory", "time_limit", "patience", "max_load")),
+    **dict.fromkeys(("allow_outside", "trust_directory", "logs", "cloud", "serials"), False),
+    "set": [],
+    "repeat": 1,
+}
 
 
 @dataclass
@@ -93,9 +99,10 @@ def _choose_reports(arguments: argparse.Namespace) -> _Reports:
 
 def _refuse_measuring(arguments: argparse.Namespace) -> None:
     """Refuse options that have no effect on a file; --profile is the name of the profile that made it."""
-    for option in _MEASURING:
-        if option != "profile" and getattr(arguments, option) not in (None, False, 1, []):
-            raise ConfigurationError(f"--{option} cannot be used with FILE, which was measured before")
+    for option, default in _MEASURING.items():
+        if getattr(arguments, option) != default:
+            name = option.replace("_", "-")
+            raise ConfigurationError(f"--{name} cannot be used with FILE, which was measured before")
 
 
 def _make_fio_query(arguments: argparse.Namespace, session: Session) -> str:

@@ -194,6 +194,8 @@ def test_result_that_is_not_stored_in_time_is_temporary(
         (["nothing.json"], 2, "cannot read nothing.json"),
         (["{empty}"], 5, "is empty"),
         (["{output}", "--directory", "/tmp"], 2, "--directory cannot be used with FILE"),
+        (["{output}", "--time-limit", "5m"], 2, "--time-limit cannot be used with FILE"),
+        (["{output}", "--cloud"], 2, "--cloud cannot be used with FILE"),
         (["{output}", "--repeat", "2"], 2, "--repeat cannot be used with FILE"),
         (["{output}", "--set", "size=1g"], 2, "--set cannot be used with FILE"),
         (["{output}", "--target", "colour=red"], 2, "unknown target field"),
