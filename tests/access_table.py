@@ -93,6 +93,10 @@ API = {
     ),
     "api/v1/tokens/<str:public_id>/rotation": (Row("POST", API_ADMINS),),
     "api/v1/enrollments": (Row("POST", "s-----++"),),
+    "api/v1/status-badge": (API_READERS,),
+    "api/v1/incidents/feed": (API_READERS,),
+    # Also with public read: a link outlives it.
+    "api/v1/links": (Row("POST", "s+++-++-"),),
     "api/v1/runs": (API_READERS,),
     "api/v1/runs/newest/output": (API_READERS,),
     "api/v1/runs/<int:run_id>": (API_READERS_AND_OWN_RUNS,),

@@ -218,7 +218,8 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "posting": {"framework", "ingest", "resources"},
         "policies": {"framework", "resources"},
         "resources": {"framework", "ingest"},
-        "urls": {"charts", "policies", "resources"},
+        "sharing": {"framework", "resources"},
+        "urls": {"charts", "policies", "resources", "sharing"},
     },
     "web": {
         "accounts": {"site"},

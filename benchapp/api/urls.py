@@ -27,6 +27,7 @@ from benchapp.api.resources import maintenance as planned_events
 from benchapp.api.resources import points as all_points
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
+from benchapp.api.sharing import feed, links, status_badge
 
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
@@ -77,12 +78,14 @@ urlpatterns = [
     path("incidents/bulk", incident_bulk.BulkTriage.as_view(), name="api_bulk_triage"),
     path("incidents/bulk/<uuid:bulk>", incident_bulk.OneBulkTriage.as_view(), name="api_one_bulk_triage"),
     path("incidents", incidents.Incidents.as_view(), name="api_incidents"),
+    path("incidents/feed", feed.IncidentFeed.as_view(), name="api_incident_feed"),
     path("incidents/<int:incident_id>", incidents.OneIncident.as_view(), name="api_incident"),
     path(
         "incidents/<int:incident_id>/baseline",
         incident_baseline.IncidentBaseline.as_view(),
         name="api_incident_baseline",
     ),
+    path("links", links.Links.as_view(), name="api_links"),
     path("matrix", matrix.MatrixView.as_view(), name="api_matrix"),
     path("points", all_points.Points.as_view(), name="api_all_points"),
     path("scaling", scaling.Scaling.as_view(), name="api_scaling"),
@@ -97,6 +100,7 @@ urlpatterns = [
     path("series/<int:series_id>/percentiles", latency.Percentiles.as_view(), name="api_percentiles"),
     path("series/<int:series_id>/histogram", latency.Histogram.as_view(), name="api_histogram"),
     path("series/<int:series_id>/summary", points.SeriesSummaryView.as_view(), name="api_summary"),
+    path("status-badge", status_badge.StatusBadge.as_view(), name="api_status_badge"),
     path("studies", studies.Studies.as_view(), name="api_studies"),
     path("studies/<int:study_id>", studies.OneStudy.as_view(), name="api_study"),
     path("submissions", submissions.Submissions.as_view(), name="api_submissions"),

@@ -235,6 +235,7 @@ _EXAMPLES: Final = {
     "rows": "pattern,block_size_bytes",
     "runs": "12,13",
     "series": "1,2,3",
+    "signature": "n0Xb3JFMv1GxYjGqg0E8fZ1o6h3y0yq9Q5r0C2d7s4A",
     "since": "-7d",
     "started_at": "2026-11-21T10:00:00Z",
     "stripe_count": "4",
@@ -262,6 +263,7 @@ _BODIES: Final[dict[str, Json]] = {
     "PatchedDetectionPolicyChanges": {"is_canceled": True},
     "PatchedHostChanges": {"pool": "blue"},
     "PatchedIncidentChanges": {"comment": "seen"},
+    "LinkInput": {"url": "/api/v1/status-badge?q=host:db-01&format=svg", "expires_at": "+30d"},
     "PatchedPlannedEventChanges": {"is_canceled": True},
     "PatchedStudyChanges": {"title": "Disks of the fleet"},
     "PlannedEventInput": {

@@ -31,6 +31,11 @@ def answer_json(request: Request, body: Any, *, headers: Mapping[str, str] | Non
     return _answer(request, dump_json(body), "application/json", headers or {})
 
 
+def answer_text(request: Request, text: str, content_type: str) -> HttpResponse:
+    """Return a document that is neither JSON nor rows."""
+    return _answer(request, text.encode(), content_type, {})
+
+
 def answer_rows(
     request: Request,
     kind: type[AnswerPage],

@@ -1,0 +1,1 @@
+"""What other sites embed: status badges, feeds, and the signed links to them."""

@@ -1,0 +1,178 @@
+"""Status badges, the feed of incidents, and the signed links to them."""
+
+from datetime import timedelta
+from xml.etree import ElementTree
+
+import pytest
+from django.test import Client, override_settings
+
+from benchapp.models import Role, Scope
+from tests.factories import NOON, add_series, make_change, make_host, make_incident, make_series
+
+pytestmark = pytest.mark.django_db
+
+SVG = "{http://www.w3.org/2000/svg}"
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
+
+
+def sign(client, url, expires_at="+30d"):
+    body = {"url": url, "expires_at": expires_at}
+    return client.post("/api/v1/links", body, content_type="application/json")
+
+
+def test_badge_of_one_series_has_its_level(reader):
+    series = add_series([1000.0, 33415.0, 40000.0], host=make_host("db-1"))
+
+    badge = reader.get(f"/api/v1/status-badge?series={series.pk}").json()
+    named = reader.get("/api/v1/status-badge?q=host:db-1&text=disk").json()
+
+    assert badge == {
+        "schemaVersion": 1,
+        "label": "IOPS",
+        "message": "33\u202f415",
+        "color": "#1e8449",
+        "isError": False,
+    }
+    assert (named["label"], named["message"]) == ("disk", badge["message"])
+    assert (
+        reader.get(f"/api/v1/status-badge?series={series.pk}&metric=latency_p99_ns").json()["message"]
+        == "no value"
+    )
+
+
+def test_badge_is_red_with_an_open_regression(reader):
+    one, _ = (add_series([1000.0] * 3, host=make_host(name)) for name in ("db-1", "db-2"))
+    make_incident(changes=[make_change(one, before=1000.0, after=850.0)])
+
+    own, all_, rest = (
+        reader.get(f"/api/v1/status-badge?q={q}").json() for q in ("host:db-1", "", "host:db-2")
+    )
+
+    assert (own["message"], own["isError"]) == ("1\u202f000 ▼ 15 %", True)
+    assert (all_["message"], all_["color"]) == ("1 of 2 series regressed", own["color"])
+    assert (rest["isError"], reader.get("/api/v1/status-badge?q=host:none").json()["message"]) == (
+        False,
+        "no series",
+    )
+
+
+def test_badge_of_too_many_series_is_refused(reader, monkeypatch):
+    monkeypatch.setattr("benchapp.api.sharing.status_badge.SERIES_MAXIMUM", 1)
+    for _ in range(2):
+        make_series([1.0])
+
+    assert reader.get("/api/v1/status-badge").json()["pointer"] == "q"
+
+
+def test_svg_is_a_document_whose_texts_are_escaped(reader):
+    add_series([1.0])
+    text = '"><script>alert(1)</script>&'
+
+    answer = reader.get("/api/v1/status-badge", {"format": "svg", "text": text})
+
+    root = ElementTree.fromstring(answer.content)
+    assert answer.headers["Content-Type"] == "image/svg+xml; charset=utf-8"
+    assert root.find(f"{SVG}title").text == f"{text}: 1.00"
+    assert root.attrib["aria-label"] == f"{text}: 1.00"
+    assert root.find(f".//{SVG}script") is None
+    assert reader.get("/api/v1/status-badge?format=svg", headers={"If-None-Match": "*"}).status_code == 304
+
+
+def test_feed_has_the_newest_incidents_with_their_times(reader, monkeypatch):
+    host = make_host("db-1")
+    old = make_incident(changes=[make_change(make_series([1.0], host=host))], title="old", started_at=NOON)
+    new = make_incident(title="a < b & \x08c", severity="high", started_at=NOON + timedelta(days=1))
+
+    root = ElementTree.fromstring(reader.get("/api/v1/incidents/feed").content)
+    entries = root.findall(f"{ATOM}entry")
+    mine = ElementTree.fromstring(reader.get("/api/v1/incidents/feed?host=db-1").content)
+
+    assert [entry.find(f"{ATOM}title").text for entry in entries] == ["a < b & c", "old"]
+    assert entries[0].find(f"{ATOM}id").text == f"http://testserver/incidents/{new.pk}/"
+    assert entries[0].find(f"{ATOM}updated").text == new.updated_at.isoformat()
+    assert [entry.find(f"{ATOM}link").attrib["href"] for entry in mine.findall(f"{ATOM}entry")] == [
+        f"http://testserver/incidents/{old.pk}/"
+    ]
+    monkeypatch.setattr("benchapp.api.sharing.feed.ENTRIES_MAXIMUM", 1)
+    bounded = ElementTree.fromstring(reader.get("/api/v1/incidents/feed").content)
+    assert len(bounded.findall(f"{ATOM}entry")) == 1
+
+
+def test_empty_feed_is_the_same_each_time(reader):
+    etag = reader.get("/api/v1/incidents/feed").headers["ETag"]
+
+    assert reader.get("/api/v1/incidents/feed", headers={"If-None-Match": etag}).status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/api/v1/status-badge?q=host:db-*&format=svg", "/api/v1/incidents/feed"])
+def test_signed_link_is_read_without_a_token_until_it_expires(reader, path, monkeypatch):
+    made = sign(reader, path)
+    url = made.json()["url"]
+
+    answer = Client().get(url)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=30))
+    late = Client().get(url)
+
+    assert (made.status_code, answer.status_code) == (201, 200)
+    assert url.startswith("http://testserver/")
+    assert answer.content == reader.get(path).content
+    assert (late.status_code, "expired" in late.json()["detail"]) == (403, True)
+    assert Client().get(path).status_code == 401
+
+
+def test_signature_is_bound_to_its_address(reader):
+    url = sign(reader, "/api/v1/status-badge?q=host:db-1").json()["url"].removeprefix("http://testserver")
+    query = url.partition("?")[2]
+    changed = [
+        url.replace("db-1", "db-2"),
+        url.replace("expires=", "expires=9"),
+        url + "&volume_type=gp3",
+        url + "&signature=x",
+        f"/api/v1/incidents/feed?{query}",
+        url.partition("signature=")[0] + "signature=",
+    ]
+
+    answers = [Client().get(each) for each in changed]
+
+    assert {answer.status_code for answer in answers} == {403}
+    # No other resource takes a link.
+    assert Client().get(f"/api/v1/series?{query}").status_code == 401
+
+
+def test_order_of_the_parameters_of_a_link_does_not_matter(reader):
+    path, _, query = sign(reader, "/api/v1/status-badge?q=host:db-1&text=a%20b").json()["url"].partition("?")
+
+    assert Client().get(f"{path}?{'&'.join(reversed(query.split('&')))}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("url", "expires_at", "pointer"),
+    [
+        ("/api/v1/series", "+1d", "/url"),
+        ("https://other.example/api/v1/status-badge", "+1d", "/url"),
+        ("//other.example/api/v1/status-badge", "+1d", "/url"),
+        ("/api/v1/status-badge?signature=a", "+1d", "/url"),
+        ("/api/v1/status-badge", "-1d", "/expires_at"),
+        ("/api/v1/status-badge", "+367d", "/expires_at"),
+    ],
+)
+def test_other_addresses_and_longer_times_are_not_signed(reader, url, expires_at, pointer):
+    answer = sign(reader, url, expires_at)
+
+    assert (answer.status_code, answer.json()["pointer"]) == (400, pointer)
+
+
+def test_links_are_made_by_who_may_read_and_is_known(client_of, person):
+    host_token = client_of(Scope.INGEST, make_host("db-1"))
+
+    assert sign(Client(), "/api/v1/status-badge").status_code == 401
+    assert sign(host_token, "/api/v1/status-badge").status_code == 403
+    assert sign(person(Role.VIEWER), "/api/v1/status-badge").status_code == 201
+    with override_settings(PUBLIC_READ=True):
+        assert sign(Client(), "/api/v1/status-badge").status_code == 401
+        assert Client().get("/api/v1/status-badge").status_code == 200
