@@ -2,7 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import log1p
+from statistics import median
 from typing import Final
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -15,6 +18,10 @@ from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_exp
 # Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
 _STEP_RUNS: Final = 30
 _STEP_MARGIN_RUNS: Final = 10
+# Drifts of at most so many series wait if steps explain them: at least two series have one, of half the size.
+_FEW_SERIES: Final = 2
+_EXPLAINING_SERIES: Final = 2
+_EXPLAINED_SHARE: Final = 0.5
 
 
 def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
@@ -22,7 +29,8 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
 
     A new incident needs two series that drift, or one whose 99 % interval exceeds the threshold, and more or clearer
     ones than noise causes in a fleet of this size. Others wait, and so do short slopes where other series of the scope
-    have a change of level in an incident. Call it under `lock_incidents`, and refresh the returned incidents.
+    have a change of level in an incident, and slopes of one or two series that such a change explains. Call it under
+    `lock_incidents`, and refresh the returned incidents.
     """
     waiting = Change.objects.filter(method=DRIFT_METHOD, incident=None).exclude(state=ChangeState.WITHDRAWN)
     touched = set(waiting.filter(series_id__in=series_ids).values_list("series__scope", flat=True))
@@ -42,12 +50,14 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     families = read_families(list(touched))
     assigned: set[int] = set()
     for (scope, is_regression, _), found in sorted(groups.items()):
-        starts = _read_starts(scope, is_regression=is_regression)
-        members = [change for change in found if not _is_known_step(change, starts)]
+        steps = _read_steps(scope, is_regression=is_regression)
+        members = [change for change in found if not _is_known_step(change, steps)]
         if not members:
             continue
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
+        if incident is None and len({change.series_id for change in members}) <= _FEW_SERIES:
+            members = [change for change in members if not _is_explained(change, steps)]
         if incident is None and not _is_significant(members, families[scope]):
             continue
         if incident is None:
@@ -57,20 +67,57 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     return assigned
 
 
-def _read_starts(scope: str, *, is_regression: bool) -> set[datetime]:
-    """Return when the changes of level in incidents of a scope and direction began."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change of level that has an incident. size: of the logarithm."""
+
+    series_id: int
+    at: datetime
+    size: float
+
+
+def _read_steps(scope: str, *, is_regression: bool) -> list[_Step]:
+    """Return the changes of level in incidents of a scope and direction."""
     rows = Change.objects.filter(series__scope=scope, is_regression=is_regression).exclude(incident=None)
     live = rows.exclude(method=DRIFT_METHOD).exclude(state=ChangeState.WITHDRAWN)
-    return set(live.values_list("started_at", flat=True))
+    return [
+        _Step(series_id, at, _measure_size(relative))
+        for series_id, at, relative in live.values_list("series_id", "started_at", "relative")
+    ]
 
 
-def _is_known_step(change: Change, starts: Collection[datetime]) -> bool:
+def _measure_size(relative: float) -> float:
+    return abs(log1p(max(relative, -0.999999)))
+
+
+def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
     """Return whether a drift is a step that other series of the scope show clearly, and that has an incident."""
-    interval = timedelta(seconds=change.evidence["interval_s"])
-    first, last = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
+    first, last, interval = _read_slope(change)
+    return last - first <= _STEP_RUNS * interval and bool(_list_within(change, steps))
+
+
+def _is_explained(change: Change, steps: Collection[_Step]) -> bool:
+    """Return whether two other series of the scope have a step within the slope that is at least half as large.
+
+    A noisy series may show a step as a long slope, if at all.
+    """
+    others = [step for step in _list_within(change, steps) if step.series_id != change.series_id]
+    if len({step.series_id for step in others}) < _EXPLAINING_SERIES:
+        return False
+    return median(step.size for step in others) >= _EXPLAINED_SHARE * _measure_size(change.relative)
+
+
+def _list_within(change: Change, steps: Collection[_Step]) -> list[_Step]:
+    """Return the steps that began within the slope of a drift, or shortly before or after it."""
+    first, last, interval = _read_slope(change)
     margin = _STEP_MARGIN_RUNS * interval
-    is_short = last - first <= _STEP_RUNS * interval
-    return is_short and any(first - margin <= start <= last + margin for start in starts)
+    return [step for step in steps if first - margin <= step.at <= last + margin]
+
+
+def _read_slope(change: Change) -> tuple[datetime, datetime, timedelta]:
+    """Return the first and the last run of the slope of a drift, and the usual interval of its runs."""
+    first, last = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
+    return first, last, timedelta(seconds=change.evidence["interval_s"])
 
 
 def _is_significant(members: Sequence[Change], family: ScopeTests) -> bool:

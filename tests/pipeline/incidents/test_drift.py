@@ -5,14 +5,34 @@ from datetime import datetime, timedelta
 import pytest
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, PlannedEventKind, Run, Series
+from benchapp.models import (
+    Change,
+    ChangeState,
+    DetectionResult,
+    Incident,
+    IncidentEvent,
+    PlannedEventKind,
+    Run,
+    Series,
+)
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
+from benchapp.pipeline.incidents.drift import assign_drifts
+from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.judge import Judged
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
-from tests.factories import NOON, make_host, make_user
+from tests.factories import (
+    NOON,
+    make_change,
+    make_detection_result,
+    make_host,
+    make_incident,
+    make_series,
+    make_user,
+    make_workload,
+)
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
 
 pytestmark = pytest.mark.django_db
@@ -403,3 +423,43 @@ def test_drifts_of_complete_hosts_are_separate_incidents() -> None:
     judge_all()
 
     assert Incident.objects.filter(merged_into=None, scope__startswith="host:").count() == 3
+
+
+def make_drift_beside_steps(*, step: float, steps: int) -> Change:
+    """Make a drift of −10 % in one series, and steps in an incident within its slope in others of its host."""
+    host, moment = make_host("db-9"), NOON + timedelta(hours=60)
+    series = [make_series([1000.0] * 100, host=host, workload=make_workload(iodepth=n + 1)) for n in range(4)]
+    for each in series:
+        make_detection_result(each)
+    changes = [make_change(each, at=moment, after=1000 * (1 - step)) for each in series[1 : 1 + steps]]
+    make_incident(changes=changes)
+    return make_change(
+        series[0],
+        at=NOON + timedelta(hours=90),
+        after=900.0,
+        method=DRIFT_METHOD,
+        state=ChangeState.PROVISIONAL,
+        evidence={
+            "is_clear": True,
+            "score": 6.0,
+            "interval_s": 3600.0,
+            "slope_from": (NOON + timedelta(hours=20)).isoformat(),
+            "slope_to": (NOON + timedelta(hours=90)).isoformat(),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "waits"),
+    [(0.08, 2, True), (0.08, 1, False), (0.03, 2, False)],
+    ids=["explained", "step of one series", "steps too small"],
+)
+def test_long_slope_of_one_series_waits_if_steps_of_others_explain_it(
+    step: float, steps: int, *, waits: bool
+) -> None:
+    drift = make_drift_beside_steps(step=step, steps=steps)
+
+    assigned = assign_drifts([drift.series_id], Events(NOON + timedelta(hours=100)))
+
+    drift.refresh_from_db()
+    assert (not assigned, drift.incident is None) == (waits, waits)
