@@ -37,6 +37,7 @@ cat "$FIO_PRINTS"
 """
 # Records how it was called, and the comment.
 FAKE_PROGRAM = """#!/bin/sh
+case "$*" in *--paginate*) echo "$EARLIER_COMMENT"; exit;; esac
 printf '%s\\n' "$@" > "$0.arguments"
 cat comment.md > "$0.comment"
 """
@@ -257,8 +258,7 @@ def test_github_workflow_fails_on_a_regression_and_comments(runner: Runner) -> N
     summary = runner.home / "summary.md"
     github = {
         "GITHUB_STEP_SUMMARY": str(summary),
-        "GITHUB_HEAD_REF": "change-1",
-        "GITHUB_REF_NAME": "17/merge",
+        "BENCH_BRANCH": "pr-17",
         "GITHUB_REPOSITORY": "team/db",
         "GITHUB_SHA": "0123abc",
         "PULL_REQUEST": "17",
@@ -276,9 +276,12 @@ def test_github_workflow_fails_on_a_regression_and_comments(runner: Runner) -> N
     assert summary.read_text().count("### Storage benchmark: ") == 2
     called = (runner.home / "bin" / "gh.arguments").read_text().split("\n")
     assert called[:5] == ["pr", "comment", "17", "--repo", "team/db"]
+    runner.run([comment["run"]], speed=1.0, EARLIER_COMMENT="41\n42", **github)
+    called = (runner.home / "bin" / "gh.arguments").read_text().split("\n")
+    assert called[:4] == ["api", "--method", "PATCH", "repos/team/db/issues/comments/42"]
     assert (runner.home / "bin" / "gh.comment").read_text().startswith("### Storage benchmark: regressed\n")
     labels = "SELECT DISTINCT labels->>'branch', labels->>'commit' FROM benchapp_run WHERE labels ? 'commit'"
-    assert runner.build.servers.query(labels) == [("change-1", "0123abc")]
+    assert runner.build.servers.query(labels) == [("pr-17", "0123abc")]
 
 
 def test_github_workflow_passes_values_by_variables() -> None:

@@ -11,9 +11,10 @@ MOMENTS: Final = "2026-11-21, 2026-11-21T10:00:00Z, 1795255200 (s), 179525520000
 
 _RELATIVE: Final = re.compile(r"(?:now)?([+-])(\d{1,6})([smhdw])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-# Eight digits are a date of ISO 8601; eleven digits of seconds reach the year 5138, twelve of ms begin in 1973.
+# Eight digits are a date of ISO 8601, twelve and fourteen may be meant as date and time: eleven digits of seconds reach
+# the year 5138, thirteen of milliseconds are 2001 to 2286.
 _SECONDS: Final = re.compile(r"\d{9,11}", re.ASCII)
-_MILLISECONDS: Final = re.compile(r"\d{12,14}", re.ASCII)
+_MILLISECONDS: Final = re.compile(r"\d{13}", re.ASCII)
 
 
 def parse_moment(text: str, *, now: datetime) -> datetime:

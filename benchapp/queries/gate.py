@@ -107,6 +107,8 @@ def parse_gate_baseline(text: str) -> GateBaseline:
     from_at, to_at = _parse_moment(first), _parse_moment(last)
     if from_at and to_at and from_at >= to_at:
         raise BadBaseline(f"{text[:80]!r} ends before it begins")
+    if to_at and to_at <= _START:
+        raise BadBaseline(f"{text[:80]!r} ends before 1970")
     return GateBaseline("span", from_at, to_at)
 
 
@@ -215,21 +217,42 @@ def _read_baselines(
 
 
 def _find_accepted(series_ids: Sequence[int], metric: str, last: datetime) -> dict[int, LevelSpan]:
-    """Return the newest level of each series that is not a regression that nobody accepted; one query."""
+    """Return the newest level of each series without a regression that nobody accepted; one query.
+
+    A regression lasts until a level has recovered, is accepted, or is within the reporting threshold of the level
+    before the regression: an improvement by a part of it is no baseline.
+    """
     levels = Level.objects.filter(series_id__in=series_ids, metric=metric, from_at__lte=last)
-    spans: dict[int, LevelSpan] = {}
-    for level in levels.select_related("change__incident").order_by("series_id", "-from_at"):
-        if level.series_id not in spans and not _is_regression(level):
-            spans[level.series_id] = LevelSpan(level.series_id, level.from_at, min(level.to_at, last))
-    return spans
+    accepted: dict[int, Level] = {}
+    regressed: set[int] = set()
+    for level in levels.select_related("change__incident").order_by("series_id", "from_at"):
+        before = accepted.get(level.series_id)
+        if before is None or level.is_recovery or _is_accepted(level):
+            is_baseline = True
+        elif level.series_id in regressed:
+            is_baseline = not _is_worse(level.median, before.median, metric)
+        else:
+            is_baseline = level.change is None or not level.change.is_regression
+        if is_baseline:
+            accepted[level.series_id] = level
+            regressed.discard(level.series_id)
+        else:
+            regressed.add(level.series_id)
+    return {
+        series_id: LevelSpan(series_id, level.from_at, min(level.to_at, last))
+        for series_id, level in accepted.items()
+    }
 
 
-def _is_regression(level: Level) -> bool:
-    change = level.change
-    if change is None or level.is_recovery or not change.is_regression:
-        return False
-    incident = change.incident
-    return incident is None or (incident.verdict not in _NOT_REAL and incident.planned_event_id is None)
+def _is_accepted(level: Level) -> bool:
+    incident = level.change.incident if level.change else None
+    return incident is not None and (incident.verdict in _NOT_REAL or incident.planned_event_id is not None)
+
+
+def _is_worse(median: float, than: float, metric: str) -> bool:
+    """Return whether a median is worse than another by more than the reporting threshold of the metric."""
+    worsening = than - median if CATALOGUE[metric].better == "higher" else median - than
+    return worsening > SMALLEST_CHANGES[metric] * abs(than)
 
 
 def _select_label(found: Mapping[int, LevelRuns], baseline: GateBaseline) -> dict[int, LevelRuns]:

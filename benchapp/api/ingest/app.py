@@ -111,6 +111,14 @@ def answer_post(post: Post, token: ApiToken | None = None, *, validate: Validate
 
 def _answer_batch(post: Post, body: bytes, host_id: int) -> Answer:
     lines = split_batch(post, body)
+    quota = settings.HOST_QUOTA_PER_HOUR
+    if len(lines) > quota:
+        raise Problem(
+            413,
+            "batch-too-long",
+            "Batch too long",
+            f"{len(lines)} lines exceed the quota of {quota} results per hour; nothing was stored",
+        )
     # The first is counted with the token.
     _LIMITS.count(host_id, len(lines) - 1)
     stored = store_batch(lines, host_id)

@@ -54,16 +54,18 @@ def split_batch(post: Post, body: bytes) -> list[bytes]:
         )
     if not body.strip():
         raise Problem(400, "body-empty", "Empty body", "the body is empty: send one document per line")
-    lines = body.split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    if len(lines) > BATCH_MAXIMUM:
+    # Counted before it is split: a body of line feeds alone would be a list of millions.
+    count = body.count(b"\n") + (not body.endswith(b"\n"))
+    if count > BATCH_MAXIMUM:
         raise Problem(
             413,
             "batch-too-long",
             "Batch too long",
-            f"{len(lines)} lines exceed the maximum of {BATCH_MAXIMUM}; nothing was stored",
+            f"{count} lines exceed the maximum of {BATCH_MAXIMUM}; nothing was stored",
         )
+    lines = body.split(b"\n")
+    if not lines[-1].strip():
+        lines.pop()
     return lines
 
 

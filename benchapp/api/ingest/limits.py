@@ -41,14 +41,15 @@ class Limits:
         self.count(host_id)
 
     def count(self, host_id: int, results: int = 1) -> None:
-        """Count results of a host; raises Problem 429 if they exceed its quota."""
-        counted = self._quota.count(host_id, results)
-        if counted.count > settings.HOST_QUOTA_PER_HOUR:
+        """Count results of a host; raises Problem 429 if they exceed its quota, and counts none of them then."""
+        quota = settings.HOST_QUOTA_PER_HOUR
+        counted = self._quota.count(host_id, results, maximum=quota)
+        if counted.is_over:
             raise Problem(
                 429,
                 "quota-exceeded",
                 "Too many results",
-                f"this host reached its quota of {settings.HOST_QUOTA_PER_HOUR} results per hour: try again later",
+                f"this host reached its quota of {quota} results per hour: try again later",
                 headers={"Retry-After": str(counted.seconds_left)},
             )
 

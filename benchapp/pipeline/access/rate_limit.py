@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """count: of this key in the window, including this one. seconds_left: until the next window, at least 1."""
+    """count: of this key in the window, including this one. seconds_left: until the next window, at least 1.
+
+    is_over: this one exceeds the maximum, and is not kept.
+    """
 
     count: int
     seconds_left: int
+    is_over: bool = False
 
 
 @dataclass(slots=True)
@@ -28,8 +32,8 @@ class WindowQuota:
     _counts: dict[object, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def count(self, key: object, times: int = 1) -> Counted:
-        """Count one more of this key, or several."""
+    def count(self, key: object, times: int = 1, *, maximum: int | None = None) -> Counted:
+        """Count one more of this key, or several; what would exceed the maximum is not kept."""
         now = time.time()
         window = int(now // self.window_s)
         with self._lock:
@@ -37,5 +41,8 @@ class WindowQuota:
                 self._window, self._counts = window, {}
             if self.keys_maximum is not None and len(self._counts) >= self.keys_maximum:
                 key = key if key in self._counts else None
-            count = self._counts[key] = self._counts.get(key, 0) + times
-        return Counted(count, max(1, math.ceil((window + 1) * self.window_s - now)))
+            count = self._counts.get(key, 0) + times
+            is_over = maximum is not None and count > maximum
+            if not is_over:
+                self._counts[key] = count
+        return Counted(count, max(1, math.ceil((window + 1) * self.window_s - now)), is_over)

@@ -64,7 +64,7 @@ def read_threshold_plan(metric: str, smallest_change: float, *, filter: str, lab
             "smallest_change", f"choose {THRESHOLD_MINIMUM * 100:.0f} to {THRESHOLD_MAXIMUM * 100:.0f} %"
         )
     try:
-        terms = parse_filter(filter).environment_terms
+        terms = parse_filter(filter).fact_terms
     except BadFilter as error:
         raise BadDetectionPolicy("filter", str(error)) from error
     if terms:

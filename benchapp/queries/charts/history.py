@@ -166,8 +166,9 @@ class ChosenSeries:
 
     @property
     def version(self) -> str:
-        """Return text that changes whenever a point of one of them does, or another series is among them."""
-        return ",".join(f"{series_id}:{version}" for series_id, version in self.versions.items())
+        """Return text that changes whenever a point of one of them does, or another series matches."""
+        versions = ",".join(f"{series_id}:{version}" for series_id, version in self.versions.items())
+        return f"{versions} of {self.total}{'+' if self.has_more else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,20 @@ def test_persisting_regression_fails_until_a_person_accepts_it(host, client_of_h
     )
 
 
+@pytest.mark.parametrize(("later", "outcome"), [(550.0, "regressed"), (970.0, "passed"), (1200.0, "passed")])
+def test_improvement_by_a_part_of_a_regression_is_no_baseline(host, client_of_host, later, outcome) -> None:
+    series = plant(host, levels=((1000.0, 30), (500.0, 20), (later, 20)))
+    for run, before, after in ((30, 1000.0, 500.0), (50, 500.0, later)):
+        make_incident(changes=[make_change(series, at=NOON + run * HOUR, before=before, after=after)])
+    calculate_levels()
+
+    gate = ask(client_of_host, submit(series, later))
+
+    assert gate["outcome"] == outcome
+    baseline = 1000.0 if outcome == "regressed" else later
+    assert gate["rows"][0]["baseline_median"] == pytest.approx(baseline, rel=0.01)
+
+
 def test_regression_that_nobody_grouped_is_no_baseline(host, client_of_host) -> None:
     series = plant(host, levels=((1000.0, 30), (800.0, 10)))
     make_change(series, at=NOON + 30 * HOUR, before=1000.0, after=800.0)
@@ -280,6 +294,7 @@ def test_runs_of_other_hosts_are_not_found(host, client_of_host) -> None:
         ({"baseline": "label.a:" + 201 * "x"}, "baseline"),
         ({"baseline": ".."}, "baseline"),
         ({"baseline": "2026-13-01.."}, "baseline"),
+        ({"baseline": "..0001-01-01"}, "baseline"),
         ({"baseline": "2026-11-02..2026-11-01"}, "baseline"),
         ({"metric": "speed"}, "metric"),
         ({"max_regression": "-1"}, "max_regression"),

@@ -10,8 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from msgspec import to_builtins
 
+from benchapp.api.framework.problems import Problem
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.batch import BATCH, BATCH_MAXIMUM
+from benchapp.api.ingest.batch import BATCH, BATCH_MAXIMUM, split_batch
+from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Scope, Submission
 from benchapp.pipeline.access.tokens import issue_token
@@ -138,10 +141,38 @@ def test_longest_batch_is_taken_and_a_longer_one_refused_as_a_whole(token: str) 
 def test_each_line_counts_in_the_quota(token: str, settings: Any) -> None:
     settings.HOST_QUOTA_PER_HOUR = 5
 
-    problem = refused(b"\n".join(small_envelope() for _ in range(6)), token, BATCH)
+    send([small_envelope() for _ in range(2)], token)
+
+    problem = refused(b"\n".join(small_envelope() for _ in range(4)), token, BATCH)
 
     assert (problem.status, problem.code) == (429, "quota-exceeded")
-    assert Submission.objects.count() == 0
+    assert Submission.objects.count() == 2
+    # One of the refused batch was counted with the token.
+    assert send([small_envelope() for _ in range(1)], token)[0] == 200
+
+
+def test_batch_beyond_the_quota_of_an_hour_is_not_to_be_repeated(token: str, settings: Any) -> None:
+    settings.HOST_QUOTA_PER_HOUR = 5
+
+    problem = refused(b"\n".join(small_envelope() for _ in range(6)), token, BATCH)
+
+    assert (problem.status, problem.code, "Retry-After" in problem.headers) == (413, "batch-too-long", False)
+
+
+def test_line_feeds_are_counted_before_they_are_split() -> None:
+    """A list of millions of lines would take hundreds of MiB for a body of some KiB."""
+
+    class Unsplit(bytes):
+        def split(self, *arguments: object) -> list[bytes]:  # type: ignore[override]
+            raise AssertionError("the body is split")
+
+    post = Post(path=BATCH, query="", headers={}, wire=Wire(b"", is_packed=False))
+
+    with pytest.raises(Problem) as found:
+        split_batch(post, Unsplit(b"{}\n" * 1000))
+
+    assert found.value.code == "batch-too-long"
+    assert "1000 lines" in found.value.detail
 
 
 @pytest.mark.parametrize(

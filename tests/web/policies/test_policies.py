@@ -55,6 +55,8 @@ def test_policy_is_canceled_and_restored_on_its_page(editor: Client) -> None:
         ({"threshold": "0.5"}, "greater than or equal to 1"),
         ({"threshold": "nan"}, "number"),
         ({"filter": "kernel:6.1"}, "is a fact of runs"),
+        ({"filter": "label.branch:main"}, "is a fact of runs"),
+        ({"filter": "profile:quick"}, "is a fact of runs"),
         ({"label": "prod"}, "Write KEY=VALUE."),
         ({"reason": ""}, "required"),
     ],
