@@ -7,6 +7,7 @@ one series may differ.
 Filters have more names: `profile`, `sweep` and `label.NAME` are columns of Run. Charts have no axes of them.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -128,6 +129,8 @@ FILTER_DIMENSIONS: Final[dict[str, Dimension]] = DIMENSIONS | RUN_DIMENSIONS
 """The names of filters, but for label.NAME."""
 
 LABEL_PREFIX: Final = "label."
+# A name with a space, a colon, a comma or a quotation mark cannot be in a filter.
+_LABEL: Final = re.compile(r'label\.[^\s:",]++')
 
 FACT_NAMES: Final = tuple(name for name, dimension in DIMENSIONS.items() if dimension.is_environment)
 
@@ -171,7 +174,7 @@ def find_dimension(name: str) -> Dimension | None:
 
 def find_filter_dimension(name: str) -> Dimension | None:
     """Return the dimension with a name or short name in filters, also label.NAME; None if unknown."""
-    if name.startswith(LABEL_PREFIX) and len(name) > len(LABEL_PREFIX):
+    if _LABEL.fullmatch(name):
         return Dimension(name, f"Label {name.removeprefix(LABEL_PREFIX)}", "text", "run")
     return FILTER_DIMENSIONS.get(ALIASES.get(name, name))
 

@@ -27,7 +27,6 @@ from benchapp.dimensions import (
     DimensionGroup,
     DimensionKind,
     find_filter_dimension,
-    get_filter_dimension,
     list_examples,
 )
 from benchapp.grammar import write_filter, write_value
@@ -105,8 +104,9 @@ class Dimensions(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List the dimensions, for filters, chart axes and comparisons, and the labels of the newest 10 000 runs."""
         refuse_parameters(request)
-        labels = (get_filter_dimension(f"{LABEL_PREFIX}{name}") for name in list_label_names())
-        named = [*FILTER_DIMENSIONS.values(), *labels]
+        labels = (find_filter_dimension(f"{LABEL_PREFIX}{name}") for name in list_label_names())
+        # Without those whose name cannot be in a filter.
+        named = [*FILTER_DIMENSIONS.values(), *(label for label in labels if label is not None)]
         return answer_json(request, DimensionList(dimensions=list(map(_describe, named))))
 
 

@@ -36,6 +36,16 @@ def test_labels_of_runs_are_dimensions_and_their_values_are_counted_in_runs(read
     assert (answer["count"], answer["is_partial"]) == (2, False)
 
 
+def test_label_whose_name_cannot_be_in_a_filter_is_not_offered(reader):
+    make_run(make_host("db-01"), labels={"a b": "1", "a:b": "1", 'a"b': "1", "a,b": "1", "<a>": "1"})
+
+    rows = reader.get("/api/v1/dimensions").json()["dimensions"]
+
+    assert [row["name"] for row in rows if row["group"] == "run"] == ["profile", "sweep", "label.<a>"]
+    assert reader.get("/api/v1/dimensions/label.a%20b/values").status_code == 404
+    assert reader.get(rows[-1]["values"].replace("<a>", "%3Ca%3E")).json()["values"][0]["q"] == "label.<a>:1"
+
+
 def test_every_example_is_of_the_filters_language(reader):
     rows = reader.get("/api/v1/dimensions").json()["dimensions"]
 
