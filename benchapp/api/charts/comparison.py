@@ -192,7 +192,7 @@ class ComparisonView(ApiView):
                 "environment": found.environment,
                 "series_of_a": found.counts[0],
                 "series_of_b": found.counts[1],
-                "is_cut": found.is_cut,
+                "is_cut": found.is_cut or found.values_maximum is not None,
                 "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
             },
         )

@@ -114,6 +114,7 @@ class ComparisonResult:
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
     values, whose rest is left out. scopes: names of the compared hosts or pools of each side, of all if none is
     compared, in alphabetical order.
+    values_maximum: newest values of each series that are compared, if the sides have too many series for all.
     labels: of two compared series, by what they differ in; ("", "") for other sides.
     """
 
@@ -126,6 +127,7 @@ class ComparisonResult:
     is_cut: bool
     scopes: tuple[tuple[str, ...], tuple[str, ...]]
     labels: tuple[str, str]
+    values_maximum: int | None
 
 
 def compare_sides(
@@ -173,6 +175,7 @@ def compare_sides(
         is_cut=is_cut,
         scopes=(_list_scopes(compared[0] or first), _list_scopes(compared[1] or second)),
         labels=labels,
+        values_maximum=min((one.cut_at for one in wanted if one.cut_at), default=None),
     )
 
 

@@ -25,6 +25,8 @@ from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.
 VALUES_MAXIMUM: Final = 2000
+# Rows of all series of one side: some ten MiB in each process.
+ROWS_MAXIMUM: Final = 500_000
 SERIES_MAXIMUM: Final = 10_000
 _OWN: Final = ("id", "scope", "direction", "target_id", "workload_id")
 SIDE_COLUMNS: Final = (*_OWN, *names_of(TargetRow), *names_of(WorkloadRow))
@@ -52,11 +54,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class SideValues:
-    """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric."""
+    """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric.
+
+    cut_at: each series has its newest values only, so many, as the side has too many series; None if all have all.
+    """
 
     series_ids: NDArray[np.int64]
     run_ids: NDArray[np.int64]
     columns: Mapping[str, NDArray[np.float64]]
+    cut_at: int | None
 
     def of(self, series_ids: Sequence[int], metric: str) -> NDArray[np.float64]:
         """Return the known values of a metric of some series, one series after the other."""
@@ -95,6 +101,7 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     With terms for facts of runs: only runs that match; without run and span those in the latest level of the series
     that has any.
     """
+    limit = min(VALUES_MAXIMUM, ROWS_MAXIMUM // max(1, len(series_ids)))
     conditions = [sql.SQL("m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded")]
     parameters: list[Any] = [list(series_ids)]
     for condition, value in (
@@ -116,7 +123,7 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         known=sql.SQL(", ").join(known),
         columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
         conditions=sql.SQL(" AND ").join(conditions) + of_runs.text,
-        limit=sql.Literal(VALUES_MAXIMUM),
+        limit=sql.Literal(limit),
     )
     kinds = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz"}
     kinds |= dict.fromkeys(metrics, "double precision")
@@ -124,7 +131,16 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     if side.is_current and len(arrays["series_id"]):
         select = _select_latest if side.filter.fact_terms else _select_current
         arrays = select(arrays, series_ids, metrics)
-    return SideValues(arrays["series_id"], arrays["run_id"], {name: arrays[name] for name in metrics})
+    is_cut = (
+        limit < VALUES_MAXIMUM
+        and np.unique(arrays["series_id"], return_counts=True)[1].max(initial=0) >= limit
+    )
+    return SideValues(
+        arrays["series_id"],
+        arrays["run_id"],
+        {name: arrays[name] for name in metrics},
+        cut_at=limit if is_cut else None,
+    )
 
 
 def _select_current(

@@ -8,6 +8,7 @@ from benchapp.grammar import parse_filter
 from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import comparison as module
+from benchapp.queries.charts import comparison_sides as sides_module
 from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison.table import describe_result
 from tests.factories import (
@@ -133,6 +134,21 @@ def test_sides_without_anything_in_common_are_told_apart() -> None:
     found = compare_sides(side("host:one"), side("host:two"))
 
     assert (found.pairs, len(found.only_a), len(found.only_b)) == ((), 1, 1)
+
+
+def test_sides_of_many_series_compare_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fast", "slow"):
+        host = make_host(name)
+        for depth in (1, 2):
+            add_series([900.0, *_STEADY], host=host, workload=make_workload(iodepth=depth))
+    complete = compare_sides(side("host:fast"), side("host:slow"), metrics=["iops"])
+    monkeypatch.setattr(sides_module, "ROWS_MAXIMUM", 2 * len(_STEADY))
+
+    cut = compare_sides(side("host:fast"), side("host:slow"), metrics=["iops"])
+
+    assert (complete.values_maximum, cut.values_maximum) == (None, len(_STEADY))
+    assert {pair.comparison.a.n for pair in complete.pairs} == {len(_STEADY) + 1}
+    assert {pair.comparison.a.n for pair in cut.pairs} == {len(_STEADY)}
 
 
 def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,11 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
             f"More series match: compared are at most {format_integer(SERIES_MAXIMUM)} series of each side and"
             f" {format_integer(COMPARED_MAXIMUM)} values. Narrow the filters to compare the others."
         )
+    if found.values_maximum:
+        sentences.append(
+            f"Of each series the newest {format_integer(found.values_maximum)} values are compared. Narrow the filters"
+            " to compare all."
+        )
     if few:
         sentences.append(
             f"{format_integer(few)} of {format_integer(len(found.pairs))} values have fewer than five runs on a"
