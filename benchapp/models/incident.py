@@ -50,7 +50,8 @@ class Incident(models.Model):
     many series were compared, how many of them changed in the direction, and the median change of all of them.
     common_factors: common factors, [{dimension, value, share, text}], strongest first.
     suspects: [{name, before, after, share, coincides_with, changes, hosts_regressed, hosts_unaffected,
-    unaffected_hosts, text}], most likely cause first; hosts_* count other hosts with the same environment change.
+    unaffected_hosts, is_near, text}], most likely cause first; hosts_* count other hosts with the same environment
+    change; is_near: it coincides within a run.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
     recovered_at: when recovery was detected. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.

@@ -69,6 +69,9 @@ class SuspectAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     hosts_unaffected: Annotated[int, Meta(description="other hosts with the same change that are unaffected")]
     unaffected_hosts: Annotated[Sequence[str], Meta(description="the first five of these")]
+    is_near: Annotated[
+        bool, Meta(description="it coincides within a run: the start of a small change may be off by one")
+    ]
     text: str
 
 
@@ -149,6 +152,7 @@ _SUSPECT: Final[Row] = {
     "hosts_regressed": 0,
     "hosts_unaffected": 0,
     "unaffected_hosts": [],
+    "is_near": False,
 }
 
 

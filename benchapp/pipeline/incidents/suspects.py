@@ -17,7 +17,7 @@ from benchapp.analysis.incidents.suspects import (
     rank_suspects,
     weigh_elsewhere,
 )
-from benchapp.models import Change, Environment, Run
+from benchapp.models import Change, Environment, Measurement, Run
 from benchapp.pipeline.incidents.counter_evidence import find_elsewhere
 from benchapp.pipeline.incidents.run_facts import (
     RunFacts,
@@ -31,8 +31,8 @@ from benchapp.pipeline.incidents.run_facts import (
 _CHANGES_MAXIMUM: Final = 300
 _HOSTS_MAXIMUM: Final = 10
 _RUNS_MAXIMUM: Final = 600
-# Runs around the changes that are read to compare the environments of neighbors.
-_NEAR_RUNS_MAXIMUM: Final = 5000
+# Runs around the changes, of all their series, that are read to compare the environments of neighbors.
+_NEAR_RUNS_MAXIMUM: Final = 10_000
 # Steps from run to run between the runs before and after a change, if its start may be off by one.
 _NEAR_STEPS: Final = 3
 # Share of the changes that the most frequent difference explains.
@@ -109,30 +109,20 @@ def _do_most_differ(differences: Sequence[Sequence[FactDifference]]) -> bool:
 def _compare_near(changes: Sequence[Change], runs: Mapping[int, Run]) -> list[tuple[FactDifference, ...]]:
     """Compare the environments of the run before the last good one and of the run after the first bad one.
 
-    Conditions and labels vary more. One query if all hosts have the same environment before and after, else two.
+    One item for each change whose first bad run is stored; () if the last good run is not of the same host, as in a
+    pool. Conditions and labels vary more. One query if all hosts have the same environment before and after, else two.
     """
-    known = [
-        (runs[bad_id], runs[good_id])
-        for bad_id, good_id in _pair_runs(changes)
-        if bad_id in runs and good_id is not None and good_id in runs
+    known = [change for change in changes if change.run_id in runs]
+    same_host = [change for change in known if _is_of_one_host(change, runs)]
+    if not same_host:
+        return [()] * len(known)
+    lines = _read_lines(same_host, runs)
+    pairs = [
+        _find_environments(lines[change.series_id, runs[change.run_id or 0].host_id], change)
+        if _is_of_one_host(change, runs)
+        else (0, 0)
+        for change in known
     ]
-    known = [(bad, good) for bad, good in known if bad.host_id == good.host_id]
-    if not known:
-        return []
-    margin = 2 * timedelta(seconds=max(change.evidence.get("interval_s") or 0.0 for change in changes))
-    lines: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    around = Run.objects.filter(
-        host_id__in=sorted({bad.host_id for bad, _ in known})[:_HOSTS_MAXIMUM],
-        target_id__in={bad.target_id for bad, _ in known},
-        started_at__gte=min(good.started_at for _, good in known) - margin,
-        started_at__lte=max(bad.started_at for bad, _ in known) + margin,
-        error=0,
-    ).order_by("started_at", "id")
-    for run_id, host_id, target_id, environment_id in around.values_list(
-        "id", "host_id", "target_id", "environment_id"
-    )[:_NEAR_RUNS_MAXIMUM]:
-        lines[host_id, target_id].append((run_id, environment_id))
-    pairs = [_find_environments(lines[bad.host_id, bad.target_id], bad.pk, good.pk) for bad, good in known]
     wanted = {environment_id for pair in pairs if pair[0] != pair[1] for environment_id in pair}
     facts = (
         {
@@ -148,13 +138,38 @@ def _compare_near(changes: Sequence[Change], runs: Mapping[int, Run]) -> list[tu
     ]
 
 
-def _find_environments(line: Sequence[tuple[int, int]], bad_id: int, good_id: int) -> tuple[int, int]:
+def _is_of_one_host(change: Change, runs: Mapping[int, Run]) -> bool:
+    bad, good = runs.get(change.run_id or 0), runs.get(change.last_good_run_id or 0)
+    return bad is not None and good is not None and bad.host_id == good.host_id
+
+
+def _read_lines(
+    changes: Sequence[Change], runs: Mapping[int, Run]
+) -> Mapping[tuple[int, int], dict[int, int]]:
+    """Return run → environment of the runs around the changes, oldest first, by series and host; one query."""
+    margin = 2 * timedelta(seconds=max(change.evidence.get("interval_s") or 0.0 for change in changes))
+    around = Measurement.objects.filter(
+        series_id__in={change.series_id for change in changes},
+        started_at__gte=min(runs[change.last_good_run_id or 0].started_at for change in changes) - margin,
+        started_at__lte=max(runs[change.run_id or 0].started_at for change in changes) + margin,
+        error=0,
+    ).order_by("started_at", "id")
+    lines: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    for series_id, host_id, run_id, environment_id in around.values_list(
+        "series_id", "run__host_id", "run_id", "run__environment_id"
+    )[:_NEAR_RUNS_MAXIMUM]:
+        lines[series_id, host_id][run_id] = environment_id
+    return lines
+
+
+def _find_environments(line: Mapping[int, int], change: Change) -> tuple[int, int]:
     """Return the environments a run before the last good run, and a run after the first bad one; equal if unknown."""
-    places = {run_id: place for place, (run_id, _) in enumerate(line)}
-    if bad_id not in places or good_id not in places:
+    places = {run_id: place for place, run_id in enumerate(line)}
+    good, bad = places.get(change.last_good_run_id or 0), places.get(change.run_id or 0)
+    if good is None or bad is None:
         return 0, 0
-    before, after = max(places[good_id] - 1, 0), min(places[bad_id] + 1, len(line) - 1)
-    return line[before][1], line[after][1]
+    environments = list(line.values())
+    return environments[max(good - 1, 0)], environments[min(bad + 1, len(environments) - 1)]
 
 
 def _pair_runs(changes: Iterable[Change]) -> list[tuple[int, int | None]]:
@@ -217,6 +232,7 @@ def _describe(suspect: Suspect, *, changes: int, is_near: bool) -> dict[str, Any
         "hosts_regressed": len(suspect.elsewhere.regressed),
         "hosts_unaffected": len(suspect.elsewhere.unaffected),
         "unaffected_hosts": list(suspect.elsewhere.unaffected[:_HOSTS_NAMED]),
+        "is_near": is_near,
         "text": _describe_text(suspect, changes, is_near=is_near),
     }
 

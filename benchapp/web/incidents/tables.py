@@ -127,7 +127,10 @@ def _describe_state(row: ChangeRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SuspectLine:
-    """An environment change that coincides. share: of the changes; other_hosts: "" if no other host has it."""
+    """An environment change that coincides. share: of the changes; other_hosts: "" if no other host has it.
+
+    is_near: it coincides within a run.
+    """
 
     name: str
     before: str
@@ -135,6 +138,7 @@ class SuspectLine:
     share: str
     count: str
     other_hosts: str
+    is_near: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,7 @@ def list_suspects(row: IncidentRow) -> list[SuspectLine]:
             share=f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
             count=f"{suspect['coincides_with']} of {suspect['changes']}" if suspect.get("changes") else "",
             other_hosts=describe_other_hosts(suspect),
+            is_near=bool(suspect.get("is_near")),
         )
         for suspect in row.suspects
     ]

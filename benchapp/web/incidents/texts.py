@@ -152,10 +152,10 @@ def describe_first_suspect(row: IncidentRow) -> str:
 
 
 def describe_suspect(suspect: dict[str, Any]) -> str:
-    """Describe an environment change: "kernel 5.15 → 6.1"."""
+    """Describe an environment change: "kernel 5.15 → 6.1", "kernel 5.15 → 6.1 within a run"."""
     name = format_fact_name(str(suspect.get("name", "")))
     before, after = (suspect.get(side) or "unknown" for side in ("before", "after"))
-    return f"{name} {before} → {after}"
+    return f"{name} {before} → {after}{' within a run' if suspect.get('is_near') else ''}"
 
 
 def describe_other_hosts(suspect: Mapping[str, Any]) -> str:

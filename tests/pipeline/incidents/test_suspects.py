@@ -1,5 +1,6 @@
 """Environment changes between the last good and the first bad run."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.models import Change, Incident, Run
 from benchapp.pipeline.incidents.suspects import find_suspects
-from tests.factories import make_environment, make_host
+from tests.factories import NOON, make_environment, make_host, make_runs
 from tests.pipeline.detection.judging import get_incident, judge_all, make_cells, make_level
 
 pytestmark = pytest.mark.django_db
@@ -117,3 +118,41 @@ def test_environment_change_two_runs_before_the_changes_is_not_a_suspect() -> No
     judge_all()
 
     assert Incident.objects.get(scope="host:db-1").suspects == []
+
+
+def test_suspect_within_a_run_is_stored_as_one() -> None:
+    (exact,) = make_fallen(labels={"release": "7"})
+    values = [[*make_level(1000.0, 31), *make_level(800.0, 9)] for _ in range(3)]
+    make_cells(make_host("db-2"), values, kernels=["6.1"] * 30 + ["6.2"] * 10)
+
+    judge_all()
+
+    (near,) = Incident.objects.get(scope="host:db-2").suspects
+    assert (exact["is_near"], near["is_near"]) == (False, True)
+
+
+def test_change_that_cannot_be_compared_counts_in_the_share_of_a_suspect_within_a_run() -> None:
+    values = [[*make_level(1000.0, 31), *make_level(800.0, 9)] for _ in range(5)]
+    make_cells(make_host("db-1"), values, kernels=["6.1"] * 30 + ["6.2"] * 10)
+    judge_all()
+    first = Change.objects.earliest("pk")
+    (elsewhere,) = make_runs(make_host("db-2"), [NOON])
+    # As in a pool, where the run before is another host's.
+    Change.objects.exclude(pk=first.pk).update(last_good_run=elsewhere)
+
+    assert find_suspects(list(Change.objects.all())) == []
+
+
+def test_suspect_within_a_run_counts_runs_of_the_same_series() -> None:
+    host = make_host("db-1")
+    values = [[*make_level(1000.0, 31), *make_level(800.0, 9)] for _ in range(3)]
+    make_cells(host, values, kernels=["6.1"] * 30 + ["6.2"] * 10)
+    # Another workload of the same layout, between the last run with the old kernel and the next one.
+    kernel = Run.objects.latest("started_at").environment
+    target = Run.objects.latest("started_at").target
+    make_runs(host, [NOON + timedelta(hours=29, minutes=30)], target=target, environments=[kernel])
+
+    judge_all()
+
+    (suspect,) = Incident.objects.get(scope="host:db-1").suspects
+    assert (suspect["name"], suspect["coincides_with"], suspect["is_near"]) == ("kernel", 3, True)

@@ -623,3 +623,17 @@ def test_page_names_pooled_levels(viewer: Client) -> None:
 
     assert "Pooled level of db-7: IOPS lower in 36 of 40 series, median −3.0 %." in words
     assert "pooled, confirmed" in words
+
+
+def test_suspect_within_a_run_is_not_shown_as_exact(viewer: Client) -> None:
+    suspect = {"name": "kernel", "before": "5.15", "after": "6.1", "share": 1, "text": "the kernel"}
+    near = make_one("db-8", suspects=[suspect | {"is_near": True}])
+    exact = make_one(suspects=[suspect])
+
+    inbox = read(viewer).words
+
+    assert "kernel 5.15 → 6.1 within a run" in inbox
+    assert [inbox.count("kernel 5.15 → 6.1"), inbox.count("within a run")] == [2, 1]
+    assert "within a run" in read_one(viewer, near).words
+    assert "the run before the last good one" in read_one(viewer, near).words
+    assert "within a run" not in read_one(viewer, exact).words
