@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
-from agent.delivery.client import Client
+from agent.delivery.client import Client, DeliveryOutcome, classify_response
+from agent.exit_codes import ConfigurationError
 
 # Minimum time of a request, also at the end of the wait: a slow link needs it.
 _REQUEST_MINIMUM_S = 5.0
@@ -25,12 +26,19 @@ class SubmissionStatus:
 def wait_until_processed(
     client: Client, submission_id: str, *, timeout_s: float, tick: Callable[[], None] = lambda: None
 ) -> SubmissionStatus:
-    """Poll until the submission is stored or rejected, or timeout_s has passed; tick: called between requests."""
+    """Poll until the submission is stored or rejected, or timeout_s has passed; tick: called between requests.
+
+    ConfigurationError if the server refuses to tell (401, 403, 404): the token is revoked or the host retired.
+    """
     deadline = time.monotonic() + timeout_s
     delay_s = 0.1
     while True:
         limit_s = max(deadline - time.monotonic(), _REQUEST_MINIMUM_S)
         response = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
+        if classify_response(response, submission_id=submission_id) == DeliveryOutcome.REFUSED:
+            raise ConfigurationError(
+                f"submission {submission_id} was received, but its state cannot be read: {response.describe()}"
+            )
         submission_status = _read_submission_status(response.body or {})
         if submission_status.state != "received" or time.monotonic() + delay_s > deadline:
             return submission_status

@@ -45,9 +45,15 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
             delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
     submission_status = None
     if client is not None and arguments.wait > 0 and run.entry.id in delivery.urls:
-        submission_status = wait_until_processed(client, run.entry.id, timeout_s=arguments.wait)
-        if submission_status.state == "received":
-            session.console.note(f"not stored yet after {arguments.wait:.0f} s")
+        try:
+            submission_status = wait_until_processed(client, run.entry.id, timeout_s=arguments.wait)
+        except ConfigurationError as error:
+            # The result is delivered: report where it is, too.
+            session.console.warn(str(error))
+            delivery.exit_code = worst(delivery.exit_code, error.exit_code)
+        else:
+            if submission_status.state == "received":
+                session.console.note(f"not stored yet after {arguments.wait:.0f} s")
     return _report(session, run, delivery=delivery, submission_status=submission_status)
 
 

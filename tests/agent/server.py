@@ -41,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
         elif "/gate" in self.path:
             self.server.gate(self, b"")
+        elif self.server.state:
+            self.server.state(self, b"")
         else:
             submission_id = self.path.rpartition("/")[2]
             self.server.polls += 1
@@ -112,6 +114,8 @@ class HostileServer(ThreadingHTTPServer):
         self.script: deque[Reply] = deque()
         self.usual: Reply = accept
         self.gate: Reply = reply_problem(404, "not-found")
+        # Answer about a submission; without one its state is final_state after polls_until_final requests.
+        self.state: Reply | None = None
         self.seen: list[ReceivedRequest] = []
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
@@ -188,6 +192,12 @@ def redirect(status: int, location: str) -> Reply:
     return lambda handler, body: handler.answer(status, b"", {"Location": location}, "text/html")
 
 
+def reply_state(state: str, *run_ids: int) -> Reply:
+    """Return a reply with the state of a submission and its runs."""
+    runs = [{"id": each, "url": f"/api/v1/runs/{each}", "page": f"/runs/{each}/"} for each in run_ids]
+    return lambda handler, body: handler.answer(200, {"state": state, "reason": None, "runs": runs})
+
+
 def captive_portal(handler: Handler, body: bytes) -> None:
     """Return 200 with a page, as a captive portal does."""
     handler.answer(200, b"<html>Welcome to the hotel</html>", {}, "text/html")
@@ -211,11 +221,16 @@ def store_and_reset(handler: Handler, body: bytes) -> None:
 
 def truncate(handler: Handler, body: bytes) -> None:
     """Send less than Content-Length announces."""
-    handler.send_response(202)
+    handler.send_response(200 if handler.command == "GET" else 202)
     handler.send_header("Content-Length", "500")
     handler.end_headers()
     handler.wfile.write(b'{"id": "')
     handler.close_connection = True
+
+
+def reply_at_length(handler: Handler, body: bytes) -> None:
+    """Send valid JSON that is longer than any response of benchapp."""
+    handler.answer(200, {"outcome": "passed", "rows": ["x" * 2**20] * 9})
 
 
 def send_garbage(handler: Handler, body: bytes) -> None:

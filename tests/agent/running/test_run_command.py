@@ -71,6 +71,19 @@ def test_wait_reports_a_rejection(host: Machine, server: HostileServer) -> None:
     assert "the server rejected the result: no fio report found" in ended.stderr
 
 
+def test_token_that_is_revoked_during_the_wait_is_reported_with_the_result(
+    host: Machine, server: HostileServer
+) -> None:
+    server.state = replies.reply_problem(401, "token-revoked")
+
+    ended = host.measure("--json", "--wait", "60")
+
+    outcome = json.loads(ended.stdout)
+    assert (ended.returncode, outcome["exit_code"], outcome["state"]) == (2, 2, "received")
+    assert outcome["url"] == f"{server.url}/api/v1/submissions/{outcome['id']}"
+    assert "it is token-revoked" in ended.stderr
+
+
 def test_json_is_one_object(host: Machine, server: HostileServer) -> None:
     outcome = json.loads(host.measure("--json", "--wait", "10").stdout)
 
