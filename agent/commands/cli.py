@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Sequence
 
 from agent import __version__
+from agent.gating import RUNS_MAXIMUM
 
 if TYPE_CHECKING:
     from agent.console import Console
@@ -161,7 +162,8 @@ def _add_gate(
         "outputs",
         metavar="FILE",
         nargs="*",
-        help="fio's output; several files are runs of one build. Without a file the profile is run",
+        help="fio's output; several files are runs of one build, "
+        f"at most {RUNS_MAXIMUM} runs. Without a file the profile is run",
     )
     for option, placeholder, purpose in (
         (
@@ -189,7 +191,7 @@ def _add_gate(
         metavar="N",
         type=_read_repeat,
         default=1,
-        help="run the profile N times, at most 51 (default: 1)",
+        help=f"run the profile N times, at most {RUNS_MAXIMUM} (default: 1)",
     )
     _add_measured(gate)
     _add_pairs(gate)
@@ -383,9 +385,9 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
 
 
 def _read_repeat(text: str) -> int:
-    """Return a number of runs from 1 to 51: the server compares a run and at most 50 further ones."""
-    if not (text.isascii() and text.isdigit() and len(text) < 3 and 1 <= int(text) <= 51):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs from 1 to 51")
+    """Return a number of runs from 1 to RUNS_MAXIMUM."""
+    if not (text.isascii() and text.isdigit() and len(text) < 3 and 1 <= int(text) <= RUNS_MAXIMUM):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs from 1 to {RUNS_MAXIMUM}")
     return int(text)
 
 

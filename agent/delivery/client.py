@@ -24,7 +24,7 @@ _DELAY_MINIMUM_S = 0.5
 _DELAY_MAXIMUM_S = 60.0
 # Limit for a whole exchange: a server that sends single bytes never lets a read time out.
 EXCHANGE_MAXIMUM_S = 60.0
-# The longest response is the gate of a run: 1 KB for each series and metric. Anything longer comes from something else.
+# The longest response is the gate of a run: 1 KB for each series and metric.
 _RESPONSE_MAXIMUM_BYTES = 8 * 1024 * 1024
 
 
@@ -39,7 +39,7 @@ class DeliveryOutcome(Enum):
 
 @dataclass(frozen=True)
 class Response:
-    """A response. status: None without one; problem then contains the reason."""
+    """A response. status: None without one; problem: why there is none, or why its body was not read to the end."""
 
     status: int | None
     headers: Mapping[str, str]
@@ -54,6 +54,8 @@ class Response:
         if 300 <= self.status < 400:
             location = self.headers.get("location", "unknown")[:200]
             return f"status {self.status}: redirects are not followed; configure the final URL ({location})"
+        if self.problem:
+            return f"status {self.status}, {self.problem}"
         body = self.body or {}
         detail = body.get("detail") or body.get("title")
         if detail:
@@ -254,8 +256,16 @@ class _TlsHandler(urllib.request.HTTPSHandler):
 
 
 def _read_response(response: HTTPResponse) -> Response:
-    content = response.read(_RESPONSE_MAXIMUM_BYTES)
+    content = response.read(_RESPONSE_MAXIMUM_BYTES + 1)
     headers = {name.lower(): value for name, value in response.headers.items()}
+    if len(content) > _RESPONSE_MAXIMUM_BYTES:
+        problem = f"the response is longer than {_RESPONSE_MAXIMUM_BYTES // 2**20} MiB"
+        return Response(response.status, headers, None, problem, is_permanent=True)
+    # http.client reports an early end only of responses that are read without a maximum.
+    if response.length:
+        return Response(
+            response.status, headers, None, f"the response ended {response.length} bytes too early"
+        )
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):

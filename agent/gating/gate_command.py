@@ -21,7 +21,16 @@ from agent.delivery.client import (
 )
 from agent.delivery.envelope import check_labels, read_target
 from agent.delivery.submission_status import wait_until_processed
-from agent.exit_codes import AgentError, ConfigurationError, ExitCode, ResultRejected, TryLater, worst
+from agent.exit_codes import (
+    AgentError,
+    CannotMeasure,
+    ConfigurationError,
+    ExitCode,
+    ResultRejected,
+    TryLater,
+    worst,
+)
+from agent.gating import RUNS_MAXIMUM
 from agent.gating.gate_report import format_annotations, format_markdown, format_table, summarize
 from agent.gating.gate_request import OUTCOMES, read_gate_request, read_output_file
 from agent.quantities import format_duration
@@ -76,6 +85,7 @@ def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     client = session.make_client()
     if arguments.outputs:
         _refuse_measuring(arguments)
+        _check_number(arguments.outputs)
         query = _make_fio_query(arguments, session)
         # All before the first request: a file that cannot be read must not leave the others submitted.
         bodies = [read_output_file(path) for path in arguments.outputs]
@@ -103,6 +113,13 @@ def _refuse_measuring(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option) != default:
             name = option.replace("_", "-")
             raise ConfigurationError(f"--{name} cannot be used with FILE, which was measured before")
+
+
+def _check_number(paths: Sequence[str]) -> None:
+    if len(paths) > RUNS_MAXIMUM:
+        raise ConfigurationError(
+            f"{len(paths)} files: the gate compares at most {RUNS_MAXIMUM} runs; nothing was submitted"
+        )
 
 
 def _make_fio_query(arguments: argparse.Namespace, session: Session) -> str:
@@ -178,7 +195,7 @@ def _measure_and_deliver(
 def _wait_until_stored(
     submission_ids: Sequence[str], *, client: Client, session: Session, timeout_s: float
 ) -> list[int]:
-    """Return the runs of the submissions; raises TryLater after timeout_s, ResultRejected if one is rejected."""
+    """Return the runs of the submissions, each once; TryLater after timeout_s, ResultRejected if one is rejected."""
     deadline = time.monotonic() + timeout_s
     progress = WaitProgress("storing", total_s=timeout_s, is_quiet=session.console.is_quiet)
     run_ids: list[int] = []
@@ -189,14 +206,18 @@ def _wait_until_stored(
             found = wait_until_processed(client, submission_id, timeout_s=remaining_s, tick=progress.tick)
             if found.state == "rejected":
                 raise ResultRejected(f"the server rejected the result: {found.reason}")
-            if found.state != "stored" or not found.run_ids:
+            if found.state == "stored" and not found.run_ids:
+                raise CannotMeasure(
+                    f"submission {submission_id} is stored without a run: was the run deleted?"
+                )
+            if found.state != "stored":
                 raise TryLater(
                     f"submission {submission_id} is not stored after {timeout_s:.0f} s; the server has it"
                 )
             run_ids += found.run_ids
     finally:
         progress.finish()
-    return run_ids
+    return list(dict.fromkeys(run_ids))
 
 
 def _report(

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from agent.delivery.client import Client, Response
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, TryLater
+from agent.gating import RUNS_MAXIMUM
 
 OUTCOMES: Mapping[str, ExitCode] = {
     "passed": ExitCode.OK,
@@ -30,7 +31,12 @@ class GateRequest:
             raise _describe_refusal(response)
 
     def ask(self, client: Client, run_ids: Sequence[int]) -> Mapping[str, Any]:
-        """Return the server's answer about runs that it has stored."""
+        """Return the server's answer about runs that it has stored; ConfigurationError if they are too many."""
+        # A file can hold several runs: their number is known only now.
+        if len(run_ids) > RUNS_MAXIMUM:
+            raise ConfigurationError(
+                f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
+            )
         response = client.request("GET", self._make_path(run_ids[0], run_ids[1:]))
         body = response.body or {}
         if response.status != 200 or body.get("outcome") not in OUTCOMES:
@@ -71,7 +77,8 @@ def _read_share(text: str | None, option: str) -> str | None:
 def _describe_refusal(response: Response) -> AgentError:
     text = f"the server did not answer about the gate: {response.describe()}"
     status = response.status
-    if (status is None and not response.is_permanent) or status in (408, 429) or (status or 0) >= 500:
+    is_lost = status in (None, 200) and response.problem is not None and not response.is_permanent
+    if is_lost or status in (408, 429) or (status or 0) >= 500:
         return TryLater(text)
     return ConfigurationError(text)
 

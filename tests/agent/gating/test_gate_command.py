@@ -8,7 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from agent.commands.cli import main
 from agent.console import WaitProgress
+from agent.gating import RUNS_MAXIMUM
+from benchapp.queries.gate import FURTHER_RUNS_MAXIMUM
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.gating.gates import make_gate, make_row
@@ -186,6 +189,92 @@ def test_result_that_is_not_stored_in_time_is_temporary(
 
     assert ended.returncode == 1
     assert "is not stored after 0 s" in ended.stderr
+
+
+def test_revoked_token_ends_the_wait_with_its_own_exit_code(
+    host: Machine, server: HostileServer, output: Path
+) -> None:
+    server.state = replies.reply_problem(401, "token-revoked")
+
+    ended = host.run("gate", str(output))
+
+    assert ended.returncode == 2
+    assert "was received, but its state cannot be read: status 401, it is token-revoked" in ended.stderr
+    assert len([seen for seen in server.seen if "/submissions/" in seen.path]) == 1
+
+
+def test_submission_without_a_run_has_its_own_text(
+    host: Machine, server: HostileServer, output: Path
+) -> None:
+    server.state = replies.reply_state("stored")
+
+    ended = host.run("gate", str(output))
+
+    assert ended.returncode == 5
+    assert "is stored without a run" in ended.stderr
+    assert len(list_gets(server)) == 1
+
+
+def test_maximum_is_that_of_the_server_and_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["gate", "--help"])
+
+    assert RUNS_MAXIMUM == 1 + FURTHER_RUNS_MAXIMUM
+    assert " ".join(capsys.readouterr().out.split()).count(f"at most {RUNS_MAXIMUM}") == 2
+
+
+def test_too_many_files_are_refused_before_a_request(
+    host: Machine, server: HostileServer, output: Path
+) -> None:
+    ended = host.run("gate", *[str(output)] * (RUNS_MAXIMUM + 1))
+
+    assert (ended.returncode, server.seen) == (2, [])
+    assert "52 files: the gate compares at most 51 runs" in ended.stderr
+
+
+def test_too_many_runs_in_one_file_are_reported(host: Machine, server: HostileServer, output: Path) -> None:
+    server.state = replies.reply_state("stored", *range(1, RUNS_MAXIMUM + 2))
+
+    ended = host.run("gate", str(output))
+
+    assert ended.returncode == 2
+    assert "52 runs are stored, but the gate compares at most 51" in ended.stderr
+    assert len(list_gets(server)) == 1
+
+
+def test_as_many_runs_as_the_server_compares_are_compared(
+    host: Machine, server: HostileServer, output: Path
+) -> None:
+    server.state = replies.reply_state("stored", *range(1, RUNS_MAXIMUM + 1))
+    server.gate = decide(make_row())
+
+    ended = host.run("gate", str(output))
+
+    assert ended.returncode == 0
+    query = parse_qs(urlsplit(list_gets(server)[-1]).query)
+    assert query == {"runs": [",".join(map(str, range(2, RUNS_MAXIMUM + 1)))]}
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "text"),
+    [
+        (replies.reply_at_length, 2, "the response is longer than 8 MiB"),
+        (replies.truncate, 1, "the response ended 492 bytes too early"),
+    ],
+)
+def test_incomplete_answer_of_the_gate_is_named(
+    host: Machine, server: HostileServer, output: Path, reply: replies.Reply, status: int, text: str
+) -> None:
+    def reply_late(handler: replies.Handler, body: bytes) -> None:
+        (decide() if "/runs/0/" in handler.path else reply)(handler, body)
+
+    server.gate = reply_late
+
+    ended = host.run("gate", str(output))
+
+    assert (ended.returncode, ended.stdout) == (status, "")
+    assert text in ended.stderr
+    assert "another service" not in ended.stderr
 
 
 @pytest.mark.parametrize(
