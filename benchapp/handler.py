@@ -17,6 +17,9 @@ from benchapp.api.ingest.body import Scope, Send
 
 # More than the pool has connections (16), so that requests without a query do not wait behind slow queries.
 _THREADS_MAXIMUM: Final = 64
+# Answered by a thread of its own: a supervisor restarts a process that does not answer, and one whose threads are all
+# occupied is alive.
+_LIVENESS_PATH: Final = "/healthz"
 
 
 class ThreadHandler(ASGIHandler):
@@ -30,18 +33,20 @@ class ThreadHandler(ASGIHandler):
         # Not that of ASGIHandler: it loads the middleware as coroutines.
         self.load_middleware()
         self._threads = ThreadPoolExecutor(_THREADS_MAXIMUM, thread_name_prefix="django")
+        self._liveness_thread = ThreadPoolExecutor(1, thread_name_prefix="liveness")
 
     async def answer(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request whose body is received."""
         loop = asyncio.get_running_loop()
         # With the context of the request: its id is in the log lines of the thread.
         respond = partial(copy_context().run, self._respond, scope, body)
-        response = await loop.run_in_executor(self._threads, respond)
+        threads = self._liveness_thread if scope["path"] == _LIVENESS_PATH else self._threads
+        response = await loop.run_in_executor(threads, respond)
         try:
             await self.send_response(response, send)  # type: ignore[arg-type]
         finally:
             if response.streaming:
-                await loop.run_in_executor(self._threads, response.close)
+                await loop.run_in_executor(threads, response.close)
 
     def _respond(self, scope: Scope, body: bytes) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))

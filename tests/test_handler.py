@@ -11,9 +11,11 @@ from django.core.signals import request_finished, request_started
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 
-from benchapp.handler import ThreadHandler
+from benchapp.api.health import healthz
+from benchapp.handler import _THREADS_MAXIMUM, ThreadHandler
 
 seen: dict[str, int] = {}
+released = threading.Event()
 
 
 def answer_text(request: HttpRequest) -> HttpResponse:
@@ -36,7 +38,18 @@ def fail(request: HttpRequest) -> HttpResponse:
     raise ZeroDivisionError
 
 
-urlpatterns = [path("text", answer_text), path("parts", answer_parts), path("fail", fail)]
+def wait(request: HttpRequest) -> HttpResponse:
+    released.wait(120)
+    return HttpResponse("late")
+
+
+urlpatterns = [
+    path("text", answer_text),
+    path("parts", answer_parts),
+    path("fail", fail),
+    path("wait", wait),
+    path("healthz", healthz),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +73,12 @@ def signals(settings: Any) -> Iterator[None]:
 
 def ask(path: str, *, method: str = "GET", query: bytes = b"", body: bytes = b"") -> list[dict[str, Any]]:
     """Return the messages of the answer."""
+    return asyncio.run(ask_handler(ThreadHandler(), path, method=method, query=query, body=body))
+
+
+async def ask_handler(
+    handler: ThreadHandler, path: str, *, method: str = "GET", query: bytes = b"", body: bytes = b""
+) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -79,7 +98,7 @@ def ask(path: str, *, method: str = "GET", query: bytes = b"", body: bytes = b""
         "server": ("127.0.0.1", 80),
     }
     structlog.contextvars.bind_contextvars(request_id="of-this-test")
-    asyncio.run(ThreadHandler().answer(scope, body, send))
+    await handler.answer(scope, body, send)
     structlog.contextvars.clear_contextvars()
     return sent
 
@@ -123,3 +142,22 @@ def test_query_that_is_not_utf_8_is_answered_by_400() -> None:
     start, _ = ask("/text", query=b"q=\xff")
 
     assert start["status"] == 400
+
+
+def test_liveness_is_answered_while_all_threads_are_occupied(settings: Any) -> None:
+    settings.MIDDLEWARE = []
+    released.clear()
+
+    async def ask_while_occupied() -> tuple[list[dict[str, Any]], int]:
+        handler = ThreadHandler()
+        waiting = [asyncio.create_task(ask_handler(handler, "/wait")) for _ in range(_THREADS_MAXIMUM)]
+        try:
+            answered = await asyncio.wait_for(ask_handler(handler, "/healthz"), 60)
+            return answered, sum(task.done() for task in waiting)
+        finally:
+            released.set()
+            await asyncio.gather(*waiting)
+
+    (start, _), done = asyncio.run(ask_while_occupied())
+
+    assert (start["status"], done) == (200, 0)

@@ -23,7 +23,10 @@ log = structlog.get_logger(__name__)
 STREAMS_MAXIMUM: Final = 4
 # How long a request waits for its turn: most are sent within a fraction of a second.
 WAIT_S: Final = 10
+# A request that waits occupies one of the threads that answer all requests (64).
+WAITING_MAXIMUM: Final = 8
 _FREE: Final = BoundedSemaphore(STREAMS_MAXIMUM)
+_WAITING: Final = BoundedSemaphore(WAITING_MAXIMUM)
 
 
 def answer_stream(
@@ -32,9 +35,10 @@ def answer_stream(
     """Return a response whose body are these parts; the first is made before the status is sent.
 
     An error in a later part ends the connection before the end of the body, so that no client takes it for complete.
-    Raises Problem 503 if this process sends STREAMS_MAXIMUM others, and none ends within WAIT_S.
+    Raises Problem 503 if this process sends STREAMS_MAXIMUM others, and none ends within WAIT_S, or WAITING_MAXIMUM
+    requests wait already.
     """
-    if not _FREE.acquire(timeout=WAIT_S):
+    if not _take_place():
         raise Problem(
             503,
             "busy",
@@ -55,6 +59,18 @@ def answer_stream(
         response.headers["Content-Encoding"] = "gzip"
     patch_vary_headers(response, ("Accept-Encoding", "Authorization", "Cookie"))
     return response
+
+
+def _take_place() -> bool:
+    """Return whether a stream may begin: at once, or after at most WAIT_S."""
+    if _FREE.acquire(blocking=False):
+        return True
+    if not _WAITING.acquire(blocking=False):
+        return False
+    try:
+        return _FREE.acquire(timeout=WAIT_S)
+    finally:
+        _WAITING.release()
 
 
 def _compress(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
+class TooManyReaders(Exception):
+    """As many requests as may wait already wait for pages that others render."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CachedPage:
     state: str
@@ -18,26 +22,32 @@ class PageCache:
     """Pages by owner, name and state of the owner.
 
     ttl_s: lifetime of a page. pages_maximum, bytes_maximum: of the whole cache; the least recently used pages are
-    evicted. A page larger than bytes_maximum is not cached.
+    evicted. A page larger than bytes_maximum is not cached. waiting_maximum: requests that wait for pages which others
+    render; each occupies a thread.
     """
 
-    def __init__(self, *, ttl_s: float, pages_maximum: int, bytes_maximum: int) -> None:
+    def __init__(self, *, ttl_s: float, pages_maximum: int, bytes_maximum: int, waiting_maximum: int) -> None:
         self._ttl_s = ttl_s
         self._pages_maximum = pages_maximum
         self._bytes_maximum = bytes_maximum
         self._pages: OrderedDict[tuple[str, str], _CachedPage] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(waiting_maximum)
         self._render_locks: dict[tuple[str, str, str], threading.Lock] = {}
 
     def get_or_render(self, owner: str, name: str, *, state: str, render: Callable[[], bytes]) -> bytes:
-        """Return the page in this state; concurrent requests wait for the first one to render it."""
+        """Return the page in this state; concurrent requests wait for the first one to render it.
+
+        Raises TooManyReaders if waiting_maximum requests wait already.
+        """
         cached = self._read((owner, name), state)
         if cached is not None:
             return cached
         with self._lock:
             lock = self._render_locks.setdefault((owner, name, state), threading.Lock())
-        with lock:
+        self._acquire(lock)
+        try:
             cached = self._read((owner, name), state)
             if cached is not None:
                 return cached
@@ -47,6 +57,8 @@ class PageCache:
             finally:
                 with self._lock:
                     self._render_locks.pop((owner, name, state), None)
+        finally:
+            lock.release()
         return page
 
     def discard(self, owner: str) -> None:
@@ -54,6 +66,16 @@ class PageCache:
         with self._lock:
             for key in [key for key in self._pages if key[0] == owner]:
                 self._drop(key)
+
+    def _acquire(self, lock: threading.Lock) -> None:
+        if lock.acquire(blocking=False):
+            return
+        if not self._waiting.acquire(blocking=False):
+            raise TooManyReaders
+        try:
+            lock.acquire()
+        finally:
+            self._waiting.release()
 
     def _read(self, key: tuple[str, str], state: str) -> bytes | None:
         """Return the cached page; drop one in another state, or an expired one."""

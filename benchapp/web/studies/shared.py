@@ -1,5 +1,6 @@
 """Shared studies: read by a secret link; the text at once, then each chart by its own request."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,13 +14,21 @@ from django.views.decorators.http import require_safe
 from benchapp.queries.studies import StudyDetail, read_shared_study
 from benchapp.web.site.errors import not_found
 from benchapp.web.site.markdown import render_markdown
-from benchapp.web.studies.page_cache import PageCache
+from benchapp.web.studies.page_cache import PageCache, TooManyReaders
 from benchapp.web.studies.panels import RENDERED_KINDS, list_kinds, make_panel, name_panel
 from benchapp.web.studies.rate_limit import count_chart
 
 # Each chart is rendered at most once in this time, however many readers follow the link.
 CACHE_TTL_S: Final = 300
-_CACHE: Final = PageCache(ttl_s=CACHE_TTL_S, pages_maximum=500, bytes_maximum=64 * 2**20)
+# Of the 64 threads that answer all requests: with 8 that wait for a stream, as many as connections (16) remain.
+_WAITING_MAXIMUM: Final = 40
+_CACHE: Final = PageCache(
+    ttl_s=CACHE_TTL_S,
+    pages_maximum=500,
+    bytes_maximum=64 * 2**20,
+    waiting_maximum=_WAITING_MAXIMUM,
+)
+_BUSY_WAIT_S: Final = 2
 _NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
 
 
@@ -39,8 +48,7 @@ def shared_study(request: HttpRequest, token: str) -> HttpResponse:
     study = read_shared_study(token)
     if study is None:
         return _reject(request, token)
-    page = _CACHE.get_or_render(token, "study", state=study.version, render=lambda: _render_study(study))
-    return _add_private_headers(HttpResponse(page))
+    return _answer_cached(token, "study", state=study.version, render=lambda: _render_study(study))
 
 
 @require_safe
@@ -48,14 +56,21 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
     """Show one chart of a shared study, with data at most five minutes old."""
     wait_s = count_chart(request)
     if wait_s:
-        return _reject_for_rate(wait_s)
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
     if study is None or not 1 <= place <= len(study.panels):
         return _reject(request, token)
     _release_connection()
-    page = _CACHE.get_or_render(
+    return _answer_cached(
         token, str(place), state=study.version, render=lambda: _render_chart(request, study, place)
     )
+
+
+def _answer_cached(token: str, name: str, *, state: str, render: Callable[[], bytes]) -> HttpResponse:
+    try:
+        page = _CACHE.get_or_render(token, name, state=state, render=render)
+    except TooManyReaders:
+        return _defer("Many readers wait for this page.", wait_s=_BUSY_WAIT_S, status=503)
     return _add_private_headers(HttpResponse(page))
 
 
@@ -91,9 +106,9 @@ def _reject(request: HttpRequest, token: str) -> HttpResponse:
     return _add_private_headers(not_found(request, Http404(_NO_STUDY)))
 
 
-def _reject_for_rate(wait_s: int) -> HttpResponse:
-    page = render_to_string("studies/shared_deferred.html", {"wait_s": wait_s})
-    return _add_private_headers(HttpResponse(page, status=429, headers={"Retry-After": str(wait_s)}))
+def _defer(reason: str, *, wait_s: int, status: int) -> HttpResponse:
+    page = render_to_string("studies/shared_deferred.html", {"reason": reason, "wait_s": wait_s})
+    return _add_private_headers(HttpResponse(page, status=status, headers={"Retry-After": str(wait_s)}))
 
 
 def _add_private_headers(answer: HttpResponse) -> HttpResponse:

@@ -1,5 +1,6 @@
 import gzip
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -8,7 +9,8 @@ from rest_framework.request import Request
 
 from benchapp.api.framework import streaming
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.streaming import STREAMS_MAXIMUM, answer_stream
+from benchapp.api.framework.streaming import STREAMS_MAXIMUM, WAITING_MAXIMUM, answer_stream
+from tests.servers import wait_for
 
 # Django closes a response with a signal that looks at the connection.
 pytestmark = pytest.mark.django_db
@@ -131,6 +133,38 @@ def test_only_a_few_are_sent_at_a_time(monkeypatch):
     # The traceback of the refusal keeps them.
     for response in opened:
         response.close()
+
+
+def test_a_request_that_waits_gets_the_place_of_a_stream_that_ends():
+    opened = fill_places()
+    with ThreadPoolExecutor(1) as asking:
+        waiting = asking.submit(open_stream, Parts(b"b"))
+        wait_for(
+            lambda: streaming._WAITING._value == WAITING_MAXIMUM - 1, within_s=60, what="a request waits"
+        )
+        opened.pop().close()
+
+        assert waiting.result(timeout=60).getvalue() == b"b"
+
+    assert streaming._WAITING._value == WAITING_MAXIMUM
+    for response in opened:
+        response.close()
+
+
+def test_requests_beyond_those_that_may_wait_are_refused_at_once(monkeypatch):
+    monkeypatch.setattr(streaming, "WAIT_S", 600)
+    opened = fill_places()
+    with ThreadPoolExecutor(WAITING_MAXIMUM) as asking:
+        waiting = [asking.submit(open_stream, Parts(b"b")) for _ in range(WAITING_MAXIMUM)]
+        wait_for(lambda: streaming._WAITING._value == 0, within_s=60, what="all wait that may")
+
+        with pytest.raises(Problem, match="long lists") as refused:
+            open_stream(Parts(b"c"))
+
+        for response in opened:
+            response.close()
+        assert [each.result(timeout=60).getvalue() for each in waiting] == [b"b"] * WAITING_MAXIMUM
+    assert (refused.value.status, refused.value.headers["Retry-After"]) == (503, "2")
 
 
 def test_gzip_is_made_part_by_part():

@@ -14,6 +14,7 @@ from django.test import Client, override_settings
 
 from benchapp.models import Role, Run, Series, Study
 from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
+from benchapp.web.studies.page_cache import TooManyReaders
 from tests.factories import NOON, make_change, make_incident, make_planned_event, make_user
 from tests.web.pages import Page
 from tests.web.studies.made_studies import QUERY, make_study
@@ -278,6 +279,22 @@ def test_client_over_the_limit_gets_retry_after(stranger: Client, settings: Lazy
     assert "Try again in 60 s." in Page(answers[-1]).words
     assert Client(REMOTE_ADDR="203.0.113.10").get(chart_path(token)).status_code == 200
     assert stranger.get(f"/shared/{token}/").status_code == 200
+
+
+def test_reader_gets_retry_after_if_too_many_wait_for_a_chart(
+    stranger: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> bytes:
+        raise TooManyReaders
+
+    token = share(("scaling", QUERY))
+    monkeypatch.setattr("benchapp.web.studies.shared._CACHE.get_or_render", refuse)
+
+    answers = [stranger.get(path) for path in (chart_path(token), f"/shared/{token}/")]
+
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert [answer.headers["Retry-After"] for answer in answers] == ["2", "2"]
+    assert "no-store" in answers[0].headers["Cache-Control"]
 
 
 def test_clients_behind_a_trusted_proxy_are_counted_separately(
