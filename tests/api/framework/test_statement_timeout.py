@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import psycopg
 import pytest
 
 from tests.clusters import make_place
@@ -130,3 +131,7 @@ def test_prepared_statements_are_disabled_for_a_pooler_without_them(wanted: str,
     )
 
     assert told.stdout.strip() == threshold
+
+
+def test_libpq_closes_prepared_statements_by_the_protocol_as_poolers_require() -> None:
+    assert psycopg.capabilities.has_send_close_prepared()
