@@ -17,8 +17,8 @@ from benchapp.api.ingest.body import Scope, Send
 
 # More than the pool has connections (16), so that requests without a query do not wait behind slow queries.
 _THREADS_MAXIMUM: Final = 64
-# Answered by a thread of its own: a supervisor restarts a process that does not answer, and one whose threads are all
-# occupied is alive.
+# Answered by a separate thread: supervisors restart a process that does not answer, and one whose threads are all
+# occupied is working.
 _LIVENESS_PATH: Final = "/healthz"
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-import psycopg
 import pytest
 
 from tests.clusters import make_place
