@@ -13,6 +13,7 @@ from benchapp.models import (
     DetectionPolicyLogEntry,
     DryRunState,
 )
+from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
 # Older entries are left out.
@@ -54,10 +55,11 @@ class PolicyLogRow:
 
 @dataclass(frozen=True, slots=True)
 class DetectionPolicyDetail:
-    """One policy with its activity log, oldest first."""
+    """One policy with its activity log, oldest first. series_count: measured series that match."""
 
     row: DetectionPolicyRow
     activity: tuple[PolicyLogRow, ...]
+    series_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def list_detection_policies(
 
 
 def read_detection_policy(policy_id: int) -> DetectionPolicyDetail | None:
-    """Return one policy or None; two queries."""
+    """Return one policy or None; three queries, four with a label."""
     found = DetectionPolicy.objects.filter(pk=policy_id).select_related("created_by", "canceled_by").first()
     if found is None:
         return None
@@ -136,6 +138,7 @@ def read_detection_policy(policy_id: int) -> DetectionPolicyDetail | None:
         tuple(
             PolicyLogRow(at, DetectionPolicyAction(action), name or "", via) for at, action, name, via in rows
         ),
+        series_count=len(list_matching_series(found.filter, found.label)),
     )
 
 

@@ -79,6 +79,7 @@ class PolicyLogEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class DetectionPolicyAnswer(DetectionPolicyRowAnswer, kw_only=True, frozen=True):
+    series: Annotated[int, Meta(description="measured series that match")]
     activity: Annotated[Sequence[PolicyLogEntryAnswer], Meta(description="oldest first")]
 
 
@@ -286,6 +287,7 @@ def _describe_policy(detail: DetectionPolicyDetail) -> DetectionPolicyAnswer:
     return build(
         DetectionPolicyAnswer,
         _describe_row(detail.row),
+        series=detail.series_count,
         activity=[build(PolicyLogEntryAnswer, entry, by=entry.by_name or None) for entry in detail.activity],
     )
 

@@ -1,5 +1,7 @@
 """Detection policies: thresholds other than those of the catalog, and dry runs that show their effect."""
 
+from math import inf
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
@@ -43,9 +45,12 @@ class DetectionPolicy(models.Model):
         return f"{self.metric} from {self.smallest_change:.0%} on: {self.filter or 'all series'}"
 
     @property
-    def rank(self) -> tuple[bool, bool, int]:
-        """Return what decides between policies that match the same series: the largest applies."""
-        return bool(self.label), bool(self.filter), self.pk
+    def rank(self) -> tuple[bool, bool, float]:
+        """Return what decides between policies that match the same series: the largest applies.
+
+        One that is not saved is the newest.
+        """
+        return bool(self.label), bool(self.filter), self.pk or inf
 
 
 class DetectionPolicyAction(models.TextChoices):

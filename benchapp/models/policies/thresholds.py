@@ -6,7 +6,8 @@ import orjson
 from django.db import connection
 
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models.planned_event_filtering import match_stored_filters
+from benchapp.models.filtering import match_series
+from benchapp.models.planned_event_filtering import match_stored_filters, read_stored_filter
 from benchapp.models.policies.detection_policy import DetectionPolicy
 from benchapp.models.series import Series
 
@@ -18,12 +19,16 @@ _READ_LABELS = (
 )
 
 
-def read_thresholds(series_ids: Collection[int]) -> dict[int, Mapping[str, float]]:
+def read_thresholds(
+    series_ids: Collection[int], *, proposed: DetectionPolicy | None = None
+) -> dict[int, Mapping[str, float]]:
     """Return the threshold of each metric of these series, by series id: those of the catalog without a policy.
 
-    One query without policies; with them as `match_stored_filters`, and one more for labels.
+    proposed: a policy that is not saved, as if it were the newest. One query without policies; with them as
+    `match_stored_filters`, and one more for labels.
     """
-    policies = sorted(DetectionPolicy.objects.filter(canceled_at=None), key=lambda policy: policy.rank)
+    in_effect = [*DetectionPolicy.objects.filter(canceled_at=None), *([proposed] if proposed else [])]
+    policies = sorted(in_effect, key=lambda policy: policy.rank)
     if not policies or not series_ids:
         return dict.fromkeys(series_ids, SMALLEST_CHANGES)
     found = {series_id: dict(SMALLEST_CHANGES) for series_id in series_ids}
@@ -46,6 +51,19 @@ def match_policies(policies: Sequence[DetectionPolicy], series_ids: Collection[i
         ]
         for policy in policies
     ]
+
+
+def list_matching_series(filter: str, label: str) -> list[int]:
+    """Return the measured series that a policy applies to, by id; one query, two with a label."""
+    read = read_stored_filter(filter)
+    if read is None:
+        return []
+    matched = Series.objects.filter(match_series(read), measurement_count__gt=0)
+    ids = list(matched.order_by("id").values_list("id", flat=True))
+    if not label:
+        return ids
+    labeled = match_labels([label], ids)[label]
+    return [series_id for series_id in ids if series_id in labeled]
 
 
 def match_labels(labels: Iterable[str], series_ids: Collection[int]) -> dict[str, frozenset[int]]:

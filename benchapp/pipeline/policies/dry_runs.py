@@ -16,17 +16,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.metrics import list_judged_metrics
-from benchapp.models import DetectionDryRun, DryRunState, Series, User
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models import DetectionDryRun, DetectionPolicy, DryRunState, Series, User
+from benchapp.models.policies.thresholds import list_matching_series, read_thresholds
 from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import judge_metric
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines, read_usual_spreads
 from benchapp.pipeline.detection.series import MetricHistory, select_metric
-from benchapp.pipeline.policies.policies import (
-    BadDetectionPolicy,
-    list_matching_series,
-    read_threshold_plan,
-)
+from benchapp.pipeline.policies.policies import BadDetectionPolicy, read_threshold_plan
 from benchapp.pipeline.policies.simulated_incidents import (
     SimulatedChange,
     SimulatedIncident,
@@ -57,7 +53,7 @@ def start_dry_run(
         running = DetectionDryRun.objects.select_for_update(no_key=True).filter(state=DryRunState.RUNNING)
         if len(running) >= RUNNING_MAXIMUM:
             raise BadDetectionPolicy("", f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done")
-        ids = list_matching_series(plan)
+        ids = list_matching_series(plan.filter, plan.label)
         return DetectionDryRun.objects.create(
             filter=plan.filter,
             label=plan.label,
@@ -117,9 +113,19 @@ def _advance_oldest() -> bool:
 
 
 def _evaluate(ids: Sequence[int], dry_run: DetectionDryRun) -> _Found:
-    """Return the regressions since the start of the period, with the thresholds of today and with the proposed one."""
+    """Return the regressions since the start of the period, with the thresholds of today and with the proposed one.
+
+    Policies that precede the proposed one remain in effect.
+    """
     found: _Found = {"current": [], "proposed": []}
     histories, thresholds, baselines = read_histories(ids), read_thresholds(ids), read_baselines(ids)
+    policy = DetectionPolicy(
+        metric=dry_run.metric,
+        smallest_change=dry_run.smallest_change,
+        filter=dry_run.filter,
+        label=dry_run.label,
+    )
+    proposed_thresholds = read_thresholds(ids, proposed=policy)
     usual = read_usual_spreads([series_id for series_id in ids if histories[series_id].is_young])
     for row in Series.objects.filter(pk__in=ids).order_by("id").values("id", "scope", "block_size_bytes"):
         key_of = row["id"]
@@ -127,10 +133,11 @@ def _evaluate(ids: Sequence[int], dry_run: DetectionDryRun) -> _Found:
             key: MetricKey = (key_of, metric)
             history = select_metric(histories[key_of], *key, baseline_from_at=baselines.get(key))
             inputs = history.without_seasons()
-            current = _find(inputs, dry_run, row["scope"], thresholds[key_of][metric], usual.get(key))
+            threshold, other = thresholds[key_of][metric], proposed_thresholds[key_of][metric]
+            current = _find(inputs, dry_run, row["scope"], threshold, usual.get(key))
             proposed = current
-            if metric == dry_run.metric:
-                proposed = _find(inputs, dry_run, row["scope"], dry_run.smallest_change, usual.get(key))
+            if other != threshold:
+                proposed = _find(inputs, dry_run, row["scope"], other, usual.get(key))
             found["current"] += current
             found["proposed"] += proposed
     return found

@@ -19,9 +19,7 @@ from benchapp.models import (
     Series,
     User,
 )
-from benchapp.models.filtering import match_series
-from benchapp.models.planned_event_filtering import read_stored_filter
-from benchapp.models.policies.thresholds import match_labels
+from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -72,26 +70,13 @@ def read_threshold_plan(metric: str, smallest_change: float, *, filter: str, lab
         raise BadDetectionPolicy(
             "filter", f"{terms[0].dimension} is a fact of runs; name hosts, pools, layouts or workloads"
         )
-    text = label.strip()
-    key, separator, value = text.partition("=")
-    if text and not (separator and key.strip() and value.strip()):
+    key, separator, value = (part.strip() for part in label.partition("="))
+    text = f"{key}{separator}{value}"
+    if text and not (separator and key and value):
         raise BadDetectionPolicy("label", "write KEY=VALUE")
     if len(text) > LABEL_MAXIMUM or "\x00" in text:
         raise BadDetectionPolicy("label", f"at most {LABEL_MAXIMUM} characters, without NUL")
     return ThresholdPlan(metric, smallest_change, filter.strip(), text)
-
-
-def list_matching_series(plan: ThresholdPlan) -> list[int]:
-    """Return the measured series that a threshold applies to, by id; one query, two with a label."""
-    filter = read_stored_filter(plan.filter)
-    if filter is None:
-        return []
-    matched = Series.objects.filter(match_series(filter), measurement_count__gt=0)
-    ids = list(matched.order_by("id").values_list("id", flat=True))
-    if not plan.label:
-        return ids
-    labeled = match_labels([plan.label], ids)[plan.label]
-    return [series_id for series_id in ids if series_id in labeled]
 
 
 @retry_conflicts
@@ -182,8 +167,7 @@ def _log_action(
 ) -> None:
     """Write an entry of the activity log and mark matching series; rows are locked in the order of ids."""
     DetectionPolicyLogEntry.objects.create(policy=policy, at=at, by=by, via=via, action=action)
-    plan = ThresholdPlan(policy.metric, policy.smallest_change, policy.filter, policy.label)
-    ids = list_matching_series(plan)
+    ids = list_matching_series(policy.filter, policy.label)
     list(Series.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
     Series.objects.filter(pk__in=ids).update(judging_is_due=True, judging_resumes=False)
     log.info(

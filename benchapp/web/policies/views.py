@@ -131,6 +131,7 @@ def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
         "threshold": format_percent(row.smallest_change),
         "default": format_percent(row.default),
         "activity": detail.activity,
+        "series_count": detail.series_count,
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-policies/{row.id}"),
     }
     return render(request, "policies/detection_policy.html", context)

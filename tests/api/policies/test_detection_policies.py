@@ -18,7 +18,7 @@ def test_policy_is_created_read_listed_canceled_and_restored(admin: Client, read
     body = created.json()
     assert (created.status_code, created["Location"]) == (201, body["url"])
     assert (body["smallest_change"], body["default"], body["label"]) == (0.1, 0.05, "")
-    assert reader.get(body["url"]).json() == body
+    assert (reader.get(body["url"]).json(), body["series"]) == (body, 0)
     assert [row["id"] for row in reader.get(PATH).json()["detection_policies"]] == [body["id"]]
     assert admin.delete(body["url"]).status_code == 204
     assert reader.get(PATH).json()["detection_policies"] == []

@@ -9,6 +9,7 @@ from django.utils import timezone
 from benchapp.models import (
     Change,
     DetectionDryRun,
+    DetectionPolicy,
     DryRunState,
     Incident,
     PlannedEvent,
@@ -117,6 +118,17 @@ def test_other_metric_is_evaluated_with_the_thresholds_of_today() -> None:
     done = run(0.5, metric="latency_mean_ns")
 
     assert (done.result["current"], done.result["proposed"]) == (1, 1)
+
+
+def test_policy_of_higher_rank_remains_in_effect() -> None:
+    make_steps(0.035, host="db-1")
+    make_steps(0.035, host="db-2")
+    DetectionPolicy.objects.create(metric="iops", smallest_change=0.3, filter="host:db-1", reason="noisy")
+
+    every, of_the_host = run(0.02), run(0.02, filter="host:db-1")
+
+    assert [incident["scope"] for incident in every.result["added"]] == ["host:db-2"]
+    assert [incident["scope"] for incident in of_the_host.result["added"]] == ["host:db-1"]
 
 
 def test_batches_are_added_up_and_progress_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,16 @@ def test_label_precedes_filter_precedes_all_and_the_newest_of_equals_applies() -
     assert found == [0.11, 0.13, 0.12, 0.14, 0.05]
 
 
+def test_spaces_around_the_parts_of_a_label_are_removed() -> None:
+    series = make_step(0.0)
+    Run.objects.update(labels={"tier": "prod web"})
+
+    policy = create(0.11, label=" tier = prod web ")
+
+    assert policy.label == "tier=prod web"
+    assert read_thresholds([series.pk])[series.pk]["iops"] == 0.11
+
+
 def test_policy_applies_to_its_metric_and_series_only() -> None:
     series = make_step(0.0)
     create(0.2, filter="host:db-2")

@@ -35,6 +35,14 @@ def test_saved_policy_is_listed_with_threshold_and_default(editor: Client) -> No
     assert "2 %, default 5 %" in page
 
 
+def test_page_of_a_policy_has_the_number_of_measured_series_that_match(viewer: Client) -> None:
+    make_cells(make_host("db-1"), [make_level(1000.0, 3), make_level(1000.0, 3)])
+    some, none = make_detection_policy(filter="host:db-1"), make_detection_policy(label="tier=prod")
+
+    assert "2 measured series match" in Page(viewer.get(f"/policies/{some.pk}/")).words
+    assert "no measured series matches" in Page(viewer.get(f"/policies/{none.pk}/")).words
+
+
 def test_policy_is_canceled_and_restored_on_its_page(editor: Client) -> None:
     policy = make_detection_policy()
 
