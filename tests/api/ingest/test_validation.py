@@ -8,7 +8,11 @@ import pytest
 from django.db import connection
 from msgspec import to_builtins
 
+from benchapp.api.framework.problems import Problem
 from benchapp.api.ingest import app as intake
+from benchapp.api.ingest.app import VALIDATED_BYTES_MAXIMUM, VALIDATIONS_MAXIMUM, answer_post
+from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Run, Scope, Series, Submission
 from benchapp.pipeline.access.tokens import issue_token
@@ -173,3 +177,63 @@ def test_bad_input_is_refused_as_without_validation(token: str) -> None:
     assert refused(b"{}", token, query={"validate": "1"}).code == refused(b"{}", token).code
     assert refused(b"hello", token, "/api/v1/fio", query={"validate": "1"}).status == 422
     assert refused(b"hello", None, query={"validate": "1"}).status == 401
+
+
+def test_larger_body_is_refused_unparsed_and_stored_without_validation(token: str) -> None:
+    largest = pad(pack_envelope(), VALIDATED_BYTES_MAXIMUM)
+
+    problem = refused(largest + b" ", token, query={"validate": "1"})
+
+    assert (problem.status, problem.code) == (413, "body-too-big")
+    assert validate(largest, token)["state"] == "stored"
+    assert post(largest + b" ", token).status == 202
+
+
+def test_limit_of_the_body_is_that_of_the_uncompressed_one(token: str) -> None:
+    body = pad(pack_envelope(), VALIDATED_BYTES_MAXIMUM + 1)
+
+    problem = refused(body, token, query={"validate": "1"}, is_packed=True)
+
+    assert (problem.status, problem.code) == (413, "body-too-big")
+
+
+def test_further_validation_at_the_same_time_is_busy_and_a_result_is_stored(token: str) -> None:
+    found: list[Problem | int] = []
+
+    def post_meanwhile(*known: Any) -> Any:
+        """Validate once more within each validation, until one is refused."""
+        try:
+            post_validated(token, validate=post_meanwhile)
+        except Problem as problem:
+            found.append(problem)
+            found.append(post(pack_envelope(id=str(uuid4())), token).status)
+        return None
+
+    post_validated(token, validate=post_meanwhile)
+
+    problem, status = found
+    assert isinstance(problem, Problem)
+    assert (problem.status, problem.code, problem.headers) == (503, "busy", {"Retry-After": "2"})
+    assert status == 202
+
+
+def test_failed_validations_leave_room_for_others(token: str) -> None:
+    def fail(*known: Any) -> Any:
+        raise RuntimeError("the database is away")
+
+    for _ in range(VALIDATIONS_MAXIMUM + 1):
+        with pytest.raises(RuntimeError):
+            post_validated(token, validate=fail)
+
+    assert validate(pack_envelope(), token)["state"] == "stored"
+
+
+def post_validated(token: str, *, validate: Any) -> None:
+    headers = {"authorization": f"Bearer {token}"}
+    wire = Wire(pack_envelope(), False)
+    answer_post(Post("/api/v1/submissions", "validate=1", headers, wire), validate=validate)
+
+
+def pad(body: bytes, size: int) -> bytes:
+    """Append spaces, which are not part of the document."""
+    return body.ljust(size)
