@@ -87,7 +87,10 @@ def format_annotations(gate: Mapping[str, Any]) -> list[str]:
 
 def _describe_row(row: Row) -> str:
     series, metric, value, baseline, ratio, limit, verdict = _list_cells(row)
-    compared = f"{value}, baseline {baseline}, ratio {ratio}, limit {limit}" if value else "no valid value"
+    if not value:
+        return f"{series}, {metric}: {verdict}"
+    named = (("baseline", baseline), ("ratio", ratio), ("limit", limit))
+    compared = ", ".join([value, *(f"{name} {text}" for name, text in named if text)])
     return f"{series}, {metric}: {compared}: {verdict}"
 
 

@@ -89,6 +89,24 @@ def test_annotations_are_escaped() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"reason": "no-baseline", "change": None, "baseline_median": None, "baseline_n": 0},
+            "800, limit 5 %25: undecided: no baseline",
+        ),
+        ({"reason": "no-value", "value": None, "n": 0, "change": None}, "undecided: no valid value"),
+    ],
+)
+def test_annotation_names_only_known_numbers(fields: dict[str, object], text: str) -> None:
+    row = make_row(outcome="undecided", **fields)
+
+    (line,) = format_annotations(make_gate(row, outcome="undecided"))
+
+    assert line == f"::warning title=Benchmark undecided::db-1 · randread 4k · gp3, IOPS: {text}"
+
+
 def test_more_than_ten_annotations_of_a_kind_are_counted() -> None:
     rows = [make_row(outcome="regressed") for _ in range(12)] + [make_row(**NOISY) for _ in range(10)]
 
