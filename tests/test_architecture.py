@@ -186,7 +186,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "gate": {"days", "incidents", "series"},
         "incidents": {"binary_columns", "pagination", "titles"},
         "maintenance": {"pagination"},
-        "pinned_charts": {"series", "studies"},
+        "pinned_charts": {"charts", "series", "studies"},
         "totals": {"hosts"},
         "policies": {"pagination"},
         "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},

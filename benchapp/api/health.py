@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S
+from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S, is_too_slow
 from benchapp.api.framework.view import ApiView
 from benchapp.api.ingest.limits import DiskSpace, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
@@ -120,7 +120,7 @@ class Metrics(ApiView):
         """Return current totals from PostgreSQL, the same in every web process; OpenMetrics if Accept names it."""
         registry = CollectorRegistry()
         registry.register(_Totals(count_totals()))
-        registry.register(_PinnedSeries(list_pinned_series()))
+        registry.register(_PinnedSeries(_read_pinned_series()))
         registry.register(_Disk(measure_disk()))
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return HttpResponse(
@@ -131,6 +131,17 @@ class Metrics(ApiView):
 
 
 metrics = Metrics.as_view()
+
+
+def _read_pinned_series() -> Sequence[SeriesRow] | None:
+    """Return the pinned series; None if their filters take too long."""
+    try:
+        return list_pinned_series()
+    except OperationalError as error:
+        if not is_too_slow(error):
+            raise
+        log.warning("metrics.pinned_series_omitted")
+        return None
 
 
 class _Totals(Collector):
@@ -174,11 +185,18 @@ class _Totals(Collector):
 class _PinnedSeries(Collector):
     """Last value and level of the series that users pinned as histories, in base units."""
 
-    def __init__(self, rows: Sequence[SeriesRow]) -> None:
+    def __init__(self, rows: Sequence[SeriesRow] | None) -> None:
         self._rows = rows
 
     def collect(self) -> Iterator[Metric]:
-        """Yield last value, median, runs and time of the newest run of each series."""
+        """Yield last value, median, runs and time of the newest run of each series, or that they are omitted."""
+        yield GaugeMetricFamily(
+            "benchapp_pinned_series_omitted",
+            "1 if the pinned series are left out because their filters take too long; else 0.",
+            value=int(self._rows is None),
+        )
+        if self._rows is None:
+            return
         levels = read_main_levels([row.id for row in self._rows])
         labels = ["series", "scope", "workload", "target", "metric"]
         last, median, runs, at = (

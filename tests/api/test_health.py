@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from benchapp.api.ingest.limits import find_shortage
 from benchapp.models import Notice, PinnedChart, State
+from benchapp.queries.charts.history import LINES_DEFAULT
 from benchapp.queries.missing_columns import check_columns
 from tests.factories import (
     add_series,
@@ -188,6 +189,38 @@ def test_metrics_have_the_pinned_series_and_no_more_than_a_hundred(reader, monke
         in text
     )
     assert bounded.count("benchapp_pinned_series_level_median{") == 1
+
+
+@pytest.mark.django_db
+def test_metrics_of_a_pinned_chart_without_a_filter_have_the_series_that_it_shows(reader):
+    for number in range(8):
+        add_series([10.0], host=make_host(f"db-{number}"))
+    PinnedChart.objects.create(owner=make_user(), position=1, kind="history", query="")
+
+    text = reader.get("/metrics").content.decode()
+
+    assert text.count("benchapp_pinned_series_last_value{") == LINES_DEFAULT
+    assert "benchapp_pinned_series_omitted 0.0" in text.splitlines()
+
+
+@pytest.mark.django_db
+def test_pinned_series_are_left_out_if_their_filters_take_too_long(reader, monkeypatch):
+    def choose_slowly(*_, **__):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(60)")
+
+    add_series([10.0], host=make_host("db-1"))
+    PinnedChart.objects.create(owner=make_user(), position=1, kind="history", query="")
+    monkeypatch.setattr("benchapp.queries.pinned_charts.SERIES_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("benchapp.queries.pinned_charts.choose_series", choose_slowly)
+
+    answer = reader.get("/metrics")
+
+    lines = answer.content.decode().splitlines()
+    assert answer.status_code == 200
+    assert "benchapp_pinned_series_omitted 1.0" in lines
+    assert not [line for line in lines if line.startswith("benchapp_pinned_series_last_value")]
+    assert [line for line in lines if line.startswith("benchapp_runs ")]
 
 
 @pytest.mark.django_db
