@@ -40,7 +40,8 @@ def parse_moment(text: str, *, now: datetime) -> datetime:
 
 
 def is_relative_moment(text: str) -> bool:
-    """Return whether a text is a time relative to now."""
+    """Return whether a text is a time relative to now; spaces around it do not count, as in `parse_moment`."""
+    text = text.strip()
     return text == "now" or _RELATIVE.fullmatch(text) is not None
 
 

@@ -52,7 +52,15 @@ def test_examples_are_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_relative"), [("now", True), ("-30d", True), ("-started_at", False), ("2026-11-21", False)]
+    ("text", "is_relative"),
+    [
+        ("now", True),
+        ("-30d", True),
+        (" -30d ", True),
+        ("now ", True),
+        ("-started_at", False),
+        ("2026-11-21", False),
+    ],
 )
 def test_relative_times_are_recognized(text: str, is_relative: bool) -> None:
     assert is_relative_moment(text) is is_relative

@@ -276,9 +276,10 @@ def test_every_answer_has_an_etag_and_is_not_sent_again(client_of):
     assert unknown == []
 
 
-def test_answer_about_a_time_relative_to_now_is_sent_again(reader, monkeypatch):
+@pytest.mark.parametrize("moment", ["-30d", "%20-30d", "-30d%20"])
+def test_answer_about_a_time_relative_to_now_is_sent_again(moment, reader, monkeypatch):
     series = make_series([1.0])
-    address = f"/api/v1/series/{series.pk}/points?from=-30d"
+    address = f"/api/v1/series/{series.pk}/points?from={moment}"
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
     etag = reader.get(address).headers["ETag"]
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=40))
