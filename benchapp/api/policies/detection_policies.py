@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -12,7 +12,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
@@ -83,8 +91,16 @@ class DetectionPolicyAnswer(DetectionPolicyRowAnswer, kw_only=True, frozen=True)
     activity: Annotated[Sequence[PolicyLogEntryAnswer], Meta(description="oldest first")]
 
 
+@with_columns(DetectionPolicyRowAnswer)
+class ListedDetectionPolicyAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A detection policy has the columns that `fields` names."""
+
+
+DETECTION_POLICY_COLUMNS: Final = list_columns(ListedDetectionPolicyAnswer)
+
+
 class DetectionPolicyPage(AnswerPage, kw_only=True, frozen=True):
-    detection_policies: Sequence[DetectionPolicyRowAnswer]
+    detection_policies: Sequence[ListedDetectionPolicyAnswer]
 
 
 class DryRunIncidentAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -127,6 +143,8 @@ class DryRunAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 class DetectionPolicyParameters(PageParameters):
     """Which policies."""
+
+    columns = DETECTION_POLICY_COLUMNS
 
     canceled = flag_parameter(help_text="true: canceled policies, false: those in effect")
 
@@ -182,13 +200,14 @@ class DetectionPolicies(ApiView):
         return answer_list(
             request,
             DetectionPolicyPage,
-            DetectionPolicyRowAnswer,
+            ListedDetectionPolicyAnswer,
             page=take_page_request(wanted),
             read=lambda after, limit: list_detection_policies(
                 is_canceled=wanted["canceled"], after=after, limit=limit
             ),
-            describe=lambda rows: list(map(_describe_row, rows)),
+            describe=lambda rows: [build(ListedDetectionPolicyAnswer, _describe_row(each)) for each in rows],
             name="detection_policies",
+            columns=wanted.get("columns", DETECTION_POLICY_COLUMNS),
         )
 
     @extend_schema(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -14,7 +14,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build
+from benchapp.api.framework.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
@@ -68,8 +76,16 @@ class TokenAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
+@with_columns(TokenAnswer)
+class ListedTokenAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A token has the columns that `fields` names."""
+
+
+TOKEN_COLUMNS: Final = list_columns(ListedTokenAnswer)
+
+
 class TokenPage(AnswerPage, kw_only=True, frozen=True):
-    tokens: Sequence[TokenAnswer]
+    tokens: Sequence[ListedTokenAnswer]
 
 
 class NewTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -169,6 +185,8 @@ class RotationInput(serializers.Serializer[Any]):
 class TokenParameters(PageParameters):
     """Which tokens to list."""
 
+    columns = TOKEN_COLUMNS
+
     scope = ChoiceParameter(choices=Scope.values, required=False)
     host = text_parameter(253)
     valid = flag_parameter(source="is_valid", help_text="true: neither revoked nor expired")
@@ -227,16 +245,17 @@ class Tokens(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List tokens of all scopes without their secrets, newest first."""
         wanted = read_parameters(request, TokenParameters)
-        page = take_page_request(wanted)
+        page, columns = take_page_request(wanted), wanted.pop("columns", TOKEN_COLUMNS)
         chosen = TokenFilter(**wanted)
         return answer_list(
             request,
             TokenPage,
-            TokenAnswer,
+            ListedTokenAnswer,
             page=page,
             read=lambda after, limit: page_tokens(chosen, after=after, limit=limit),
-            describe=lambda tokens: list(map(_describe_token, tokens)),
+            describe=lambda tokens: [build(ListedTokenAnswer, _describe_token(each)) for each in tokens],
             name="tokens",
+            columns=columns,
         )
 
     @extend_schema(operation_id="create_token", request=AnyTokenInput, responses={201: NewTokenAnswer})

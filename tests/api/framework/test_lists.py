@@ -2,12 +2,14 @@ import json
 from datetime import timedelta
 
 import pytest
+import yaml
 
 from benchapp.api.framework import lists
 from benchapp.models import Study
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_policy,
     make_host,
     make_incident,
     make_measurement,
@@ -16,6 +18,7 @@ from tests.factories import (
     make_series,
     make_target,
 )
+from tests.servers import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +33,7 @@ def two_of_each():
         make_measurement(run, series, iops=1.5, badges=[{"code": "cached"}])
         make_incident(changes=[make_change(series)], suspects=[{"name": "kernel", "text": "kernel 6.1"}])
         make_planned_event()
+        make_detection_policy()
         Study.objects.create(title="-Disks", panels=[])
     return series.pk
 
@@ -69,6 +73,7 @@ def read_rows(body, format):
     ("path", "fields"),
     [
         ("changes", "relative,series"),
+        ("detection-policies", "metric,smallest_change"),
         ("hosts", "name,kernel"),
         ("incidents", "title,id"),
         ("planned-events", "id,filter"),
@@ -76,17 +81,34 @@ def read_rows(body, format):
         ("series", "id,level_median,level_p10,level_p90"),
         ("studies", "title,id"),
         ("submissions", "state,host"),
+        ("tokens", "label,scope"),
     ],
 )
-def test_list_has_the_columns_that_are_named(reader, two_of_each, path, fields):
-    answer = reader.get(f"/api/v1/{path}?fields={fields}").json()
-    header = reader.get(f"/api/v1/{path}?fields={fields}&format=csv").content.decode().splitlines()[0]
+def test_list_has_the_columns_that_are_named(admin, two_of_each, path, fields):
+    answer = admin.get(f"/api/v1/{path}?fields={fields}").json()
+    header = admin.get(f"/api/v1/{path}?fields={fields}&format=csv").content.decode().splitlines()[0]
 
     (rows,) = [value for value in answer.values() if isinstance(value, list)]
     assert {tuple(row) for row in rows} == {tuple(fields.split(","))}
     assert header == ",".join(f'"{name}"' for name in fields.split(","))
-    refused = reader.get(f"/api/v1/{path}?fields=nonsense").json()
+    refused = admin.get(f"/api/v1/{path}?fields=nonsense").json()
     assert fields.partition(",")[0] in refused["detail"]
+
+
+def test_every_list_with_pages_but_the_points_of_a_series_has_fields():
+    document = yaml.safe_load((ROOT / "docs/openapi.yaml").read_text())
+    parameters = {
+        path: {parameter["name"] for parameter in methods["get"].get("parameters", ())}
+        for path, methods in document["paths"].items()
+        if "get" in methods
+    }
+
+    lists = {path for path, names in parameters.items() if "cursor" in names}
+
+    assert len(lists) >= 11
+    assert {path for path in lists if "fields" not in parameters[path]} == {
+        "/api/v1/series/{series_id}/points"
+    }
 
 
 @pytest.mark.parametrize("path", ["changes", "incidents"])
