@@ -67,7 +67,8 @@ _VALIDATE: Final[Json] = {
     "in": "query",
     "name": "validate",
     "schema": {"type": "string", "enum": ["1"]},
-    "description": "tell which series the result would join, with its badges; nothing is stored; up to 2 MiB, uncompressed",
+    "description": "tell which series the result would join, with its badges; nothing is stored;"
+    " up to 2 MiB, uncompressed",
 }
 _RESPONSES: Final[Json] = {
     "202": {"description": "committed; Location is the URL of its state", **_refer("ReceiptAnswer")},
