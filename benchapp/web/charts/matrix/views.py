@@ -72,14 +72,14 @@ def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
 
 def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest) -> FixedLine:
     dimension = DIMENSIONS[fixed.dimension]
-    others = []
-    for choice in fixed.choices:
-        if choice.value not in fixed.values:
-            query = request.GET.copy()
-            query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
-            others.append((describe_value(fixed.dimension, choice.value), f"?{query.urlencode(safe=':,/*')}"))
+    others = [choice.value for choice in fixed.choices if choice.value not in fixed.values]
+    query, links = request.GET.copy(), []
+    # A fleet has hundreds of hosts, of which few are shown.
+    for value in others[:_OTHERS_MAXIMUM]:
+        query["q"] = write_filter(bar.filter.with_value(fixed.dimension, value))
+        links.append((describe_value(fixed.dimension, value), f"?{query.urlencode(safe=':,/*')}"))
     values = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
-    return FixedLine(dimension.label, values, tuple(others[:_OTHERS_MAXIMUM]), len(others[_OTHERS_MAXIMUM:]))
+    return FixedLine(dimension.label, values, tuple(links), len(others[_OTHERS_MAXIMUM:]))
 
 
 def _make_fields(matrix: Matrix) -> dict[str, Any]:
