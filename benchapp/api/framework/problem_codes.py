@@ -4,7 +4,10 @@ from typing import Final
 
 PROBLEMS: Final[dict[str, str]] = {
     "backlog-full": "Too many submissions are waiting to be processed. Nothing was stored; send it again later.",
-    "batch-too-long": "The batch has more than 200 lines. Nothing was stored; send it in parts.",
+    "batch-too-long": (
+        "The batch has more than 200 lines, or more than the host may send in an hour. Nothing was stored; send it in"
+        " parts."
+    ),
     "body-broken": "The body ended early or its chunks are malformed. Nothing was stored; send it again.",
     "body-empty": "The body is empty. Check that the file was written and that fio printed its results.",
     "body-length": "The body is shorter or longer than Content-Length. Send it again.",

@@ -100,8 +100,8 @@ def test_enrolled_machine_is_not_enrolled_again_without_force(
     ("reply", "status", "message"),
     [
         (replies.reply_problem(401), 2, "refused the enrollment"),
-        (replies.reply_problem(409, "host-exists"), 4, "it is host-exists"),
-        (replies.reply_problem(422), 4, "rejected the enrollment"),
+        (replies.reply_problem(409, "host-exists"), 6, "it is host-exists"),
+        (replies.reply_problem(422), 6, "rejected the enrollment"),
         (replies.reply_problem(503), 1, "enrollment failed"),
         (replies.reset, 1, "cannot reach the server"),
         (replies.captive_portal, 1, "another service"),

@@ -32,7 +32,7 @@ from benchapp.pipeline.normalize.batch import (
     normalize_batch,
 )
 from tests.envelopes import make_envelope, read_fio
-from tests.factories import make_host
+from tests.factories import NOON, make_host
 
 pytestmark = pytest.mark.django_db
 
@@ -220,7 +220,8 @@ def test_what_the_database_refuses_is_isolated_from_its_neighbours(monkeypatch: 
 
 def test_fresh_come_together_and_failed_ones_alone() -> None:
     first, second, third, fourth = (submit() for _ in range(4))
-    Submission.objects.filter(pk__in=[first, second]).update(attempts=1)
+    # All four have the time of the transaction.
+    Submission.objects.filter(pk__in=[first, second]).update(attempts=1, received_at=NOON)
 
     assert set(claim_fresh(50)) == {third, fourth}
     assert claim_retried() in ([first], [second])
