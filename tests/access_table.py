@@ -107,7 +107,7 @@ API = {
     "api/v1/runs/<int:run_id>/traces": (API_READERS,),
     "api/v1/history": (API_READERS,),
     "api/v1/dimensions": (API_READERS,),
-    "api/v1/dimensions/<str:dimension_name>/values": (API_READERS,),
+    "api/v1/dimensions/<path:dimension_name>/values": (API_READERS,),
     "api/v1/matrix": (API_READERS,),
     "api/v1/points": (API_READERS,),
     "api/v1/scaling": (API_READERS,),

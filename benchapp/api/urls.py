@@ -71,7 +71,8 @@ urlpatterns = [
     path("comparison", comparison.ComparisonView.as_view(), name="api_comparison"),
     path("history", history.Histories.as_view(), name="api_history"),
     path("dimensions", dimensions.Dimensions.as_view(), name="api_dimensions"),
-    path("dimensions/<str:dimension_name>/values", dimensions.Values.as_view(), name="api_dimension_values"),
+    # A label of runs may have slashes in its name.
+    path("dimensions/<path:dimension_name>/values", dimensions.Values.as_view(), name="api_dimension_values"),
     path("fleet/changes", fleet.FleetChanges.as_view(), name="api_fleet_changes"),
     path("fleet/levels", fleet.FleetLevels.as_view(), name="api_fleet_levels"),
     path("fleet/submissions", fleet.FleetSubmissions.as_view(), name="api_fleet_submissions"),

@@ -38,7 +38,8 @@ class FacetValue:
 class Facet:
     """The most frequent values of a dimension. value_count: total number of values, at most 1 000.
 
-    is_partial: more runs match than were counted, so that older ones may have other values.
+    Of profiles, sweeps and labels value_count is at most RUNS_COUNTED. is_partial: more runs match than were
+    counted, so that older ones may have other values.
     """
 
     values: tuple[FacetValue, ...]

@@ -5,6 +5,7 @@ What the answers about dimensions hold.
 
 from collections.abc import Sequence
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -90,7 +91,12 @@ class DimensionValueAnswer(ApiAnswer, kw_only=True, frozen=True):
 class DimensionValues(ApiAnswer, kw_only=True, frozen=True):
     dimension: str
     values: Sequence[DimensionValueAnswer]
-    count: Annotated[int, Meta(description="total number of values, at most 1 000")]
+    count: Annotated[
+        int,
+        Meta(
+            description="total number of values, at most 1 000; of the group run those of the runs that were counted"
+        ),
+    ]
     is_cut: Annotated[bool, Meta(description="more values exist than `values` contains")]
     is_partial: Annotated[bool, Meta(description="more runs match than the 10 000 that were counted")]
 
@@ -163,5 +169,5 @@ def _describe(dimension: Dimension) -> DimensionAnswer:
         short=short,
         aliases=aliases,
         examples=[f"{short}:{example}" for example in list_examples(dimension)],
-        values=f"{PREFIX}/dimensions/{dimension.name}/values",
+        values=f"{PREFIX}/dimensions/{quote(dimension.name)}/values",
     )

@@ -430,7 +430,7 @@ def test_document_names_every_path_of_the_api():
 
 
 def _without_converters(route: str) -> str:
-    for kind in ("str", "int", "uuid"):
+    for kind in ("str", "int", "uuid", "path"):
         route = route.replace(f"<{kind}:", "<")
     return route
 

@@ -46,6 +46,19 @@ def test_label_whose_name_cannot_be_in_a_filter_is_not_offered(reader):
     assert reader.get(rows[-1]["values"].replace("<a>", "%3Ca%3E")).json()["values"][0]["q"] == "label.<a>:1"
 
 
+@pytest.mark.parametrize("name", ["app/branch", "a%2Fb", "a?b#c", "a/values", "ä"])
+def test_label_with_special_characters_in_its_name_has_a_valid_address(reader, name):
+    make_run(make_host("db-01"), labels={name: "main"})
+
+    *_, row = reader.get("/api/v1/dimensions").json()["dimensions"]
+    answer = reader.get(row["values"])
+
+    assert (answer.status_code, row["name"]) == (200, f"label.{name}")
+    assert [(value["value"], value["q"]) for value in answer.json()["values"]] == [
+        ("main", f"label.{name}:main")
+    ]
+
+
 def test_every_example_is_of_the_filters_language(reader):
     rows = reader.get("/api/v1/dimensions").json()["dimensions"]
 
