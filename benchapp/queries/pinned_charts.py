@@ -44,7 +44,8 @@ def list_pinned_series() -> list[SeriesRow]:
     """Return the series of the pinned histories of all users, at most PINNED_SERIES_MAXIMUM, first pinned first.
 
     Of at most 50 charts, the series that each shows; four queries for each chart with another query string. Raises
-    OperationalError if they take longer than SERIES_TIMEOUT_S together: any user can pin any filter.
+    OperationalError if one takes longer than what is left of SERIES_TIMEOUT_S when its chart begins: any user can pin
+    any filter.
     """
     pins = PinnedChart.objects.filter(kind=PanelKind.HISTORY).order_by("id").values_list("query", flat=True)
     found: dict[int, SeriesRow] = {}
