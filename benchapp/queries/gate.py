@@ -133,7 +133,7 @@ def read_gate(
 ) -> RunGate:
     """Return the gate of a run.
 
-    limit: tolerated relative change for the worse; by default the reporting threshold of each metric. error_rate:
+    limit: tolerated relative change for the worse; by default the default threshold of each metric. error_rate:
     probability that any row is "regressed" although every change is within its limit; divided by the number of rows
     (Bonferroni). further_ids: runs of the same build: repetitions, whose values count together, or other series; failed
     and excluded ones do not count. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries
@@ -219,7 +219,7 @@ def _read_baselines(
 def _find_accepted(series_ids: Sequence[int], metric: str, last: datetime) -> dict[int, LevelSpan]:
     """Return the newest level of each series without a regression that nobody accepted; one query.
 
-    A regression lasts until a level has recovered, is accepted, or is within the reporting threshold of the level
+    A regression lasts until a level has recovered, is accepted, or is within the default threshold of the level
     before the regression: an improvement by a part of it is no baseline.
     """
     levels = Level.objects.filter(series_id__in=series_ids, metric=metric, from_at__lte=last)
@@ -250,7 +250,7 @@ def _is_accepted(level: Level) -> bool:
 
 
 def _is_worse(median: float, than: float, metric: str) -> bool:
-    """Return whether a median is worse than another by more than the reporting threshold of the metric."""
+    """Return whether a median is worse than another by more than the default threshold of the metric."""
     worsening = than - median if CATALOGUE[metric].better == "higher" else median - than
     return worsening > SMALLEST_CHANGES[metric] * abs(than)
 

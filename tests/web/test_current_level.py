@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.metrics import format_value
-from benchapp.models import Change, Incident, Level, PlannedEvent, PlannedEventKind, Series
+from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEvent, PlannedEventKind, Series
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.judge import judge_due
-from tests.factories import make_host, make_user
+from tests.factories import make_detection_policy, make_host, make_user
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 from tests.web.pages import Page
 
@@ -225,6 +225,22 @@ def test_step_below_the_threshold_is_named_differently(viewer: Client) -> None:
     assert line["first_at"] == step["from_at"] < step["at"] < step["to_at"] == line["last_at"]
     assert line["changes"] == []
     assert not Change.objects.filter(series=series).exists()
+
+
+def test_steps_are_compared_with_the_threshold_of_the_series(viewer: Client) -> None:
+    series = plant_too_small()
+
+    def read_steps() -> list[float]:
+        (line,) = viewer.get(f"/api/v1/history?series={series.pk}&metrics=iops").json()["lines"]
+        return [step["threshold"] for step in line["small_steps"]]
+
+    assert read_steps() == [0.05]
+    raised = make_detection_policy(filter="", smallest_change=0.12)
+    assert read_steps() == [0.12]
+    page = Page(viewer.get(reverse("series", args=[series.pk])))
+    assert "Steps below the threshold of 12 %, not reported: −3." in page.words
+    DetectionPolicy.objects.filter(pk=raised.pk).update(smallest_change=0.02)
+    assert read_steps() == []
 
 
 def _measured(cells: list[dict[str, object]]) -> list[dict[str, object]]:

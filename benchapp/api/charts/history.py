@@ -94,6 +94,7 @@ class SmallStepAnswer(ApiAnswer, kw_only=True, frozen=True):
     after: Annotated[float, Meta(description="median of the runs until the next step")]
     from_at: Annotated[Time, Meta(description="first run of these")]
     to_at: Annotated[Time, Meta(description="first run of the next step, or the last run")]
+    threshold: Annotated[float, Meta(description="reporting threshold of the series, relative")]
 
 
 class EnvironmentChangeAnswer(ApiAnswer, kw_only=True, frozen=True):

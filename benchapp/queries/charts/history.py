@@ -282,8 +282,8 @@ def read_history(
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
     lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
     runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
-    environment that divides the points. Three queries, one more for color, up to two for terms, and five where a series
-    has changed since it was last asked for. Raises UnknownMetric.
+    environment that divides the points. Four queries, one more for color, up to two for terms, and five where a series
+    has changed since it was last asked for; with detection policies those of `read_thresholds`. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)

@@ -10,6 +10,7 @@ import numpy as np
 from benchapp.analysis.changepoints.detector import change_indices
 from benchapp.analysis.charts.downsampling import SampledPoints
 from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.charts.downsampling import from_us, read_columns, to_us
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series_versions import VersionedCache
@@ -23,7 +24,7 @@ _SAME_STEP_RUNS: Final = 5
 @dataclass(frozen=True, slots=True)
 class SmallStep:
     """A step below the threshold. at: its first run; before, after: medians of the runs since the last step and until
-    the next one, which start at from_at and to_at; relative: after / before − 1.
+    the next one, which start at from_at and to_at; relative: after / before − 1. threshold: that of the series.
     """
 
     at: datetime
@@ -32,12 +33,14 @@ class SmallStep:
     after: float
     from_at: datetime
     to_at: datetime
+    threshold: float
 
 
 def read_small_steps(
     versions: Mapping[int, str], metric: str, *, levels: Mapping[int, Sequence[LevelRow]]
 ) -> dict[int, tuple[SmallStep, ...]]:
-    """Return the steps of a metric, oldest first, of each series; one query, none if they are cached.
+    """Return the steps of a metric, oldest first, of each series; queries as of `read_thresholds`, and one more if they
+    are not cached.
 
     versions: as `read_series_versions` returns them. levels: those of the metric, whose starts are stored changes. Of
     each series its newest runs are read, 20 000 of all together. None for a metric without a threshold.
@@ -45,6 +48,7 @@ def read_small_steps(
     if metric not in SMALLEST_CHANGES or not versions:
         return dict.fromkeys(versions, ())
     newest = POINTS_MAXIMUM // len(versions)
+    thresholds = {series_id: of[metric] for series_id, of in read_thresholds(list(versions)).items()}
     starts = {
         series_id: tuple(to_us(level.from_at) for level in levels[series_id][1:]) for series_id in versions
     }
@@ -52,14 +56,22 @@ def read_small_steps(
     def load(ids: list[int]) -> dict[int, tuple[SmallStep, ...]]:
         columns = read_columns(ids, metrics=[metric], newest=newest)
         return {
-            series_id: _find_steps(columns[series_id].points, metric, starts[series_id]) for series_id in ids
+            series_id: _find_steps(
+                columns[series_id].points, metric, starts[series_id], threshold=thresholds[series_id]
+            )
+            for series_id in ids
         }
 
-    keys = {series_id: f"{version} {starts[series_id]}" for series_id, version in versions.items()}
+    keys = {
+        series_id: f"{version} {starts[series_id]} {thresholds[series_id]}"
+        for series_id, version in versions.items()
+    }
     return _CACHE.read(keys, (metric, newest), load=load)
 
 
-def _find_steps(points: SampledPoints, metric: str, starts: Sequence[int]) -> tuple[SmallStep, ...]:
+def _find_steps(
+    points: SampledPoints, metric: str, starts: Sequence[int], *, threshold: float
+) -> tuple[SmallStep, ...]:
     known = np.flatnonzero(points.counts & ~np.isnan(points.values[metric]))
     values, times = points.values[metric][known], points.at_us[known]
     stored = np.searchsorted(times, starts)
@@ -69,7 +81,7 @@ def _find_steps(points: SampledPoints, metric: str, starts: Sequence[int]) -> tu
         before, after = float(np.median(values[first:index])), float(np.median(values[index:end]))
         relative = after / before - 1 if before else 0.0
         is_stored = bool((np.abs(stored - index) <= _SAME_STEP_RUNS).any())
-        if not is_stored and 0 < abs(relative) < SMALLEST_CHANGES[metric]:
+        if not is_stored and 0 < abs(relative) < threshold:
             steps.append(
                 SmallStep(
                     at=from_us(times[index]),
@@ -78,6 +90,7 @@ def _find_steps(points: SampledPoints, metric: str, starts: Sequence[int]) -> tu
                     after=after,
                     from_at=from_us(times[first]),
                     to_at=from_us(times[min(end, len(values) - 1)]),
+                    threshold=threshold,
                 )
             )
     return tuple(steps)

@@ -26,6 +26,7 @@ from benchapp.grammar import Filter
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import Change, DetectionResult, DetectionStatus, IncidentState, Series, Verdict
 from benchapp.models.filtering import match_series
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.incidents.changes import SeriesName, name_series
 
 __all__ = [
@@ -139,7 +140,9 @@ def read_benchmark_health(
     offset: int = 0,
     limit: int = 100,
 ) -> BenchmarkHealth:
-    """Return findings about the series of a filter, grouped; six queries, one more by profile.
+    """Return findings about the series of a filter, grouped; seven queries, one more by profile.
+
+    With detection policies also those of `read_thresholds`.
 
     Series of retired hosts and of the host named `without` are left out: nobody expects runs of them.
     Incidents are those opened in the last PERIOD_DAYS, and open ones. At most SERIES_MAXIMUM series are read.
@@ -265,7 +268,11 @@ def _make_rows(
     for incident in incidents:
         for key in {key_of[series_id] for series_id in incident.series_ids}:
             covered[key].append(incident)
-    return [_make_row(key, group, covered[key], now=now) for key, group in members.items()]
+    noise = (incident for incident in incidents if incident.verdict == Verdict.NOISE)
+    thresholds = read_thresholds({series_id for incident in noise for series_id in incident.series_ids})
+    return [
+        _make_row(key, group, covered[key], thresholds=thresholds, now=now) for key, group in members.items()
+    ]
 
 
 def _read_keys(series: Sequence[_SeriesFacts], grouping: HealthGrouping) -> Mapping[int, str]:
@@ -280,7 +287,12 @@ def _read_keys(series: Sequence[_SeriesFacts], grouping: HealthGrouping) -> Mapp
 
 
 def _make_row(
-    key: str, group: Sequence[_SeriesFacts], incidents: Sequence[_IncidentFacts], *, now: datetime
+    key: str,
+    group: Sequence[_SeriesFacts],
+    incidents: Sequence[_IncidentFacts],
+    *,
+    thresholds: Mapping[int, Mapping[str, float]],
+    now: datetime,
 ) -> HealthRow:
     recent = [incident for incident in incidents if _is_recent(incident, now)]
     overdue = now - timedelta(days=UNRESOLVED_DAYS)
@@ -298,11 +310,21 @@ def _make_row(
         smallest_detectable_change=max(sizes, default=None),
     )
     last_at = max(each.last_at for each in group)
-    return HealthRow(key, None, facts, last_at, find_health_problems(facts), _propose(facts, recent))
+    of_group = {each.id: thresholds[each.id] for each in group if each.id in thresholds}
+    proposal = _propose(facts, recent, of_group)
+    return HealthRow(key, None, facts, last_at, find_health_problems(facts), proposal)
 
 
-def _propose(facts: HealthFacts, incidents: Sequence[_IncidentFacts]) -> HealthProposal | None:
-    """Return a threshold for the metric with most noise, where too much of what was reported is noise."""
+def _propose(
+    facts: HealthFacts,
+    incidents: Sequence[_IncidentFacts],
+    thresholds: Mapping[int, Mapping[str, float]],
+) -> HealthProposal | None:
+    """Return a threshold for the metric with most noise, where too much of what was reported is noise.
+
+    thresholds: of the series of the group with noise; the proposal exceeds the lowest, so that it is not repeated once
+    it is a policy.
+    """
     if not facts.verdicts.is_mostly_noise:
         return None
     noise = [incident for incident in incidents if incident.verdict == Verdict.NOISE]
@@ -310,6 +332,13 @@ def _propose(facts: HealthFacts, incidents: Sequence[_IncidentFacts]) -> HealthP
     if not counted:
         return None
     metric = min(counted, key=lambda name: (-counted[name], name))
+    threshold = min(
+        thresholds[series_id][metric]
+        for incident in noise
+        if incident.metric == metric
+        for series_id in incident.series_ids
+        if series_id in thresholds
+    )
     proposal = propose_threshold(
         noise_sizes=[incident.size for incident in noise if incident.metric == metric],
         real_sizes=[
@@ -317,9 +346,9 @@ def _propose(facts: HealthFacts, incidents: Sequence[_IncidentFacts]) -> HealthP
             for incident in incidents
             if incident.metric == metric and incident.verdict not in (Verdict.NOISE, Verdict.NONE)
         ],
-        threshold=SMALLEST_CHANGES[metric],
+        threshold=threshold,
     )
-    return None if proposal is None else HealthProposal(metric, SMALLEST_CHANGES[metric], proposal)
+    return None if proposal is None else HealthProposal(metric, threshold, proposal)
 
 
 def _is_recent(incident: _IncidentFacts, now: datetime) -> bool:

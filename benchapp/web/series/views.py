@@ -88,7 +88,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "figure": _make_figure(request, row, asked, title=title),
         "detection_statuses": [
             *describe_metric_detection(list_detection_statuses(series_id), metric),
-            *describe_small_steps(steps, metric),
+            *describe_small_steps(steps),
             *filter(None, map(describe_drift, changes)),
         ],
         "detected_metric": find_detected_metric(

@@ -159,10 +159,10 @@ def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
 
     with django_assert_num_queries(4):  # count, series, their last points, their versions
         chosen = choose(ids=ids)
-    # levels, environment changes, changes of level; points are read beside Django
-    with django_assert_num_queries(3):
+    # levels, environment changes, changes of level, policies; points are read beside Django
+    with django_assert_num_queries(4):
         read_history(chosen, metrics=["iops"])
-    with django_assert_num_queries(2):  # levels, changes of level
+    with django_assert_num_queries(3):  # levels, changes of level, policies
         read_history(chosen, metrics=["iops"])
 
 

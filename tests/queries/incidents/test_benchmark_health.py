@@ -9,6 +9,7 @@ from benchapp.queries.incidents.benchmark_health import read_benchmark_health
 from tests.factories import (
     NOON,
     make_change,
+    make_detection_policy,
     make_detection_result,
     make_host,
     make_incident,
@@ -88,6 +89,20 @@ def test_incidents_are_counted_by_verdict_and_noise_gets_a_proposal():
     assert (row.proposal.proposal.threshold, row.proposal.proposal.noise_left_out) == (0.08, 2)
 
 
+def test_threshold_is_not_proposed_again_once_it_is_a_policy():
+    series = make_series([1.0])
+    add_incidents(series, sizes=(0.06, 0.07, 0.2), verdict=Verdict.NOISE)
+    add_incidents(series, sizes=(0.3,), verdict=Verdict.REAL)
+    make_detection_policy(filter="", smallest_change=0.08)
+
+    (before,) = read().rows
+    make_detection_policy(filter="", smallest_change=before.proposal.proposal.threshold)
+    (after,) = read().rows
+
+    assert (before.proposal.threshold, before.proposal.proposal.threshold) == (0.08, 0.21)
+    assert after.proposal is None
+
+
 def test_incidents_of_earlier_quarters_count_only_while_they_are_open():
     series = make_series([1.0])
     add_incidents(series, sizes=(0.1,) * 5, verdict=Verdict.NOISE, days_ago=120)
@@ -160,5 +175,5 @@ def test_queries_do_not_depend_on_the_number_of_series(django_assert_num_queries
     for _ in range(4):
         make_series([1.0], start_at=NOON - timedelta(days=60))
 
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         read()

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from benchapp.metrics import (
     PERCENTILES,
-    SMALLEST_CHANGES,
     Metric,
     ReferenceLimit,
     ReferenceLine,
@@ -105,8 +104,8 @@ def describe_time_range(summary: PointSummary, metric: Metric) -> list[str]:
     return [f"Selected time range: {runs}, median {median}, min {low}, max {high}."]
 
 
-def describe_small_steps(steps: Sequence[SmallStep], metric: Metric) -> list[str]:
-    """Return a sentence about the newest steps below the reporting threshold; empty without any."""
+def describe_small_steps(steps: Sequence[SmallStep]) -> list[str]:
+    """Return a sentence about the newest steps of a series below its reporting threshold; empty without any."""
     if not steps:
         return []
     named = ", ".join(
@@ -115,7 +114,7 @@ def describe_small_steps(steps: Sequence[SmallStep], metric: Metric) -> list[str
     )
     more = len(steps) - _STEPS_NAMED
     others = f" and {more} earlier" if more > 0 else ""
-    threshold = format_percent(SMALLEST_CHANGES[metric.name])
+    threshold = format_percent(steps[-1].threshold)
     return [f"Steps below the threshold of {threshold}, not reported: {named}{others}."]
 
 
