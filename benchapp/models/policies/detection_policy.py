@@ -101,7 +101,7 @@ class DetectionDryRun(models.Model):
 
     filter, label, metric, smallest_change: as of a policy. from_at: changes that begin then or later are compared.
     series_ids: what is evaluated; series_count: what matches, which may be more. done_count: evaluated so far, whose
-    changes are `found`, by threshold. result: the incidents, once it is done.
+    changes are `found`, by threshold. attempts: of the next batch so far. result: the incidents, once it is done.
     """
 
     filter = models.CharField(max_length=2000, blank=True, default="")
@@ -113,6 +113,7 @@ class DetectionDryRun(models.Model):
     series_ids = ArrayField(models.BigIntegerField(), default=list)
     series_count = models.PositiveIntegerField(default=0)
     done_count = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
     found = models.JSONField(default=dict)
     result = models.JSONField(default=dict)
     created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")

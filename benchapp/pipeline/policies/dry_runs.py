@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchapp.metrics import list_judged_metrics
@@ -41,6 +42,8 @@ RUNNING_MAXIMUM: Final = 5
 LISTED_MAXIMUM: Final = 200
 _KEPT: Final = timedelta(days=30)
 _SERIES_AT_ONCE: Final = 25
+# Attempts of a batch: one that ends the worker (memory, time limit) would be repeated with every sweep.
+_ATTEMPTS_MAXIMUM: Final = 3
 _Found = dict[str, list[dict[str, Any]]]
 
 
@@ -86,11 +89,36 @@ def forget_old_dry_runs() -> int:
     return deleted
 
 
-@transaction.atomic
 def _advance_oldest() -> bool:
     """Evaluate one batch of the oldest running dry run that no other worker has; False without one."""
-    waiting = DetectionDryRun.objects.select_for_update(no_key=True, skip_locked=True)
-    dry_run = waiting.filter(state=DryRunState.RUNNING).order_by("id").first()
+    claimed = _claim_oldest()
+    return claimed is not None and _evaluate_batch(claimed)
+
+
+@transaction.atomic
+def _claim_oldest() -> int | None:
+    """Count an attempt of the oldest running dry run that no other worker has, and return its id; None without one.
+
+    In a separate transaction: the attempt also counts if the batch ends the worker. After the last one the dry run has
+    failed.
+    """
+    dry_run = _select_running().order_by("id").first()
+    while dry_run is not None and dry_run.attempts >= _ATTEMPTS_MAXIMUM:
+        log.error("dry_run.failed", dry_run=dry_run.pk, attempts=dry_run.attempts)
+        _fail(dry_run)
+        dry_run.save(update_fields=["found", "state", "finished_at"])
+        dry_run = _select_running().order_by("id").first()
+    if dry_run is None:
+        return None
+    dry_run.attempts += 1
+    dry_run.save(update_fields=["attempts"])
+    return dry_run.pk
+
+
+@transaction.atomic
+def _evaluate_batch(dry_run_id: int) -> bool:
+    """Evaluate the next batch of a dry run; False if another worker has it."""
+    dry_run = _select_running().filter(pk=dry_run_id).first()
     if dry_run is None:
         return False
     batch = dry_run.series_ids[dry_run.done_count : dry_run.done_count + _SERIES_AT_ONCE]
@@ -101,15 +129,26 @@ def _advance_oldest() -> bool:
                 side: [*dry_run.found.get(side, ()), *found[side]] for side in ("current", "proposed")
             }
             dry_run.done_count += len(batch)
+            dry_run.attempts = 0
             if dry_run.done_count >= len(dry_run.series_ids):
                 dry_run.result = _compare(dry_run.found)
                 dry_run.state, dry_run.finished_at, dry_run.found = DryRunState.DONE, timezone.now(), {}
     except Exception:
         # The edge of a job: it would fail in the same way with every sweep.
         log.exception("dry_run.failed", dry_run=dry_run.pk)
-        dry_run.state, dry_run.finished_at, dry_run.found = DryRunState.FAILED, timezone.now(), {}
-    dry_run.save(update_fields=["found", "done_count", "result", "state", "finished_at"])
+        _fail(dry_run)
+    dry_run.save(update_fields=["found", "done_count", "attempts", "result", "state", "finished_at"])
     return True
+
+
+def _select_running() -> QuerySet[DetectionDryRun]:
+    """Select the running dry runs that no other worker has, for an update."""
+    unlocked = DetectionDryRun.objects.select_for_update(no_key=True, skip_locked=True)
+    return unlocked.filter(state=DryRunState.RUNNING)
+
+
+def _fail(dry_run: DetectionDryRun) -> None:
+    dry_run.state, dry_run.finished_at, dry_run.found = DryRunState.FAILED, timezone.now(), {}
 
 
 def _evaluate(ids: Sequence[int], dry_run: DetectionDryRun) -> _Found:

@@ -173,6 +173,39 @@ def test_error_ends_the_dry_run_as_failed(monkeypatch: pytest.MonkeyPatch) -> No
     assert not has_running_dry_runs()
 
 
+def test_batch_that_ends_the_worker_three_times_ends_the_dry_run_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_steps(0.2)
+    start_dry_run("iops", 0.1, filter="", label="", by=None)
+
+    def end_worker(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(dry_runs, "read_histories", end_worker)
+    for attempts in (1, 2, 3):
+        with pytest.raises(SystemExit):
+            advance_dry_runs(budget_s=60)
+        assert DetectionDryRun.objects.filter(state=DryRunState.RUNNING, attempts=attempts).exists()
+
+    assert advance_dry_runs(budget_s=60) is False
+
+    failed = DetectionDryRun.objects.get()
+    assert (failed.state, failed.found, failed.finished_at is None) == (DryRunState.FAILED, {}, False)
+
+
+def test_finished_batch_clears_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_steps(0.2, 0.2)
+    monkeypatch.setattr(dry_runs, "_SERIES_AT_ONCE", 1)
+    started = start_dry_run("iops", 0.1, filter="", label="", by=None)
+    DetectionDryRun.objects.update(attempts=2)
+
+    assert dry_runs._advance_oldest()
+
+    started.refresh_from_db()
+    assert (started.attempts, started.done_count) == (0, 1)
+
+
 def test_running_dry_runs_are_limited() -> None:
     for _ in range(dry_runs.RUNNING_MAXIMUM):
         make_dry_run()
