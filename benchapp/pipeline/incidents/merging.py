@@ -150,7 +150,7 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
     window = find_event_window(read_intervals(incident))
     if is_rollout:
         window = max(window, _ROLLOUT)
-    # An incident starts with its first change, which may be a weak one up to five runs early.
+    # An incident is dated by its typical metric, which may begin some runs before or after the median of all changes.
     reach = 3 * window
     began = (incident.started_at - reach, incident.started_at + reach)
     near = list(is_open.filter(~Exists(drifts), started_at__range=began))
