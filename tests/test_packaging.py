@@ -214,8 +214,10 @@ def test_image_has_the_servers_options_and_the_allocators_settings():
 
     for name in ("--http", "--http1-buffer-size"):
         assert _option(json.loads(command), name) == _option(web_command(Address("0.0.0.0", 8000)), name)
+    documented = (ROOT / "docs" / "operations.md").read_text()
     for name, value in ALLOCATOR.items():
         assert f"{name}={value}" in dockerfile
+        assert f"`{name}` ({value})" in documented
 
 
 def _option(command: list[str], name: str) -> str:
