@@ -150,8 +150,9 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
     window = find_event_window(read_intervals(incident))
     if is_rollout:
         window = max(window, _ROLLOUT)
-    # An incident is dated by its typical metric, which may begin some runs before or after the median of all changes.
-    reach = 3 * window
+    # An incident is dated by its typical metric, which may begin five runs (1.25 windows) before or after the median of
+    # all changes that is compared below.
+    reach = 4 * window
     began = (incident.started_at - reach, incident.started_at + reach)
     near = list(is_open.filter(~Exists(drifts), started_at__range=began))
     changes = _read_live_changes([incident.pk, *(other.pk for other in near)])
