@@ -1,6 +1,7 @@
 """Responses of any length in constant memory: written part by part in a separate thread, compressed."""
 
 import asyncio
+import gc
 import zlib
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,9 @@ WAIT_S: Final = 10
 WAITING_MAXIMUM: Final = 8
 _FREE: Final = BoundedSemaphore(STREAMS_MAXIMUM)
 _WAITING: Final = BoundedSemaphore(WAITING_MAXIMUM)
+# The threads that make parts. An executor that is garbage together with its response ends its thread before the
+# response can be closed.
+_THREADS: Final[set[ThreadPoolExecutor]] = set()
 
 
 def answer_stream(
@@ -68,6 +72,8 @@ def _take_place() -> bool:
     if not _WAITING.acquire(blocking=False):
         return False
     try:
+        # Responses that were dropped in a reference cycle free their places: this process collects garbage rarely.
+        gc.collect()
         return _FREE.acquire(timeout=WAIT_S)
     finally:
         _WAITING.release()
@@ -140,6 +146,7 @@ class _AsyncBody(_PartsBody):
     def __init__(self, parts: Iterator[bytes]) -> None:
         super().__init__(parts)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
+        _THREADS.add(self._thread)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         loop, part = asyncio.get_running_loop(), self._first
@@ -157,6 +164,7 @@ class _AsyncBody(_PartsBody):
         # Behind the part that is being made, if the client left meanwhile.
         self._thread.submit(_end, self._parts)
         self._thread.shutdown(wait=False)
+        _THREADS.discard(self._thread)
 
 
 def _end(parts: Iterator[bytes]) -> None:

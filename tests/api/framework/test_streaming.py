@@ -1,3 +1,4 @@
+import gc
 import gzip
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _places_are_freed():
     """Wait until every place is free again: threads end behind the test."""
+    gc.collect()  # responses that other tests left unread
     yield
     taken = [streaming._FREE.acquire(timeout=10) for _ in range(STREAMS_MAXIMUM)]
     for _ in taken:
@@ -117,6 +119,18 @@ def test_a_response_that_is_never_sent_ends_its_parts():
     parts = Parts(b"a", b"b")
 
     open_async(parts)
+
+    assert parts.closed.wait(10)
+
+
+@pytest.mark.parametrize("open_it", [open_stream, open_async])
+def test_a_response_in_a_reference_cycle_ends_its_parts(open_it):
+    parts = Parts(b"a", b"b")
+    response = open_it(parts)
+    response.itself = response
+
+    del response
+    gc.collect()
 
     assert parts.closed.wait(10)
 
