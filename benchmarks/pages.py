@@ -1,15 +1,16 @@
 """What pages cost: pages per second and CPU time of the server, files, and the time until Chromium has drawn a chart.
 
-    python -m benchmarks pages [--pages NAME …] [--database DIR]
+    python -m benchmarks pages [--pages NAME …] [--database DIR] [--writes PER_S]
 
 Two versions are compared on one database: with --database the first run builds it, which takes minutes, and keeps it;
 each run measures a copy. With --pages only these pages are measured, without files and drawing.
 
-Pages per second: 8 connections that keep one request each under way, over 2 million measurements. CPU: of the web
-process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame. Drawing: a
-history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the click to the
-first contentful paint and to the drawn chart; on loopback, and as over a slow line (Chromium's emulation). Web
-process, PostgreSQL, client and Chromium share the cores.
+Pages per second: 8 connections that keep one request each under way, over 2 million measurements, while a series is
+written once a second (--writes), as by a fleet with 3 600 results an hour: each write makes cached charts invalid.
+CPU: of the web process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame.
+Drawing: a history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the
+click to the first contentful paint and to the drawn chart; on loopback, and as over a slow line (Chromium's emulation).
+Web process, PostgreSQL, client and Chromium share the cores.
 """
 
 import argparse
@@ -22,7 +23,9 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from benchapp.embedded.child import stop
@@ -35,6 +38,7 @@ from tests.servers import ROOT, Servers
 SERIES, MEASUREMENTS = 4000, 500
 CONNECTIONS = 8
 SECONDS = 10
+WRITES_PER_S = 1
 RATED = {
     "no-query": "/docs/errors",
     "overview": "/",
@@ -106,6 +110,7 @@ def _read_options() -> argparse.Namespace:
         ("series", SERIES, "series, 400 for each host"),
         ("measurements", MEASUREMENTS, "measurements of each series"),
         ("seconds", SECONDS, "load for each page, in seconds"),
+        ("writes", WRITES_PER_S, "series written each second"),
     ):
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
     options = parser.parse_args()
@@ -134,10 +139,10 @@ def _rate_pages(options: argparse.Namespace) -> None:
         servers.manage("collectstatic", "--noinput", "--verbosity", "0")
         servers.start_web()
         ((count,),) = servers.query("SELECT count(*) FROM benchapp_measurement")
-        head = f"{count:,} measurements, {CONNECTIONS} connections".replace(",", " ")
+        head = f"{count:,} measurements, {CONNECTIONS} clients, {options.writes} writes/s".replace(",", " ")
         print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
         for label in options.pages or RATED:
-            _rate_page(servers, label, seconds=options.seconds)
+            _rate_page(servers, label, seconds=options.seconds, writes_per_s=options.writes)
     finally:
         servers.stop()
 
@@ -149,16 +154,38 @@ def _build_fleet(servers: Servers, options: argparse.Namespace) -> None:
     servers.manage("shell", "--no-imports", "-c", VACUUM)
 
 
-def _rate_page(servers: Servers, label: str, *, seconds: int) -> None:
+def _rate_page(servers: Servers, label: str, *, seconds: int, writes_per_s: int) -> None:
     path = RATED[label]
     _load(servers, path, seconds=1)
     before = _read_cpu_s(servers)
-    done = _load(servers, path, seconds=seconds)
+    with _write(servers, per_s=writes_per_s):
+        done = _load(servers, path, seconds=seconds)
     spent = {name: after - before[name] for name, after in _read_cpu_s(servers).items()}
     per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
     size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
     figures = "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size))
     print(f"{label:44}{done['per_s']:9.0f}{figures}", flush=True)
+
+
+@contextmanager
+def _write(servers: Servers, *, per_s: int) -> Iterator[None]:
+    """Commit a change of a series so often, without another effect, in a thread."""
+    has_ended = Event()
+
+    def write() -> None:
+        while per_s and not has_ended.wait(1 / per_s):
+            servers.query(
+                "UPDATE benchapp_series SET judging_is_due = judging_is_due"
+                " WHERE id = (SELECT min(id) FROM benchapp_series) RETURNING id"
+            )
+
+    thread = Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
 
 
 def _draw(chromium: str) -> None:

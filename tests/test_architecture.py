@@ -178,6 +178,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "series",
             "series_versions",
             "shapes",
+            "snapshots",
             "titles",
         },
         "dimension_values": {"titles"},
@@ -192,8 +193,9 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},
         "runs": {"badges", "binary_columns", "pagination", "shapes", "titles"},
         "series": {"badges", "binary_columns", "pagination", "series_versions", "shapes", "titles"},
-        "series_grid": {"binary_columns", "charts", "incidents", "series", "titles"},
+        "series_grid": {"binary_columns", "charts", "incidents", "series", "snapshots", "titles"},
         "series_versions": {"binary_columns"},
+        "snapshots": {"binary_columns"},
         "studies": {"binary_columns", "pagination"},
     },
     "pipeline": {

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -19,11 +20,14 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
 from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
+from benchapp.queries.snapshots import CHARTS
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
 SERIES_ON_A_PAGE: Final = 200
 # Of each series: more would be narrower than a pixel apart.
 VALUES_MAXIMUM: Final = 60
+# Of a series with its values and levels, measured.
+_SERIES_BYTES: Final = 6000
 GridGroup = Literal["pattern", "layout", "host", "none"]
 GridSort = Literal["change", "newest", "age", "spread", "name"]
 # Dimensions of which each combination is a group.
@@ -98,8 +102,19 @@ def read_series_grid(
     """Return a page of the series that match a filter, 200 each; a page behind the last gives the last.
 
     metric: None for IOPS, or for the elapsed time where no series has IOPS. At most 20 000 series are sorted, the most
-    recently measured; three queries for those, four with spreads, and four for a page; two more for the fallback.
+    recently measured. One query if nothing was written since the last; else three more for those, four with spreads,
+    and four for a page; two more for the fallback.
     """
+    return CHARTS.read(
+        ("grid", match, metric, group, sort, page),
+        partial(_read_grid, match, metric=metric, group=group, sort=sort, page=page),
+        estimate_bytes=lambda grid: _SERIES_BYTES * (1 + sum(len(part.series) for part in grid.parts)),
+    )
+
+
+def _read_grid(
+    match: Filter, *, metric: str | None, group: GridGroup, sort: GridSort, page: int
+) -> SeriesGrid:
     name = metric or _USUAL
     table, is_cut = read_table(match, [name])
     if metric is None and table.length and not table.array(f"{name}.has_level").any():

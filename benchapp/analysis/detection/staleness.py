@@ -11,10 +11,15 @@ INTERVALS: Final = 2
 INTERVAL_FROM: Final = 3
 
 
-def is_stale(first_at: datetime, last_at: datetime, *, n: int, now: datetime) -> bool:
-    """Return whether a series is stale: not measured for 14 days, or for twice its usual interval if that is longer.
+def find_stale_after(first_at: datetime, last_at: datetime, *, n: int) -> datetime:
+    """Return after when a series is stale: not measured for 14 days, or for twice its usual interval if that is longer.
 
     n: measurements from first_at to last_at.
     """
     usual = (last_at - first_at) / (n - 1) if n >= INTERVAL_FROM else timedelta(0)
-    return now - last_at > max(STALE_AFTER, INTERVALS * usual)
+    return last_at + max(STALE_AFTER, INTERVALS * usual)
+
+
+def is_stale(first_at: datetime, last_at: datetime, *, n: int, now: datetime) -> bool:
+    """Return whether a series is stale, as of `find_stale_after`."""
+    return now > find_stale_after(first_at, last_at, n=n)

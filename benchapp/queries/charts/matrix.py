@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
@@ -31,6 +32,7 @@ from benchapp.queries.incidents.series_marks import (
     read_series_marks,
 )
 from benchapp.queries.series.levels import CurrentLevel, read_current_levels
+from benchapp.queries.snapshots import CHARTS
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -39,6 +41,8 @@ COLUMNS_MAXIMUM: Final = 40
 PANELS_MAXIMUM: Final = 12
 # A larger page is slow and unreadable: panels are omitted until it fits.
 CELLS_MAXIMUM: Final = 4000
+# Of a cell with a level and its newest values, measured.
+_CELL_BYTES: Final = 2000
 _DIMENSIONS_MAXIMUM: Final = 2
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
@@ -66,9 +70,19 @@ def read_matrix(
 ) -> Matrix:
     """Return the matrix of a filter; axes that are None are chosen.
 
-    x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". Two queries, and one more where
-    something was measured without giving a value. Raises BadChart.
+    x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if nothing was written
+    since the last; else four, and one more where something was measured without giving a value. Raises BadChart.
     """
+    return CHARTS.read(
+        ("matrix", filter, metric, x, rows, facet),
+        partial(_read_matrix, filter, metric=metric, x=x, rows=rows, facet=facet),
+        estimate_bytes=lambda matrix: _CELL_BYTES * (1 + matrix.size),
+    )
+
+
+def _read_matrix(
+    filter: Filter, *, metric: str | None, x: str | None, rows: str | None, facet: str | None
+) -> Matrix:
     shown = _find_metric(metric)
     chosen_rows = _find_names("rows", rows, most=_DIMENSIONS_MAXIMUM)
     chosen_facets = () if facet == NONE else _find_names("facet", facet, most=_DIMENSIONS_MAXIMUM)

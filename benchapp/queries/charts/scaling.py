@@ -1,7 +1,8 @@
 """A metric by one dimension: the data of the scaling page, its API and the studies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.snapshots import CHARTS
 
 __all__ = [
     "NONE",
@@ -57,6 +59,9 @@ _USUAL_METRIC: Final = "iops"
 _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
+# Measured.
+_CELL_BYTES: Final = 1000
+_RUN_BYTES: Final = 250
 _AXES: Final = ("x", "color", "facet")
 _DEPTHS: Final = ("iodepth", "numjobs")
 
@@ -64,9 +69,28 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request, with those of further metrics. Raises BadChart.
 
-    Two queries (`read_table`), one more for as_of and one for compare_days, of each metric; two more if no metric was
-    given and no series has IOPS. Of has_runs those of `read_runs`.
+    One query if nothing was written since the last; else two more (`read_table`), and one for as_of and one for
+    compare_days, of each metric; two more if no metric was given and no series has IOPS. Of has_runs those of
+    `read_runs`.
     """
+    if request.compare_days is not None and request.as_of is None:
+        # The earlier period depends on the time.
+        return _read_scaling(request)
+    asked = tuple(getattr(request, field.name) for field in fields(ScalingRequest))
+    return CHARTS.read(("scaling", *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes)
+
+
+def _estimate_bytes(chart: ScalingChart) -> int:
+    cells = sum(each.counts.cells for each in chart.stack)
+    runs = (
+        sum(len(cell.runs) for each in chart.stack for *_, cell in each.walk())
+        if chart.cell_runs_maximum
+        else 0
+    )
+    return _CELL_BYTES * (1 + cells) + _RUN_BYTES * runs
+
+
+def _read_scaling(request: ScalingRequest) -> ScalingChart:
     resolved, *more = _resolve(request)
     texts = {name: getattr(request, name) for name in _AXES}
     # ",volume_type" is the automatic dimension and volume_type.

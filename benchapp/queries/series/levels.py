@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
-from benchapp.analysis.detection.staleness import is_stale
+from benchapp.analysis.detection.staleness import find_stale_after
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.binary_columns import fetch_arrays, fetch_rows
 
@@ -72,8 +72,8 @@ class CurrentLevel:
     """The current level of one metric of a series, in its base unit.
 
     n: its runs. from_at, last_at: start of its first and of its last run. recent: the newest values of the series
-    in chronological order, also of the level before. previous, change: None for the first level. is_stale: the series
-    is no longer measured as often as before.
+    in chronological order, also of the level before. previous, change: None for the first level. stale_after: from then
+    on the series is no longer measured as often as before.
     """
 
     series_id: int
@@ -89,7 +89,12 @@ class CurrentLevel:
     last_at: datetime
     previous: PreviousLevel | None
     change: LevelChange | None
-    is_stale: bool
+    stale_after: datetime
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether the series is no longer measured as often as before."""
+        return timezone.now() > self.stale_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +117,11 @@ def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
 
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return the current level of each series by id, without series without a value; one query."""
-    now = timezone.now()
     rows = fetch_rows(
         f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND is_current",
         [metric.name, list(series_ids)],
     )
-    return {row[0]: _make_current(row, now) for row in rows}
+    return {row[0]: _make_current(row) for row in rows}
 
 
 def read_current_columns(series_ids: Sequence[int], metric: str) -> dict[str, NDArray[Any]]:
@@ -139,14 +143,13 @@ def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tupl
 
     `recent` is empty but for the current level.
     """
-    now = timezone.now()
     found: dict[int, list[CurrentLevel]] = {}
     rows = fetch_rows(
         f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) ORDER BY level.series_id, from_at DESC",
         [metric, list(series_ids)],
     )
     for row in rows:
-        found.setdefault(row[0], []).append(_make_current(row, now))
+        found.setdefault(row[0], []).append(_make_current(row))
     return {series_id: tuple(levels) for series_id, levels in found.items()}
 
 
@@ -171,7 +174,7 @@ def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
     return next((level for level in reversed(levels) if level.from_at <= at), None)
 
 
-def _make_current(row: Sequence[Any], now: datetime) -> CurrentLevel:
+def _make_current(row: Sequence[Any]) -> CurrentLevel:
     (
         series_id,
         n,
@@ -204,7 +207,7 @@ def _make_current(row: Sequence[Any], now: datetime) -> CurrentLevel:
         last_at=last_at,
         previous=None if until_at is None else PreviousLevel(before, until_at),
         change=_make_change(*change),
-        is_stale=is_stale(first_at, last_at, n=count, now=now),
+        stale_after=find_stale_after(first_at, last_at, n=count),
     )
 
 

@@ -192,10 +192,10 @@ def test_empty_server_has_an_empty_picture(reader):
     assert (body["counts"]["filled"], body["fixed"]) == (0, [])
 
 
-def test_chart_takes_two_queries_for_the_token_and_one_for_marks(reader, django_assert_num_queries):
+def test_chart_takes_two_queries_for_the_token_and_two_more(reader, django_assert_num_queries):
     make_ebs_series(2)
 
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):  # snapshot and marks
         reader.get("/api/v1/scaling")
 
 

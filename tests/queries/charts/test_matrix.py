@@ -246,15 +246,15 @@ def test_what_makes_no_sense_is_refused(chosen: dict, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_matrix_takes_three_queries_and_one_more_for_series_without_a_value(
+def test_matrix_takes_four_queries_and_one_more_for_series_without_a_value(
     django_assert_num_queries,
 ) -> None:
     # Beside the one of scaling_rows, which has a cursor of its own that is not counted here.
     for volumes in (1, 2, 4):
         add([1.0], volumes=volumes)
 
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         read()
     make_measurement(make_run(), add([], volumes=8), elapsed_s=9.0)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         read()

@@ -350,7 +350,7 @@ def test_several_metrics_take_one_more_query_each(django_assert_num_queries, mon
         series_columns, "fetch_arrays", _count(series_columns.fetch_arrays, fetched, "fetch_arrays")
     )
 
-    with django_assert_num_queries(2):  # marks of each metric
+    with django_assert_num_queries(3):  # the snapshot, and marks of each metric
         read(metric="iops,p99")
 
     assert fetched == ["fetch_arrays"]
@@ -680,15 +680,17 @@ def test_more_matching_series_than_the_maximum_are_reported():
     assert (table.length, is_cut) == (1, True)
 
 
-def test_chart_is_read_by_three_queries_and_two_for_each_earlier_time(django_assert_num_queries, monkeypatch):
+def test_chart_is_read_by_four_queries_and_two_for_each_earlier_time(django_assert_num_queries, monkeypatch):
     make_sweep({1: 1.0, 2: 2.0, 4: 4.0})
     fetched = []
     for name in ("fetch_arrays", "_fetch_rows"):
         monkeypatch.setattr(series_columns, name, _count(getattr(series_columns, name), fetched, name))
 
-    with django_assert_num_queries(1):  # marks; those of series_columns are made beside Django's cursor
+    with django_assert_num_queries(
+        2
+    ):  # snapshot and marks; those of series_columns are made beside Django's cursor
         read()
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         read(as_of=date(2026, 12, 1), compare_days=5)
 
     assert fetched == ["fetch_arrays", "_fetch_rows"] * 2

@@ -169,7 +169,7 @@ def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_asse
         add([1.0], volumes=volumes)
 
     # Session, person, columns of series, levels, marks; and those beside Django's cursor.
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         viewer.get(reverse("matrix"), {"q": "host:*"})
 
 

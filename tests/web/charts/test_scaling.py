@@ -443,9 +443,8 @@ def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client) -> None:
 def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_assert_num_queries: Any) -> None:
     make_ebs_series(2, 3)
 
-    with django_assert_num_queries(
-        4
-    ):  # session, person, marks, new incidents; series are read beside Django's cursor
+    # Session, person, snapshot, marks, new incidents; series are read beside Django's cursor.
+    with django_assert_num_queries(5):
         viewer.get(reverse("scaling"))
 
 

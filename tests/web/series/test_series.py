@@ -62,7 +62,7 @@ def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_ass
 
     # Session, person, marks, series, their last points, levels, new incidents of the bar. The sorted
     # series and their values are read beside Django's cursor.
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         viewer.get(reverse("series_list"))
 
 

@@ -1,0 +1,75 @@
+"""Results of queries that are returned again as long as no transaction has written anything since."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from benchapp.queries.binary_columns import fetch_rows
+
+T = TypeVar("T")
+
+# A default matrix has 120 KB, a page of the series grid 700 KB.
+_MAXIMUM_BYTES: Final = 24 * 2**20
+# pg_current_snapshot names the first transaction that has not ended and all before it that have not: it is another one
+# as soon as any transaction that has written ends. Transactions are numbered for the whole server, and anew by another
+# server behind the same address; a standby does not list those that have not ended.
+_READ_SNAPSHOT: Final = (
+    "SELECT concat_ws(' ', current_database(), pg_postmaster_start_time(), pg_current_snapshot())"
+    " WHERE pg_current_xact_id_if_assigned() IS NULL AND NOT pg_is_in_recovery()"
+)
+
+
+def read_snapshot() -> str | None:
+    """Return which transactions are visible; the same text means the same rows. One query.
+
+    None if rows can change without another text: in a transaction that has written, and on a standby.
+    """
+    rows = fetch_rows(_READ_SNAPSHOT)
+    return rows[0][0] if rows else None
+
+
+class SnapshotCache:
+    """Values of one snapshot by key, in this process; the least recently read are dropped beyond maximum_bytes.
+
+    A value is never stale: the snapshot is read before the value, and one committed write of any table makes another
+    snapshot, which drops all values. There is no invalidation step, so none can be missed.
+    """
+
+    def __init__(self, maximum_bytes: int = _MAXIMUM_BYTES) -> None:
+        self._maximum_bytes = maximum_bytes
+        self._snapshot: str | None = None
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def read(self, key: Hashable, load: Callable[[], T], *, estimate_bytes: Callable[[T], int]) -> T:
+        """Return the value of a key; `load` reads it if there is none. One query beside those of `load`.
+
+        key: the function and all of its arguments. The value must not depend on the time, and nobody may change it.
+        """
+        snapshot = read_snapshot()
+        if snapshot is None:
+            return load()
+        with self._lock:
+            if snapshot != self._snapshot:
+                self._snapshot, self._bytes = snapshot, 0
+                self._kept.clear()
+            elif key in self._kept:
+                self._kept.move_to_end(key)
+                kept: T = self._kept[key][0]
+                return kept
+        value = load()
+        size = estimate_bytes(value)
+        with self._lock:
+            # Meanwhile another request may have read a later snapshot, or the same value.
+            if snapshot == self._snapshot and key not in self._kept:
+                self._kept[key] = value, size
+                self._bytes += size
+                while self._bytes > self._maximum_bytes:
+                    self._bytes -= self._kept.popitem(last=False)[1][1]
+        return value
+
+
+# Shared by all charts of many series.
+CHARTS: Final = SnapshotCache()
