@@ -35,6 +35,7 @@ LAYERS: dict[str, set[str]] = {
 INFRASTRUCTURE = {
     "admin",
     "apps",
+    "archive",
     "asgi",
     "celery",
     "checks",

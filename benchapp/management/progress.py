@@ -14,11 +14,12 @@ _RATE_AFTER_S: Final = 0.5
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of a command; clock in s."""
+    """Progress of a command; clock in s. unit: what is counted."""
 
     total: int
     stream: TextIO
     is_quiet: bool = False
+    unit: str = "files"
     clock: Callable[[], float] = time.monotonic
     _began: float = field(init=False)
     _shown: float = field(init=False)
@@ -34,7 +35,7 @@ class Progress:
         if self.is_quiet or now - self._shown < (_BAR_EVERY_S if is_terminal else _LINE_EVERY_S):
             return
         self._shown = now
-        text = describe(done, self.total, now - self._began)
+        text = describe(done, self.total, now - self._began, unit=self.unit)
         if not is_terminal:
             self.stream.write(f"{text}\n")
         else:
@@ -43,6 +44,11 @@ class Progress:
             self._width = len(line)
         self.stream.flush()
 
+    def show_of(self, done: int, total: int) -> None:
+        """Update the display of work whose total was not known at the start."""
+        self.total = total
+        self.show(done)
+
     def close(self) -> None:
         """Clear the bar."""
         if self._width:
@@ -50,9 +56,9 @@ class Progress:
             self.stream.flush()
 
 
-def describe(done: int, total: int, elapsed_s: float) -> str:
+def describe(done: int, total: int, elapsed_s: float, *, unit: str = "files") -> str:
     """Return count, rate and time left as text: "120 of 2000 files, 310/s, 7 s left"."""
-    text = f"{done} of {total} files"
+    text = f"{done} of {total} {unit}"
     if done == 0 or elapsed_s < _RATE_AFTER_S:
         return text
     rate = done / elapsed_s

@@ -3,6 +3,7 @@
 from typing import Final
 from urllib.parse import urlsplit
 
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.models.account import User
@@ -55,9 +56,10 @@ class Incident(models.Model):
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
     recovered_at: when recovery was detected. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.
-    merged_into: the incident that has its changes now; lists omit merged incidents.
+    merged_into: the incident that has its changes now; lists omit merged incidents. uid: identity in archives.
     """
 
+    uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     scope = models.CharField(max_length=260, blank=True, default="")
     title = models.CharField(max_length=300)
     state = models.CharField(max_length=12, choices=IncidentState, default=IncidentState.NEW)

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Self
 
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.models.account import User
@@ -34,9 +35,10 @@ class PlannedEvent(models.Model):
 
     filter: in the filter language; "" for all. metric, is_regression: limits of an expected change; "" and null: all.
     incident: the one whose similar changes it mutes. ended_at: when somebody ended it before to_at. canceled_at: a
-    canceled event has no effect.
+    canceled event has no effect. uid: identity in archives.
     """
 
+    uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     kind = models.CharField(max_length=11, choices=PlannedEventKind)
     filter = models.CharField(max_length=2000, blank=True, default="")
     metric = models.CharField(max_length=30, blank=True, default="")

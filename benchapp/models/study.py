@@ -1,5 +1,6 @@
 """Studies: saved, shareable charts with text."""
 
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.models.account import User
@@ -19,9 +20,10 @@ class Study(models.Model):
 
     text: Markdown, sanitized when it is rendered. owner: null for a sample.
     panels: [{kind: PanelKind, query: query string of the page, title, text}].
-    share_token: the link with it gives read access to this study only; null if not shared.
+    share_token: the link with it gives read access to this study only; null if not shared. uid: identity in archives.
     """
 
+    uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     title = models.CharField(max_length=200)
     text = models.TextField(blank=True, default="", max_length=20_000)
     owner = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="studies")

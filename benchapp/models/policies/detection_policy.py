@@ -3,6 +3,7 @@
 from math import inf
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.models.account import User
@@ -17,9 +18,11 @@ class DetectionPolicy(models.Model):
 
     smallest_change: relative, 0.05 is 5 %. filter: in the filter language; "" for all. label: KEY=VALUE of the newest
     run of a series; "" for any. Of several that match, one with a label precedes one with a filter, that precedes one
-    for all series, and the newest of equals applies. canceled_at: a canceled policy has no effect.
+    for all series, and the newest of equals applies. canceled_at: a canceled policy has no effect. uid: identity in
+    archives.
     """
 
+    uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     metric = models.CharField(max_length=30)
     smallest_change = models.FloatField()
     filter = models.CharField(max_length=2000, blank=True, default="")

@@ -44,6 +44,16 @@ _PLAIN_COLUMNS = tuple(
 _COPIED_COLUMNS = (*_OWN_COLUMNS, *_PLAIN_COLUMNS, *_JSON_COLUMNS, _ARRAY_COLUMN)
 _COPY_MEASUREMENTS = f"COPY benchapp_measurement ({', '.join(_COPIED_COLUMNS)}) FROM STDIN"
 
+_RECOUNT = (
+    "UPDATE benchapp_series SET judging_is_due = TRUE, judging_resumes = FALSE,"
+    " measurement_count = counted.count, first_at = counted.first_at,"
+    " last_at = counted.last_at FROM ("
+    "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
+    "  FROM unnest(%s::bigint[]) AS wanted(id)"
+    "  LEFT JOIN benchapp_measurement m ON m.series_id = wanted.id GROUP BY wanted.id) counted"
+    " WHERE benchapp_series.id = counted.id"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -259,17 +269,21 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
                 ],
             )
         if replaced:
-            cursor.execute(
-                "UPDATE benchapp_series SET judging_is_due = TRUE, judging_resumes = FALSE,"
-                " measurement_count = counted.count, first_at = counted.first_at,"
-                " last_at = counted.last_at FROM ("
-                "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
-                "  FROM unnest(%s::bigint[]) AS wanted(id)"
-                "  LEFT JOIN benchapp_measurement m ON m.series_id = wanted.id GROUP BY wanted.id) counted"
-                " WHERE benchapp_series.id = counted.id",
-                [sorted(replaced)],
-            )
+            cursor.execute(_RECOUNT, [sorted(replaced)])
         _refresh_badges(cursor, touched)
+
+
+def recalculate_series(series_ids: Sequence[int]) -> None:
+    """Recalculate count, first, last, badges and environments of series from all of their points, and mark them.
+
+    Call inside a transaction. For whoever adds or removes points without a plan.
+    """
+    ids = sorted(series_ids)
+    list(Series.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    with connection.cursor() as cursor:
+        cursor.execute(_RECOUNT, [ids])
+        _refresh_badges(cursor, ids)
+    recalculate_environments(ids)
 
 
 def _refresh_environments(

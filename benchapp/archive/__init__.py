@@ -1,0 +1,1 @@
+"""Archives: the history as a file that another instance imports."""

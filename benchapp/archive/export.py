@@ -1,0 +1,93 @@
+"""Write archives: one snapshot of the database, copied row by row."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from django.db import connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+import benchapp
+from benchapp.archive.container import PART_BYTES, ArchiveFormat, ArchiveWriter, describe_format
+from benchapp.archive.selection import ExportSelection, compose_query, count_rows, select_rows
+from benchapp.archive.tables import TABLES, ArchiveTable
+
+_COPY: Final = "COPY ({query}) TO STDOUT (FORMAT csv)"
+
+
+@contextmanager
+def open_snapshot(selection: ExportSelection) -> Iterator[dict[str, str]]:
+    """Yield the conditions of a selection in a transaction with one snapshot. Raises BadFilter."""
+    with transaction.atomic(durable=True):
+        with connection.cursor() as cursor:
+            # Not READ ONLY, which also refuses to create temporary tables.
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield select_rows(selection)
+
+
+def describe_snapshot(selection: ExportSelection) -> ArchiveFormat:
+    """Return the description of an archive of a selection."""
+    migrations = MigrationRecorder(connection).migration_qs.filter(app="benchapp")
+    return describe_format(
+        product=benchapp.__version__,
+        migration=migrations.order_by("-name").values_list("name", flat=True)[0],
+        created_at=timezone.now(),
+        filter=selection.filter.strip(),
+        since_at=selection.since_at,
+        until_at=selection.until_at,
+    )
+
+
+def export_archive(
+    path: Path, selection: ExportSelection, *, show: Callable[[int, int], None]
+) -> dict[str, int]:
+    """Write an archive, which replaces the file once it is complete; return its rows by table.
+
+    show: gets rows written, and all rows. Raises BadFilter, OSError.
+    """
+    with open_snapshot(selection) as conditions, replace_file(path) as file:
+        writer = ArchiveWriter(file, describe_snapshot(selection))
+        total, done = count_rows(conditions), 0
+        for table in TABLES.values():
+            for part, rows in _copy_parts(table, compose_query(table, conditions)):
+                writer.write_part(table.name, part, rows=rows)
+                done += rows
+                show(done, total)
+        return writer.close().rows
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a new file, readable by its owner; it takes the place of `path` if the block succeeds.
+
+    A process that is killed leaves `.NAME.PID` beside it.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:
+    """Yield CSV with a header line, and its rows, PART_BYTES at a time."""
+    header = ",".join(table.columns).encode() + b"\n"
+    part, rows = bytearray(header), 0
+    with connection.cursor() as cursor, cursor.copy(_COPY.format(query=query)) as copy:
+        # PostgreSQL sends each row as one message.
+        for row in copy:
+            part += row
+            rows += 1
+            if len(part) >= PART_BYTES:
+                yield bytes(part), rows
+                part, rows = bytearray(header), 0
+    if rows:
+        yield bytes(part), rows

@@ -1,0 +1,92 @@
+"""`manage.py export`: write the history to an archive, or to SQLite or Parquet for analysis."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TextIO, cast
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+
+from benchapp.archive.export import export_archive
+from benchapp.archive.selection import ExportSelection
+from benchapp.embedded.backup import BackupFailed
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.grammar import BadFilter
+from benchapp.management.database import use_database
+from benchapp.management.progress import Progress
+from benchapp.queries.days import parse_moment
+
+_WRITERS: Final = {".tar.zst": export_archive}
+
+
+class Command(BaseCommand):
+    """Write a file with a progress display, and print what it contains."""
+
+    help = (
+        "Export the history with raw results, triage, exclusions and studies. FILE.tar.zst can be imported with"
+        " import_archive; FILE.sqlite and DIR.parquet are for analysis. Not exported: accounts, tokens, subscriptions."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the arguments."""
+        add = parser.add_argument
+        add("file", type=Path, metavar="FILE", help=f"its name ends in {', '.join(_WRITERS)}")
+        add(
+            "--filter",
+            default="",
+            metavar="FILTER",
+            help="only matching runs, as in the filter bar: host:db-* bs:4k",
+        )
+        add("--since", metavar="TIME", help="only runs that started at this time or later: 2026-11-21, -30d")
+        add("--until", metavar="TIME", help="only runs that started before this time")
+        add(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="data directory of `up`, without DATABASE_URL (default: var)",
+        )
+        add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Export; an existing file is replaced once the new one is complete."""
+        path: Path = options["file"].absolute()
+        write = next((write for suffix, write in _WRITERS.items() if path.name.endswith(suffix)), None)
+        if write is None:
+            raise CommandError(f"{path.name}: the name must end in {', '.join(_WRITERS)}")
+        is_quiet = options["quiet"] or options["verbosity"] == 0
+        progress = Progress(0, cast(TextIO, self.stderr._out), is_quiet, unit="rows")
+        try:
+            selection = _read_selection(options)
+            with use_database(options["data_dir"]):
+                rows = write(path, selection, show=progress.show_of)
+        except (BadFilter, BackupFailed, NoBinaries, OSError) as error:
+            raise CommandError(str(error)) from error
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"the database does not respond: {error}") from error
+        finally:
+            progress.close()
+        if not is_quiet:
+            self.stdout.write("\n".join(describe_rows(path, rows)))
+
+
+def describe_rows(path: Path, rows: Mapping[str, int]) -> list[str]:
+    """Return the lines of the summary; rows: by table."""
+    size = path.stat().st_size if path.is_file() else sum(part.stat().st_size for part in path.iterdir())
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in rows.items() if count)
+    return [f"{path} ({size / 1e6:.1f} MB): {counts or 'no rows'}"]
+
+
+def _read_selection(options: Mapping[str, Any]) -> ExportSelection:
+    try:
+        since_at, until_at = (
+            parse_moment(options[name], now=timezone.now()) if options[name] else None
+            for name in ("since", "until")
+        )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if since_at is not None and until_at is not None and since_at >= until_at:
+        raise CommandError("--until is not after --since")
+    return ExportSelection(options["filter"], since_at, until_at)

@@ -1,0 +1,92 @@
+"""`manage.py import_archive`: import what `manage.py export` wrote."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError
+
+from benchapp.archive.container import BadArchive, CheckedArchive, check_archive
+from benchapp.archive.loading import LoadedArchive, load_archive
+from benchapp.embedded.backup import BackupFailed
+from benchapp.embedded.command import default_data_directory
+from benchapp.embedded.postgres import NoBinaries
+from benchapp.management.database import use_database
+from benchapp.management.progress import Progress
+
+_NAMED = 20
+
+
+class Command(BaseCommand):
+    """Check the whole file first; store everything that is new, or nothing."""
+
+    help = (
+        "Import an archive of export, FILE.tar.zst; existing rows stay unchanged, repeating it adds nothing."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the arguments."""
+        add = parser.add_argument
+        add("file", type=Path, metavar="FILE.tar.zst")
+        add("--check", action="store_true", help="compare the file with its checksums; import nothing")
+        add(
+            "--data-dir",
+            type=Path,
+            default=default_data_directory(os.environ),
+            help="data directory of `up`, without DATABASE_URL (default: var)",
+        )
+        add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import, or check."""
+        is_quiet = options["quiet"] or options["verbosity"] == 0
+        progress = Progress(0, cast(TextIO, self.stderr._out), is_quiet, unit="rows")
+        try:
+            with options["file"].open("rb") as file:
+                if options["check"]:
+                    lines = describe_check(check_archive(file))
+                else:
+                    with use_database(options["data_dir"]):
+                        lines = describe_loaded(load_archive(file, show=progress.show_of))
+        except BadArchive as error:
+            raise CommandError(f"{options['file']}: {error}; nothing was imported") from error
+        except (BackupFailed, NoBinaries, OSError) as error:
+            raise CommandError(str(error)) from error
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(
+                f"the database reports: {error}; nothing was imported, run the command again"
+            ) from error
+        finally:
+            progress.close()
+        if not is_quiet:
+            self.stdout.write("\n".join(lines))
+
+
+def describe_check(checked: CheckedArchive) -> Iterator[str]:
+    """Yield the lines about an archive."""
+    written = checked.format
+    yield (
+        f"complete: format {written.format}, written by benchapp {written.product} (migration {written.migration})"
+        f" at {written.created_at:%Y-%m-%d %H:%M} UTC"
+    )
+    if written.filter or written.since_at or written.until_at:
+        since, until = (f"{at:%Y-%m-%d %H:%M}" if at else "…" for at in (written.since_at, written.until_at))
+        yield f"selection: {written.filter or 'all runs'}, {since} to {until}"
+    for name, count in checked.manifest.rows.items():
+        if count:
+            yield f"{name.replace('_', ' ')}: {count}"
+
+
+def describe_loaded(loaded: LoadedArchive) -> Iterator[str]:
+    """Yield the lines of the summary."""
+    for name, count in loaded.new.items():
+        if count or loaded.present[name]:
+            present = f", {loaded.present[name]} not imported" if loaded.present[name] else ""
+            yield f"{name.replace('_', ' ')}: {count} new{present}"
+    if loaded.evaluated:
+        yield f"series evaluated again: {loaded.evaluated}"
+    if names := loaded.unknown_authors:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"no account here, so their actions have no author: {', '.join(names[:_NAMED])}{more}"

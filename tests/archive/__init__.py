@@ -1,0 +1,1 @@
+"""Archives: what is exported, what an import adds, and what it refuses."""

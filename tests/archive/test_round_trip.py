@@ -1,0 +1,216 @@
+"""`manage.py export` and `manage.py import_archive`: another instance shows the same, and nothing is there twice."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import zstandard
+from django.core.management import CommandError
+from django.utils import timezone
+
+from benchapp.archive.container import ArchiveReader, ArchiveWriter, check_archive
+from benchapp.models import (
+    Change,
+    Host,
+    Incident,
+    IncidentEvent,
+    Level,
+    Measurement,
+    Notice,
+    Run,
+    Series,
+    Study,
+    Submission,
+    User,
+)
+from benchapp.pipeline.exclusions import exclude_run
+from benchapp.pipeline.incidents.triage import comment, merge
+from benchapp.pipeline.incidents.undo import undo
+from benchapp.pipeline.judge import redetect, select_series
+from tests.archive.instances import (
+    export,
+    import_archive,
+    read_answers,
+    read_bodies,
+    read_ids,
+    start_other_instance,
+)
+from tests.browser.world import HOSTILE, make_world
+from tests.factories import calculate_levels, make_host, make_measurement, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def database_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql:///the-tests-own")
+
+
+def make_source() -> IncidentEvent:
+    """Make a world with triage; return the event of a merge."""
+    make_world()
+    Host.objects.filter(name=HOSTILE).update(name="db-00")
+    Series.objects.filter(scope=f"host:{HOSTILE}").update(scope="host:db-00")
+    ada = User.objects.get(username="ada")
+    exclude_run(Run.objects.order_by("pk")[3].pk, ada, reason="power test")
+    incident = Incident.objects.get(title__startswith="db-09")
+    other = Incident.objects.get(title__startswith="db-10")
+    comment(incident.pk, by=ada, text="see incident 12, a ticket of ours")
+    event = merge(other.pk, into=incident.pk, by=ada)
+    calculate_levels()
+    first, second = Series.objects.filter(measurement_count__gt=5).order_by("pk")[:2]
+    run = Run.objects.order_by("pk")[0]
+    Study.objects.create(
+        title="Two series",
+        panels=[
+            {
+                "kind": "history",
+                "query": f"series={first.pk},{second.pk}&metric=iops",
+                "title": "",
+                "text": "",
+            },
+            {
+                "kind": "compare",
+                "query": f"a_run={run.pk}&b_series={first.pk}&q=host%3Adb-01",
+                "title": "",
+                "text": "",
+            },
+        ],
+    )
+    return event
+
+
+def test_other_instance_answers_the_same_and_imports_nothing_twice(tmp_path: Path) -> None:
+    event = make_source()
+    archive = tmp_path / "history.tar.zst"
+    export(archive)
+    # Shared links are secrets of their instance.
+    Study.objects.update(share_token=None)
+    expected, bodies, before = read_answers(), read_bodies(), read_ids()
+
+    start_other_instance()
+    printed = import_archive(archive)
+
+    after = read_ids()
+    assert {name: len(ids) for name, ids in after.items()} == {name: len(ids) for name, ids in before.items()}
+    back = {new: old for name in before for new, old in zip(after[name], before[name], strict=True)}
+    found = read_answers(back)
+    assert found.keys() == expected.keys()
+    assert {path: answer for path, answer in found.items() if answer != expected[path]} == {}
+    assert read_bodies() == bodies
+    content = unpack(archive)
+    assert b"see incident 12, a ticket of ours" in content
+    for secret in ("s" * 43, User.objects.get(username="ada").password, "lists.example.org"):
+        assert secret.encode() not in content
+    assert f"measurements: {len(before['measurements'])} new\n" in printed
+    # Shared links, subscriptions and notices are not part of archives.
+    assert not Study.objects.exclude(share_token=None).exists()
+    assert not Notice.objects.exists()
+
+    assert "measurements: 0 new" in import_archive(archive)
+    assert read_ids() == after
+    # References inside events are to this instance.
+    merged = next(new for new, old in back.items() if old == event.pk and new in after["incident_events"])
+    undo(merged, by=None)
+    assert Incident.objects.get(title__startswith="db-10").merged_into is None
+
+
+def test_overlapping_archives_give_the_history_of_both(tmp_path: Path) -> None:
+    make_source()
+    # As the import does, for what the factories have not detected.
+    list(redetect(select_series(), is_dry_run=False))
+    early, late, everything = (tmp_path / f"{name}.tar.zst" for name in ("early", "late", "everything"))
+    middle = timezone.now() - timedelta(days=15)
+    series = Series.objects.get(scope="host:db-01", rw="randread", measurement_count=30)
+    key, expected = bytes(series.key), read_levels()
+    export(everything)
+    export(early, until=(middle + timedelta(days=5)).isoformat())
+    export(late, since=middle.isoformat(), filter="host:db-01,db-09")
+    start_other_instance()
+
+    import_archive(early)
+    assert Series.objects.get(key=key).measurement_count == 21
+    checked = import_archive(late, check=True)
+    assert "selection: host:db-01,db-09, " in checked
+    assert "incidents: 2\n" in checked
+    printed = import_archive(late)
+    assert "series evaluated again: " in printed
+    series = Series.objects.get(key=key)
+    assert series.measurement_count == 30 == Measurement.objects.filter(series=series).count()
+    assert not Series.objects.filter(judging_is_due=True).exists()
+    import_archive(everything)
+
+    assert read_levels() == expected
+    assert Host.objects.get(name="db-01").run_count == Run.objects.filter(host__name="db-01").count()
+    assert Submission.objects.count() == Submission.objects.values("id").distinct().count()
+    live = Change.objects.exclude(state="withdrawn").values_list("series_id", "metric", "started_at")
+    assert len(live) == len(set(live))
+    assert Incident.objects.values("title").distinct().count() == Incident.objects.count()
+    assert Study.objects.count() == 2
+
+
+def unpack(archive: Path) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
+
+
+def read_levels() -> dict[tuple[str, str, str], tuple[float, int]]:
+    """Return median and count of each level by the key of its series, metric and start."""
+    rows = Level.objects.values_list("series__key", "metric", "from_at", "median", "n")
+    return {
+        (bytes(key).hex(), metric, from_at.isoformat()): (median, n)
+        for key, metric, from_at, median, n in rows
+    }
+
+
+def test_contradicting_rows_are_named_and_nothing_is_stored(tmp_path: Path) -> None:
+    run = make_run(make_host("db-01"))
+    make_measurement(run, iops=1200.0)
+    archive = tmp_path / "history.tar.zst"
+    export(archive)
+    start_other_instance()
+
+    for table, old, new, reason in (
+        ("runs", f"{run.pk},".encode(), b"x,", r"runs/000001\.csv: invalid input syntax .*line 2"),
+        ("runs", b"\n", b",more\n", r"runs/000001\.csv: "),
+        ("hosts", b"id,name", b"id,color", "unknown column 'color'"),
+        ("hosts", b"db-01", b"../etc", "'../etc' is not a valid host name"),
+        (
+            "submissions",
+            str(run.submission_id).encode(),
+            b"7" * 8 + b"-0000-4000-8000-000000000000",
+            "contradict",
+        ),
+    ):
+        bad = rewrite_member(archive, table, (old, new))
+        with pytest.raises(CommandError, match=reason):
+            import_archive(bad)
+        assert not Submission.objects.exists()
+        assert not Host.objects.exists()
+    # Columns that were added later have their defaults.
+    older = rewrite_member(
+        archive, "measurements", (b",is_excluded,latency_bins\n", b"\n"), (b",f,\n", b"\n")
+    )
+    import_archive(older)
+    assert Measurement.objects.get().is_excluded is False
+    Submission.objects.update(digest=b"other")
+    with pytest.raises(CommandError, match=f"{run.submission_id} is stored here with another body"):
+        import_archive(archive)
+
+
+def rewrite_member(archive: Path, table: str, *changes: tuple[bytes, bytes]) -> Path:
+    """Return an archive with other content in one table, and a manifest that fits; changes: old and new bytes."""
+    path = archive.with_name("rewritten.tar.zst")
+    with archive.open("rb") as source, path.open("wb") as target:
+        checked = check_archive(source)
+        rows = {member.name: member.rows for member in checked.manifest.members}
+        writer = ArchiveWriter(target, checked.format)
+        with ArchiveReader(source) as reader:
+            for member in reader.read_members():
+                if member.name.endswith(".csv"):
+                    content = member.read()
+                    for old, new in changes if member.name == f"{table}/000001.csv" else ():
+                        assert old in content
+                        content = content.replace(old, new)
+                    writer.write_part(member.name.partition("/")[0], content, rows=rows[member.name])
+        writer.close()
+    return path

@@ -1,0 +1,51 @@
+"""The columns of format 1. Whoever changes a model decides here whether archives of earlier versions stay readable."""
+
+import hashlib
+
+from django.apps import apps
+
+from benchapp.archive.tables import FORMAT, TABLES
+
+# SHA-256 of the tables and their columns, by format.
+DIGESTS = {1: "36702a866764276dd538b9dfad6f4b1da31922a730c65e01397f0d92220571ab"}
+# Tables that are not part of archives, and columns of those that are.
+LEFT_OUT = {
+    "ApiToken",
+    "DetectionDryRun",
+    "DetectionState",
+    "EmailAddress",
+    "Invitation",
+    "Notice",
+    "PinnedChart",
+    "RefusedAddress",
+    "Subscription",
+    "Throttle",
+}
+COLUMNS_LEFT_OUT = {"series": {"judging_resumes"}, "studies": {"share_token"}}
+
+
+def test_every_table_is_part_of_archives_or_left_out_for_a_reason() -> None:
+    exported = {table.model.__name__ for table in TABLES.values()}
+
+    assert {model.__name__ for model in apps.get_app_config("benchapp").get_models()} - exported == LEFT_OUT
+
+
+def test_every_column_of_a_table_is_part_of_archives_or_left_out_for_a_reason() -> None:
+    left_out = {
+        name: {field.column for field in table.model._meta.local_fields} - set(table.columns)
+        for name, table in TABLES.items()
+        if name != "authors"
+    }
+
+    assert {name: columns for name, columns in left_out.items() if columns} == COLUMNS_LEFT_OUT
+    # No passwords, roles or e-mail addresses.
+    assert TABLES["authors"].columns == ("id", "username")
+
+
+def test_columns_of_a_format_do_not_change() -> None:
+    text = "\n".join(f"{name}: {', '.join(table.columns)}" for name, table in TABLES.items())
+
+    assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[FORMAT], (
+        "a new column with a default: change the digest; any other change: raise FORMAT, add its digest, and have"
+        " staging.py convert earlier formats"
+    )
