@@ -10,6 +10,7 @@ RUN uv sync --frozen --no-default-groups
 COPY package.json package-lock.json manage.py LICENSE ./
 COPY agent agent
 COPY benchapp benchapp
+COPY docs docs
 COPY static static
 COPY templates templates
 RUN .venv/bin/python -m benchapp.embedded.javascript \

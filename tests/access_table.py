@@ -225,7 +225,9 @@ WEB = {
     # The secret is the key: a wrong one is refused in words.
     "setup/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
     "agent/bench-agent.pyz": (EVERYBODY,),
-    "docs/badges": (EVERYBODY,),
-    "docs/errors": (EVERYBODY,),
+    "docs/": (EVERYBODY,),
+    "docs/search": (EVERYBODY,),
+    "docs/files/<path:file_name>": (EVERYBODY,),
+    "docs/<slug:page_name>": (EVERYBODY,),
 }
 TABLE = {**HEALTH, **API, **WEB}

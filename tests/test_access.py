@@ -77,6 +77,8 @@ def address_of(db):
         "user_id": make_user().id,
         "secret": "no-such-secret",
         "path": "no/such/path",
+        "page_name": "errors",
+        "file_name": "ci/gitlab-ci.yml",
         "study_id": study.pk,
         "incident_id": make_incident().pk,
         "bulk": uuid4(),
@@ -199,8 +201,9 @@ def test_method_without_a_row_is_let_in_nowhere(area, address_of):
 def find_loose_caching(route: str, response: HttpResponseBase) -> str:
     """Return the Cache-Control of an answer to somebody who signed in, "" where it is as strict as it must be."""
     said = {part.strip() for part in response.headers.get("Cache-Control", "").split(",")}
-    # Reads of the API may be stored by the asker alone, who asks before each use whether they are still right.
-    is_checked_read = route.startswith("api/v1/") and {"private", "no-cache"} <= said
+    # Reads of the API and documentation may be stored by the asker alone, who asks before each use whether they are
+    # still right.
+    is_checked_read = route.startswith(("api/v1/", "docs/")) and {"private", "no-cache"} <= said
     # The agent is the same file for all.
     is_strict = "no-store" in said or is_checked_read or route == "agent/bench-agent.pyz"
     return "" if is_strict else response.headers.get("Cache-Control", "none")
@@ -219,12 +222,13 @@ def test_reads_of_the_api_are_checked_before_each_use(route, clients, address_of
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("route", ["docs/errors", "runs/", "agent/bench-agent.pyz"])
+@pytest.mark.parametrize("route", ["docs/<slug:page_name>", "runs/", "agent/bench-agent.pyz"])
 def test_caching_of_what_strangers_read_is_as_it_was(route, address_of):
     with override_settings(PUBLIC_READ=True):
         response = Client().get(address_of(route))
 
-    expected = "public, no-cache" if route.startswith("agent/") else None
+    checked = {"agent/bench-agent.pyz": "public, no-cache", "docs/<slug:page_name>": "private, no-cache"}
+    expected = checked.get(route)
     assert (response.status_code, response.headers.get("Cache-Control")) == (200, expected)
 
 

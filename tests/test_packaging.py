@@ -359,7 +359,7 @@ def test_web_and_worker_of_make_dev_watch_the_code_and_not_the_logs():
 
     assert reloading == [
         "--reload",
-        *(f"--reload-paths={ROOT / name}" for name in ("benchapp", "templates", "static")),
+        *(f"--reload-paths={ROOT / name}" for name in ("benchapp", "docs", "templates", "static")),
     ]
     assert shlex.split(reload_command(worker)[-2]) == worker
     assert reload_command(worker)[-1] == str(ROOT / "benchapp")

@@ -16,7 +16,7 @@ ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "1048576"
 
 
 # What a web process under `--reload` watches; not the whole checkout, in which the stack's own logs are.
-_WATCHED: Final = tuple(str(PROJECT / name) for name in ("benchapp", "templates", "static"))
+_WATCHED: Final = tuple(str(PROJECT / name) for name in ("benchapp", "docs", "templates", "static"))
 # The servers' account need not be able to read every __pycache__ of the checkout.
 RELOADING: Final = {"WATCHFILES_IGNORE_PERMISSION_DENIED": "1"}
 

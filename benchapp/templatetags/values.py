@@ -126,7 +126,7 @@ def options(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
 @register.filter
 def badge_links(codes: Iterable[str], skip: str = "") -> SafeString:
     """Format badges as links to their explanation. skip: a code that the page already shows as text."""
-    page = reverse("docs_badges")
+    page = reverse("docs_page", args=["badges"])
     links = [
         f'<a class="badge badge-{code}" href="{page}#{code}">{code}</a> '
         for code in map(escape, codes)

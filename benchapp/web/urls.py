@@ -3,13 +3,13 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from benchapp.web import help as documents
 from benchapp.web.accounts import people, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.history import views as history
 from benchapp.web.charts.matrix import views as matrix
 from benchapp.web.charts.scaling import views as scaling
+from benchapp.web.docs import views as documentation
 from benchapp.web.hosts import views as hosts
 from benchapp.web.incidents import actions as incident_actions
 from benchapp.web.incidents import baseline as incident_baseline
@@ -195,7 +195,9 @@ urlpatterns = [
     path("sign-in/", accounts.sign_in, name="sign_in"),
     path("sign-out/", accounts.sign_out, name="sign_out"),
     path("setup/<str:secret>/", accounts.setup, name="setup"),
-    path("agent/bench-agent.pyz", documents.agent_archive, name="agent_archive"),
-    path("docs/badges", documents.docs_badges, name="docs_badges"),
-    path("docs/errors", documents.docs_errors, name="docs_errors"),
+    path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),
+    path("docs/", documentation.documentation_page, name="docs"),
+    path("docs/search", documentation.search_documentation, name="docs_search"),
+    path("docs/files/<path:file_name>", documentation.documentation_file, name="docs_file"),
+    path("docs/<slug:page_name>", documentation.documentation_page, name="docs_page"),
 ]

@@ -53,6 +53,10 @@ PAGES = {
     "account": "/account/",
     "badges": "/docs/badges",
     "error codes": "/docs/errors",
+    "documentation": "/docs/",
+    "documentation page": "/docs/operations",
+    "search of the documentation": "/docs/search?q=latency",
+    "search that finds nothing": "/docs/search?q=nosuchword",
 }
 STRANGERS_PAGES = {
     "sign in": "/sign-in/",

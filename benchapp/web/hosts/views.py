@@ -7,6 +7,7 @@ from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.http import parse_etags
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -199,6 +200,18 @@ def set_retired(request: HttpRequest, name: str) -> HttpResponse:
         text = f"{name} reactivated with its previous tokens."
     messages.success(request, text, extra_tags="good")
     return redirect("host_settings", name=name)
+
+
+@require_safe
+def agent_archive(request: HttpRequest) -> HttpResponse:
+    """Send the agent as one executable file; public, as a new host has no token yet."""
+    archive = read_agent_archive()
+    etag = f'"{archive.digest}"'
+    headers = {"ETag": etag, "Cache-Control": "public, no-cache", "X-Content-SHA256": archive.digest}
+    if etag in parse_etags(request.headers.get("If-None-Match", "")):
+        return HttpResponse(status=304, headers=headers)
+    headers["Content-Disposition"] = 'attachment; filename="bench-agent.pyz"'
+    return HttpResponse(archive.content, content_type="application/zip", headers=headers)
 
 
 def _find_host(name: str) -> HostRow:

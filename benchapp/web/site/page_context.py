@@ -13,6 +13,7 @@ from benchapp import __version__
 from benchapp.models import Role, User
 from benchapp.queries.incidents.incidents import count_new
 from benchapp.web.site.access import can
+from benchapp.web.site.help import find_help
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Link:
 
 
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
-    """Return navigation, permissions of this visitor and version, for base.html."""
+    """Return navigation, permissions of this visitor, documentation of the page and version, for base.html."""
     section = request.path_info.split("/")[1]
     visitor = find_visitor(request)
     may_see = settings.PUBLIC_READ or visitor is not None
@@ -57,6 +58,7 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
         "may_see": may_see,
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
+        "help": find_help(request),
         "version": __version__,
     }
 

@@ -162,7 +162,7 @@ def test_documentation_lists_every_code():
 
 
 def test_page_that_problems_point_to_has_a_place_for_every_code():
-    page = (ROOT / "templates" / "site/docs_errors.html").read_text()
+    page = (ROOT / "templates" / "docs" / "_error_codes.html").read_text()
 
     assert [code for code in PROBLEMS if f'id="{code}"' not in page] == []
 

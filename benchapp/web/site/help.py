@@ -1,0 +1,73 @@
+"""The documentation of each page: what "?" in the header opens."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class HelpLink:
+    """A link to the documentation. label: for its tooltip and screen readers."""
+
+    url: str
+    label: str
+
+
+# Name of a URL → page and section of docs/.
+HELP: Final = {
+    "account": "accounts#sign-in",
+    "add_detection_policy": "detection#policies",
+    "add_planned_event": "incidents#maintenance-and-expected-changes",
+    "add_study": "studies",
+    "add_subscription": "notifications#notices",
+    "benchmark_health": "triage#benchmark-health",
+    "compare": "comparing",
+    "confirm_address": "notifications#e-mail-address-confirmation",
+    "detection_policies": "detection#policies",
+    "detection_policy": "detection#policies",
+    "detection_status": "triage#the-inbox",
+    "dry_run": "detection#policies",
+    "edit_study": "studies",
+    "edit_subscription": "notifications#notices",
+    "history": "history",
+    "home": "overview",
+    "host": "hosts#host",
+    "host_settings": "hosts#host",
+    "hosts": "hosts#list",
+    "incident": "triage#the-page-of-an-incident",
+    "incident_baseline": "triage#the-page-of-an-incident",
+    "incidents": "triage#the-inbox",
+    "matrix": "matrix",
+    "overview_chart": "overview#charts",
+    "people": "accounts#invitations",
+    "pinned_chart": "overview#pinned-charts",
+    "planned_event": "incidents#maintenance-and-expected-changes",
+    "planned_events": "incidents#maintenance-and-expected-changes",
+    "run": "runs#run",
+    "run_report": "api#provenance",
+    "runs": "runs#list",
+    "scaling": "scaling",
+    "series": "history#series",
+    "series_detection": "detection#the-decision-in-short",
+    "series_list": "history#series",
+    "setup": "accounts#invitations",
+    "sign_in": "accounts#sign-in",
+    "studies": "studies",
+    "study": "studies",
+    "subscription": "notifications#notices",
+    "subscriptions": "notifications",
+    "tokens": "api#tokens",
+    "upload": "importing#uploads-page",
+    "upload_files": "importing#uploads-page",
+    "uploads": "importing#uploads-page",
+}
+
+
+def find_help(request: HttpRequest) -> HelpLink:
+    """Return the link to the documentation of the page that this request shows; the list of all pages without one."""
+    match = request.resolver_match
+    target = HELP.get(match.view_name) if match else None
+    if target is None:
+        return HelpLink("/docs/", "Documentation")
+    return HelpLink(f"/docs/{target}", "Documentation of this page")
