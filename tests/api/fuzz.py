@@ -31,6 +31,8 @@ from tests.envelopes import pack_envelope
 from tests.servers import Servers, wait_for
 
 CASES = int(os.environ.get("FUZZ_CASES", "5000"))
+# Of each operation, spread over all: their number grows with the parameters, up to 367.
+BOUNDARY_CASES = 12
 # By their share of the requests: most of those that a token may not send are answered before their parameters.
 SENDERS = {"nobody": 1, "ingest": 2, "read": 3, "admin": 5, "enroll": 1}
 CHECKS = [
@@ -45,12 +47,24 @@ import json
 from benchapp.models import Host, Role, Study, User
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.hosts import issue_host_token
+from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
+from tests.factories import make_series
+from tests.notices import make_subscription
 person = User.objects.create(username="fuzz", role=Role.ADMIN, password="!")
 ingest = issue_host_token("fuzz-1")
 tokens = {scope: issue_token(scope=scope, created_by=person)[1] for scope in ("read", "admin", "enroll")}
 spare, _ = issue_token(scope="ingest", host=Host.objects.get(name="fuzz-1"))
 study = Study.objects.create(title="Disks", panels=[], owner=person)
-print(json.dumps({"tokens": {**tokens, "ingest": ingest}, "public_id": spare.public_id, "study_id": study.pk}))
+known = {
+    "public_id": spare.public_id,
+    "study_id": study.pk,
+    "incident_id": make_incident(changes=[make_change(make_series([1.0, 2.0]))]).pk,
+    "planned_event_id": make_planned_event().pk,
+    "policy_id": make_detection_policy().pk,
+    "dry_run_id": make_dry_run().pk,
+    "subscription_id": make_subscription(person, is_confirmed=False).pk,
+}
+print(json.dumps({"tokens": {**tokens, "ingest": ingest}, "known": known}))
 """
 
 
@@ -87,16 +101,16 @@ def stack(migrated_cluster: Path) -> Iterator[Stack]:
             status, answer = servers.post("/api/v1/submissions", body, made["tokens"]["ingest"])
             assert status == 202, answer
             ids.append(answer["id"])
-        wait_for(lambda: servers.count("stored") == len(ids), within_s=120, what="the runs stored")
+        waiting = "SELECT count(*) FROM benchapp_submission WHERE state <> 'stored'"
+        wait_for(lambda: servers.query(waiting) == [(0,)], within_s=120, what="the runs stored")
         ((run_id, series_id),) = servers.query("SELECT max(run_id), max(series_id) FROM benchapp_measurement")
         known = {
+            **made["known"],
             "name": "fuzz-1",
             "dimension_name": "volume_type",
             "submission_id": ids[0],
             "run_id": run_id,
             "series_id": series_id,
-            "public_id": made["public_id"],
-            "study_id": made["study_id"],
         }
         yield Stack(servers, made["tokens"], known)
     finally:
@@ -161,7 +175,10 @@ def describe(failure: BaseException) -> str:
 
 
 def fuzz(stack: Stack, schema: Any, method: str, path: str, *, sender: str, examples: int) -> None:
-    """Send generated requests of one operation; every other one names something that exists."""
+    """Send generated requests of one operation; every other one names something that exists.
+
+    An admin sends boundary values of all parameters besides.
+    """
     base_url, headers = f"http://127.0.0.1:{stack.servers.port}", stack.find_headers(sender)
     sent = 0
 
@@ -177,7 +194,7 @@ def fuzz(stack: Stack, schema: Any, method: str, path: str, *, sender: str, exam
         case.validate_response(response, checks=CHECKS)
         check_problem(response)
 
-    build_operation_test(
+    test = build_operation_test(
         config=schema.config,
         operation=schema[path][method.upper()],
         test_func=check,
@@ -188,8 +205,10 @@ def fuzz(stack: Stack, schema: Any, method: str, path: str, *, sender: str, exam
             deadline=None,
             derandomize=True,
             database=None,
-            # Boundary values are explicit examples, hundreds for some: those are in test_openapi.py.
-            phases=[Phase.generate],
+            phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
-    )()
+    )
+    boundaries = test.hypothesis_explicit_examples if sender == "admin" else []
+    test.hypothesis_explicit_examples = boundaries[:: math.ceil(len(boundaries) / BOUNDARY_CASES) or 1]
+    test()
