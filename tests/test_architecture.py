@@ -46,6 +46,7 @@ INFRASTRUCTURE = {
     "management",
     "migrations",
     "settings",
+    "sql_views",
     "urls",
 }
 PURE = {"csv_export", "metrics", "dimensions", "grammar", "analysis", "fio"}
