@@ -4,12 +4,14 @@ A term is NAME:VALUES. VALUES: one or more, separated by commas (any of them mat
 characters; ">=8", "<64k", "1..16" (inclusive) for numbers; sizes with fio's units (4k = 4096); yes/no for flags;
 "unknown" for a missing value; quotes around spaces, commas or literal stars (a quotation mark in quotes is doubled).
 A "-" before the name negates the term. Words without a name must all occur. Names are case-insensitive, but for the
-label in `label.NAME`. docs/filters.md has the reference.
+label in `label.NAME`. NAME=VALUES, NAME!=VALUES and NAME>=NUMBER are read as well, and so are phrases, as "16 volumes"
+and "random read" (filter_phrases). docs/filters.md has the reference.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final, Literal
 from uuid import UUID
@@ -22,6 +24,7 @@ from benchapp.dimensions import (
     find_filter_dimension,
     get_filter_dimension,
 )
+from benchapp.filter_phrases import BadPhrase, Phrase, TimeRange, find_name, is_in_phrase, read_phrase
 
 Operator = Literal["=", "like", "<", "<=", ">", ">=", "between", "unknown"]
 TERMS_MAXIMUM: Final = 40
@@ -34,6 +37,12 @@ LENGTH_MAXIMUM: Final = 2000
 _QUOTED: Final = r'"[^"]*+(?:""[^"]*+)*"'
 _TOKEN: Final = re.compile(rf'(?:{_QUOTED}|[^\s"]++)+')
 _NAMED: Final = re.compile(r'(-?)([Ll][Aa][Bb][Ee][Ll]\.[^\s:",]*+|[A-Za-z_][A-Za-z0-9_]*+):(.*+)', re.DOTALL)
+# Names of labels may have signs of comparison: a label's name ends at its colon, or at the first sign if it has none.
+_COMPARED: Final = re.compile(
+    r'(-?)([Ll][Aa][Bb][Ee][Ll]\.[^\s:",=<>!≥≤]++|[A-Za-z_][A-Za-z0-9_]*+)(!=|==|>=|<=|[=<>≥≤])(.*+)',
+    re.DOTALL,
+)
+_RANGE: Final = re.compile(r"([\d.]++[A-Za-z]*+)[-–](\d.*+)", re.ASCII)
 _VALUE: Final = re.compile(rf'(?:{_QUOTED}|[^",]++)+')
 _PART: Final = re.compile(rf'{_QUOTED}|[^"]++')
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
@@ -47,7 +56,18 @@ Value = str | int | float | bool
 
 
 class BadFilter(Exception):
-    """Not a valid filter; the message names the wrong part and the valid values."""
+    """Not a valid filter; the message names the wrong part and the valid values.
+
+    start, end: the wrong part of the text; both 0 if it is the whole text. suggestions: filters to write instead.
+    """
+
+    def __init__(
+        self, message: str, *, start: int = 0, end: int = 0, suggestions: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.start = start
+        self.end = end
+        self.suggestions = tuple(suggestions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +130,79 @@ class Filter:
         return Filter((*self.terms, *terms), self.words)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainWord:
+    """A word of a text without quotation marks, terms apart. start, end: its place in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a text asks for. time_range and metric belong to a page or a parameter, not to the filter."""
+
+    filter: Filter
+    time_range: TimeRange | None = None
+    metric: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+    end: int
+
+
 def parse_filter(text: str) -> Filter:
     """Parse a filter. Raises BadFilter with the wrong part and the valid values."""
+    query = parse_query(text)
+    if query.time_range is not None:
+        raise BadFilter(
+            "A time range is not part of a filter here. Use the fields or parameters from and to",
+            suggestions=[write_filter(query.filter)],
+        )
+    if query.metric is not None:
+        raise BadFilter(
+            f"{query.metric} is a metric, not part of a filter. Use the field or parameter metric;"
+            " a word needs quotation marks",
+            suggestions=[write_filter(query.filter)],
+        )
+    return query.filter
+
+
+def parse_query(text: str) -> Query:
+    """Parse a filter with at most one time range and one metric. Raises BadFilter as `parse_filter`."""
     _check_text(text)
+    tokens = list(_split(text))
+    plain = [_read_plain(token) for token in tokens]
+    read = Query(Filter())
     terms: list[Term] = []
     words: list[str] = []
-    for token in _split(text):
-        named = _NAMED.fullmatch(token)
-        if named is None:
-            words.append(_unquote(token))
-        else:
-            terms.append(_read_term(_fold_name(named[2]), named[3], is_negated=bool(named[1])))
+    place = 0
+    while place < len(tokens):
+        try:
+            found = _read_at(tokens, plain, place)
+        except BadFilter as problem:
+            raise _locate(problem, text, tokens, place, length=1) from None
+        except BadPhrase as problem:
+            error = BadFilter(str(problem), suggestions=problem.instead)
+            raise _locate(error, text, tokens, place, length=problem.length) from None
+        if isinstance(found, str):
+            words.append(found)
+            place += 1
+            continue
+        phrase, more = found
+        terms += more
+        read = _add_phrase(read, phrase, text=text, tokens=tokens, place=place)
+        place += phrase.length
+    if tokens and not (terms or words or read.time_range or read.metric):
+        # Words that are ignored between others are searched for if they are alone.
+        words = [word for word in plain if word is not None]
     if len(words) > WORDS_MAXIMUM:
         raise _too_long()
-    return Filter((), tuple(word for word in words if word)).with_terms(terms)
+    return replace(read, filter=Filter((), tuple(word for word in words if word)).with_terms(terms))
 
 
 def parse_term(name: str, values: str) -> Term:
@@ -132,6 +211,16 @@ def parse_term(name: str, values: str) -> Term:
     if values.count('"') % 2:
         raise BadFilter(f"Missing closing quotation mark: {values[:40]}")
     return _read_term(name, values, is_negated=False)
+
+
+def canonicalize_filter(text: str) -> str:
+    """Return a filter in the form that is stored. Raises BadFilter, also if that form is too long."""
+    written = write_filter(parse_filter(text))
+    if len(written) > LENGTH_MAXIMUM:
+        raise BadFilter(
+            f"The filter has {len(written)} characters in full; at most {LENGTH_MAXIMUM} are allowed"
+        )
+    return written
 
 
 def write_filter(filter: Filter) -> str:
@@ -162,7 +251,20 @@ def _too_long() -> BadFilter:
     return BadFilter(f"A filter has at most {TERMS_MAXIMUM} terms and {WORDS_MAXIMUM} words")
 
 
-def _split(text: str) -> Iterator[str]:
+def list_plain_words(text: str) -> list[PlainWord]:
+    """Return the words of a text that may be part of phrases; those before a missing quotation mark."""
+    words: list[PlainWord] = []
+    try:
+        for token in _split(text):
+            word = _read_plain(token)
+            if word is not None:
+                words.append(PlainWord(word, token.start, token.start + len(word)))
+    except BadFilter:
+        pass
+    return words
+
+
+def _split(text: str) -> Iterator[_Token]:
     place = 0
     while place < len(text):
         if text[place].isspace():
@@ -170,9 +272,83 @@ def _split(text: str) -> Iterator[str]:
             continue
         token = _TOKEN.match(text, place)
         if token is None or text[token.end() : token.end() + 1] == '"':
-            raise BadFilter(f"Missing closing quotation mark: {text[place : place + 40]}")
-        yield token[0]
+            raise BadFilter(
+                f"Missing closing quotation mark: {text[place : place + 40]}", start=place, end=len(text)
+            )
+        yield _Token(token[0], place, token.end())
         place = token.end()
+
+
+def _read_plain(token: _Token) -> str | None:
+    """Return a word that may be part of a phrase; None for terms and quoted words."""
+    if '"' in token.text or _NAMED.fullmatch(token.text) or _COMPARED.fullmatch(token.text):
+        return None
+    return token.text.rstrip(",;") or None
+
+
+def _read_at(
+    tokens: Sequence[_Token], plain: Sequence[str | None], place: int
+) -> tuple[Phrase, list[Term]] | str:
+    """Return the phrase or term at a place, or its word. Raises BadFilter and BadPhrase."""
+    word = plain[place]
+    if word is not None:
+        phrase = read_phrase(plain, place)
+        if phrase is None:
+            return word
+        return phrase, [
+            _read_term(term.name, term.values, is_negated=term.is_negated) for term in phrase.terms
+        ]
+    text = tokens[place].text
+    following = plain[place + 1] if place + 1 < len(plain) else None
+    named = _NAMED.fullmatch(text)
+    if named is not None:
+        # A space behind the colon, as people write: "type: gp3".
+        takes_next = not named[3] and following is not None
+        values = following if takes_next and following is not None else named[3]
+        term = _read_term(_fold_name(named[2]), values, is_negated=bool(named[1]))
+        return Phrase(1 + takes_next), [term]
+    compared = None if text.startswith('"') else _COMPARED.fullmatch(text)
+    if compared is None:
+        return _unquote(text)
+    takes_next = not compared[4] and following is not None
+    values = following if takes_next and following is not None else compared[4]
+    sign = {"≥": ">=", "≤": "<="}.get(compared[3], compared[3])
+    term = _read_compared(_fold_name(compared[2]), sign, values, is_negated=bool(compared[1]))
+    return Phrase(1 + takes_next), [term]
+
+
+def _read_compared(name: str, sign: str, values: str, *, is_negated: bool) -> Term:
+    """Read NAME=VALUES, NAME!=VALUES and NAME>=NUMBER."""
+    if sign in ("=", "==", "!="):
+        return _read_term(name, values, is_negated=is_negated != (sign == "!="))
+    dimension = _find_named(name)
+    if dimension is not None and not dimension.is_number:
+        raise BadFilter(f"{name} is not a number. Write {name}:VALUE", suggestions=[f"{name}:{values}"])
+    return _read_term(name, f"{sign}{values}" if values else "", is_negated=is_negated)
+
+
+def _find_named(name: str) -> Dimension | None:
+    full = find_name(name)
+    return find_filter_dimension(name) or (None if full is None else get_filter_dimension(full))
+
+
+def _add_phrase(read: Query, phrase: Phrase, *, text: str, tokens: Sequence[_Token], place: int) -> Query:
+    """Return the query with the time range and metric of a phrase. Raises BadFilter for a second one."""
+    for name, value, known in (
+        ("time range", phrase.time_range, read.time_range),
+        ("metric", phrase.metric, read.metric),
+    ):
+        if value is not None and known is not None and value != known:
+            problem = BadFilter(f"Only one {name} is possible; remove one", suggestions=[""])
+            raise _locate(problem, text, tokens, place, length=phrase.length)
+    return replace(read, time_range=phrase.time_range or read.time_range, metric=phrase.metric or read.metric)
+
+
+def _locate(problem: BadFilter, text: str, tokens: Sequence[_Token], place: int, *, length: int) -> BadFilter:
+    """Return an error with the place of its words in the text; its suggestions replace these words."""
+    start, end = tokens[place].start, tokens[min(place + length, len(tokens)) - 1].end
+    whole = [f"{text[:start]}{each}{text[end:]}".strip() for each in problem.suggestions]
+    return BadFilter(str(problem), start=start, end=end, suggestions=[each for each in whole if each])
 
 
 def _fold_name(name: str) -> str:
@@ -182,13 +358,18 @@ def _fold_name(name: str) -> str:
 
 
 def _read_term(name: str, rest: str, *, is_negated: bool) -> Term:
-    dimension = find_filter_dimension(name)
+    dimension = _find_named(name)
     if dimension is None:
+        close = get_close_matches(name[:40], _NAMES, n=3, cutoff=0.7)
+        meant = f" Did you mean {' or '.join(close)}?" if close else ""
         available = ", ".join(
             [*dict.fromkeys(_SHORT.get(known, known) for known in FILTER_DIMENSIONS), "label.NAME"]
         )
         raise BadFilter(
-            f'Unknown filter {name[:40]!r}. Available: {available}. Quote a word with a colon: "a:b"'
+            f'Unknown filter {name[:40]!r}.{meant} Available: {available}. Quote a word with a colon: "a:b"',
+            suggestions=[
+                f"{'-' if is_negated else ''}{each}:{rest}" for each in (*close, f"{LABEL_PREFIX}{name}")
+            ],
         )
     tests = [_read_test(dimension, value) for value in _VALUE.findall(rest)]
     if not tests:
@@ -213,6 +394,9 @@ def _read_test(dimension: Dimension, value: str) -> Test:
     low, dots, high = text.partition("..")
     if dots:
         return _read_range(dimension, low, high)
+    dashed = _RANGE.fullmatch(text)
+    if dashed is not None:
+        return _read_range(dimension, dashed[1], dashed[2])
     for operator in (">=", "<=", ">", "<"):
         if text.startswith(operator):
             return Test(operator, (_read_number(dimension, text[len(operator) :]),))
@@ -278,6 +462,7 @@ _NOUNS: Final = {
     "seconds": "number of seconds",
     "percent": "percentage",
 }
+_NAMES: Final = (*FILTER_DIMENSIONS, *ALIASES)
 _SHORT: Final = {full: alias for alias, full in ALIASES.items()}
 
 
@@ -317,6 +502,8 @@ def _unquote(text: str) -> str:
 
 
 def _quote(text: str, *, is_word: bool = False) -> str:
-    needs = not text or text == "unknown" or re.search(r'[\s:"]' if is_word else r'[\s,*"]', text)
+    special = r'[\s:"=<>≥≤]|[,;]$' if is_word else r'[\s,*"]'
+    needs = not text or text == "unknown" or re.search(special, text) is not None
+    needs = needs or (is_word and is_in_phrase(text))
     doubled = text.replace('"', '""')
     return f'"{doubled}"' if needs else text

@@ -19,7 +19,9 @@ LAYERS: dict[str, set[str]] = {
     "csv_export": set(),
     "metrics": set(),
     "dimensions": set(),
-    "grammar": {"dimensions"},
+    "filter_phrases": {"dimensions"},
+    "grammar": {"dimensions", "filter_phrases"},
+    "spelling": {"filter_phrases", "grammar"},
     "analysis": set(),
     "fio": {"metrics"},
     "models": {"metrics", "dimensions", "grammar"},
@@ -28,7 +30,18 @@ LAYERS: dict[str, set[str]] = {
     "queue": set(),
     "tasks": {"pipeline", "models"},
     "api": {"queries", "pipeline", "queue", "models", "csv_export", "metrics", "dimensions", "grammar"},
-    "web": {"queries", "pipeline", "queue", "models", "csv_export", "metrics", "dimensions", "grammar"},
+    "web": {
+        "queries",
+        "pipeline",
+        "queue",
+        "models",
+        "csv_export",
+        "metrics",
+        "dimensions",
+        "filter_phrases",
+        "grammar",
+        "spelling",
+    },
     "templatetags": {"metrics"},
 }
 # May import anything; imported by no layer.
@@ -49,7 +62,7 @@ INFRASTRUCTURE = {
     "sql_views",
     "urls",
 }
-PURE = {"csv_export", "metrics", "dimensions", "grammar", "analysis", "fio"}
+PURE = {"csv_export", "metrics", "dimensions", "filter_phrases", "grammar", "spelling", "analysis", "fio"}
 FRAMEWORKS = {"django", "rest_framework", "celery", "kombu"}
 
 # Subpackage → the subpackages and modules of the same layer that it may import. A module that lies directly in a layer

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watch import Watched
@@ -131,9 +130,39 @@ def test_bar_is_a_plain_form_without_script(visit: Visit) -> None:
     assert not page.get_by_text("Browse values").is_visible()
 
 
-@pytest.mark.parametrize("path", ["/series/", "/runs/", "/matrix/", "/scaling/"])
-def test_error_is_said_at_the_bar(path: str, visit: Visit) -> None:
-    page = visit(f"{path}?q=speed:4").page
+def test_natural_query_is_applied_and_shown_in_its_canonical_form(visit: Visit) -> None:
+    watched = visit("/series/")
+    page = watched.page
 
-    assert "Unknown filter 'speed'" in page.locator(".filter-errors").inner_text()
+    field_of(page).fill("gp3 at least 4 volumes random reads")
+    page.keyboard.press("Enter")
+
+    page.locator(".term").first.wait_for()
+    assert field_of(page).input_value() == "volume_count:>=4 pattern:randread gp3"
+    assert watched.complaints == []
+
+
+def test_time_range_and_metric_in_the_filter_set_those_of_the_page(visit: Visit) -> None:
+    watched = visit("/history/")
+    page = watched.page
+
+    field_of(page).fill("host db-01 p99 last week")
+    page.keyboard.press("Enter")
+
+    page.wait_for_url("**/history/?q=host%3Adb-01&*metric=latency_p99_ns*")
+    first = page.get_by_label("From").input_value()
+    assert f"from={first}" in page.url
+    assert watched.complaints == []
+
+
+def test_invalid_filter_marks_the_wrong_part_and_links_to_corrections(visit: Visit) -> None:
+    watched = visit("/scaling/?q=db-01 voluems:4&metric=iops", color_scheme="dark")
+    page = watched.page
+
+    assert "Unknown filter 'voluems'" in page.locator(".filter-errors").inner_text()
+    assert page.locator(".filter-errors mark").inner_text() == "voluems:4"
     assert field_of(page).get_attribute("aria-describedby") == "filter-error"
+    assert page.locator("canvas, table").count() == 0
+    assert watched.barriers() == []
+    page.get_by_role("link", name="db-01 volumes:4").click()
+    page.wait_for_url("**/scaling/?q=db-01+volumes%3A4&metric=iops")

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from benchapp.grammar import BadFilter, parse_filter
+from benchapp.grammar import BadFilter, canonicalize_filter, parse_filter
 from benchapp.models import (
     METRIC_FIELDS,
     Incident,
@@ -85,7 +85,7 @@ def read_plan(
     """Return the validated values, with the reason in one line. Raises BadPlannedEvent."""
     if kind not in PlannedEventKind.values:
         raise BadPlannedEvent("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
-    _check_filter(filter)
+    written = _read_filter(filter)
     if metric and metric not in METRIC_FIELDS:
         raise BadPlannedEvent("metric", f"choose one of {', '.join(METRIC_FIELDS)}")
     if kind == PlannedEventKind.MAINTENANCE and metric:
@@ -109,7 +109,7 @@ def read_plan(
         raise BadPlannedEvent("reason", f"at most {REASON_MAXIMUM} characters; this has {len(text)}")
     return EventPlan(
         PlannedEventKind(kind),
-        filter.strip(),
+        written,
         from_at,
         to_at,
         text,
@@ -124,9 +124,11 @@ def check_incident(incident: int | None) -> None:
         raise BadPlannedEvent("incident", f"incident {incident} does not exist")
 
 
-def _check_filter(text: str) -> None:
+def _read_filter(text: str) -> str:
+    """Return the filter in its canonical form. Raises BadPlannedEvent."""
     try:
-        terms = parse_filter(text).fact_terms
+        written = canonicalize_filter(text)
+        terms = parse_filter(written).fact_terms
     except BadFilter as error:
         raise BadPlannedEvent("filter", str(error)) from error
     if terms:
@@ -134,6 +136,7 @@ def _check_filter(text: str) -> None:
         raise BadPlannedEvent(
             "filter", f"{terms[0].dimension} is a fact of runs; name hosts, pools, layouts or workloads"
         )
+    return written
 
 
 @retry_conflicts

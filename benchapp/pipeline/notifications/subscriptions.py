@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter
+from benchapp.grammar import BadFilter, canonicalize_filter
 from benchapp.models import Channel, Notice, NoticeState, Severity, Subscription, User
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.conflicts import retry_conflicts
@@ -187,18 +187,11 @@ def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
         hour = getattr(values, name)
         if hour is not None and not 0 <= hour <= 23:
             raise BadSubscription(name, "an hour is 0 to 23")
-    _check_filter(values.filter)
     _check_address(values)
-    return values
-
-
-def _check_filter(text: str) -> None:
     try:
-        parse_filter(text)
+        return replace(values, filter=canonicalize_filter(values.filter))
     except BadFilter as error:
         raise BadSubscription("filter", str(error)) from error
-    if len(text) > LENGTH_MAXIMUM:
-        raise BadSubscription("filter", f"at most {LENGTH_MAXIMUM} characters")
 
 
 def _check_address(values: SubscriptionSettings) -> None:

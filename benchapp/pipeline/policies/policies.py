@@ -8,7 +8,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.grammar import BadFilter, parse_filter
+from benchapp.grammar import BadFilter, canonicalize_filter, parse_filter
 from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import (
     THRESHOLD_MAXIMUM,
@@ -62,7 +62,8 @@ def read_threshold_plan(metric: str, smallest_change: float, *, filter: str, lab
             "smallest_change", f"choose {THRESHOLD_MINIMUM * 100:.0f} to {THRESHOLD_MAXIMUM * 100:.0f} %"
         )
     try:
-        terms = parse_filter(filter).fact_terms
+        written = canonicalize_filter(filter)
+        terms = parse_filter(written).fact_terms
     except BadFilter as error:
         raise BadDetectionPolicy("filter", str(error)) from error
     if terms:
@@ -76,7 +77,7 @@ def read_threshold_plan(metric: str, smallest_change: float, *, filter: str, lab
         raise BadDetectionPolicy("label", "write KEY=VALUE")
     if len(text) > LABEL_MAXIMUM or "\x00" in text:
         raise BadDetectionPolicy("label", f"at most {LABEL_MAXIMUM} characters, without NUL")
-    return ThresholdPlan(metric, smallest_change, filter.strip(), text)
+    return ThresholdPlan(metric, smallest_change, written, text)
 
 
 @retry_conflicts

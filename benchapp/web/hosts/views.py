@@ -44,7 +44,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.agent_archive import read_agent_archive
 from benchapp.web.site.command_lines import list_agent_commands
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
@@ -59,7 +59,9 @@ def hosts(request: HttpRequest) -> HttpResponse:
     """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
     bar = make_filter_bar(request, keep=("sort",), old=("pool", "text"), fields="hosts/_hosts_fields.html")
-    errors = [*bar.errors, *list_errors(form)]
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors = list_errors(form)
     order = read_order(request.GET, errors)
     found = list_hosts(form.make_filter(bar.filter))
     histories = read_host_histories(found) if order.sort == "history" else {}

@@ -27,7 +27,7 @@ from benchapp.queries.incidents.benchmark_health import (
 )
 from benchapp.web.incidents.texts import describe_scopes
 from benchapp.web.site.access import may_read
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.value_texts import format_count, format_percent
 
@@ -82,7 +82,9 @@ class VerdictTable:
 def benchmark_health(request: HttpRequest) -> HttpResponse:
     """List series, hosts or profiles with findings, and the verdicts of the period."""
     bar = make_filter_bar(request, keep=("by",))
-    errors = bar.errors
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors: list[str] = []
     wanted = request.GET.get("by", "series")
     grouping: HealthGrouping = next((each for each in _GROUPINGS if each == wanted), "series")
     if wanted != grouping:

@@ -11,7 +11,7 @@ from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import MonitoredMetric, list_detection_status
 from benchapp.web.incidents.detection_status_texts import describe_detection
 from benchapp.web.site.access import may_read
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.pagination import turn_page
@@ -40,7 +40,9 @@ class DetectionStatusLine:
 def detection_status(request: HttpRequest) -> HttpResponse:
     """List monitored series with one status or any, last evaluated first."""
     bar = make_filter_bar(request, keep=("status",))
-    errors = bar.errors
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors: list[str] = []
     wanted = request.GET.get("status", "")
     status = next((each for each in DetectionStatus if each == wanted), None)
     if wanted and status is None:

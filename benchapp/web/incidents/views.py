@@ -50,7 +50,7 @@ from benchapp.web.incidents.texts import (
 )
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import format_curl_command
-from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
+from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -86,7 +86,9 @@ class EventLine:
 def incidents(request: HttpRequest) -> HttpResponse:
     """List incidents: tabs with open work by severity, the others newest first."""
     bar = make_filter_bar(request, keep=("tab",))
-    errors = bar.errors
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors: list[str] = []
     tab = _read_tab(request, errors)
     asked = IncidentFilter(tab=tab, match=bar.filter)
     rows, links = _read_list(request, errors, asked)

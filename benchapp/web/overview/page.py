@@ -32,7 +32,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.agent_archive import read_agent_version
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -73,6 +73,8 @@ class ShownPin:
 def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; above it, or alone without runs, the first steps of a new installation."""
     bar = make_filter_bar(request)
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
     page = list_runs(RunFilter(match=bar.filter), limit=_RUNS)
     installation = read_installation(sample_host=SAMPLE_HOST)
     context: dict[str, Any] = {
@@ -110,7 +112,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "runs": runs,
         "studies": list_studies(limit=_STUDIES).items,
     }
-    return render(request, "overview/overview.html", context, status=400 if bar.error else 200)
+    return render(request, "overview/overview.html", context)
 
 
 def _read_attention(

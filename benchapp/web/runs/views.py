@@ -29,7 +29,7 @@ from benchapp.web.runs.tables import (
 from benchapp.web.runs.traces import make_trace_panels
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -44,9 +44,15 @@ def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that match the filters, newest first."""
     form = read_form(RunFilterForm, request.GET)
     bar = make_filter_bar(
-        request, old=("host", "pool", "rw", "text"), form=form, fields="runs/_runs_fields.html"
+        request,
+        old=("host", "pool", "rw", "text"),
+        form=form,
+        fields="runs/_runs_fields.html",
+        has_time_range=True,
     )
-    errors = [*bar.errors, *list_errors(form)]
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors = list_errors(form)
     asked = form.make_filter(bar.filter)
     page, links = turn_page(
         request, errors, read=lambda after: list_runs(asked, after=after, limit=RUNS_ON_A_PAGE)

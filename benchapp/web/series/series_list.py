@@ -25,7 +25,7 @@ from benchapp.web.series.request import (
 )
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
@@ -78,8 +78,12 @@ class ShownPart:
 def series_list(request: HttpRequest) -> HttpResponse:
     """Show the series that match the filters, in groups, with the newest values, level and change of each."""
     asked = read_series_list_request(request.GET)
-    bar = make_filter_bar(request, old=_OLD, keep=("view",), fields="series/_series_fields.html")
-    errors = [*bar.errors, *asked.errors]
+    bar = make_filter_bar(
+        request, old=_OLD, keep=("view",), fields="series/_series_fields.html", has_metric=True
+    )
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors = list(asked.errors)
     grid = read_series_grid(
         bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page
     )

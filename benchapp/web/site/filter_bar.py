@@ -2,24 +2,33 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from django import forms
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.utils import timezone
 from django.utils.encoding import escape_uri_path
 
 from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, get_filter_dimension
+from benchapp.filter_phrases import TimeRange
 from benchapp.grammar import (
+    LENGTH_MAXIMUM,
     BadFilter,
     Filter,
+    Query,
     Term,
     Test,
-    parse_filter,
+    parse_query,
     write_filter,
     write_value,
 )
+from benchapp.queries.days import is_relative_moment, parse_moment
+from benchapp.queries.dimension_values import list_known_values
+from benchapp.spelling import is_readable, suggest_corrections
 
 # Parameters of the bar itself: the text, and the two fields that add a term without script.
 _OWN: Final = ("q", "add", "value", "after")
@@ -38,19 +47,31 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterError:
+    """What is wrong with a filter. before, wrong, after: the text in three parts; wrong: "" if it is the whole text."""
+
+    message: str
+    before: str
+    wrong: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class FilterBar:
     """The context of `_filter_bar.html`.
 
-    text: as typed, including legacy parameters and the two fields. filter: empty if the text is not valid. hidden:
-    (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page without
-    filter, None if there is none. offered: dimensions to add, as options. form: with from_day and to_day, if the page
-    has a time range. fields: a template with more fields of the form. legacy: names of legacy parameters, separated by
-    spaces.
+    text: in the canonical form, including legacy parameters and the two fields; as typed if it is not valid, and the
+    filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
+    resolved_url: the page with the time range and the metric of the text as parameters; None if it has neither.
+    hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
+    without filter, None if there is none. offered: dimensions to add, as options. form: with from_day and to_day, if
+    the page has a time range. fields: a template with more fields of the form. legacy: names of legacy parameters,
+    separated by spaces.
     """
 
     text: str
     filter: Filter
-    error: str | None
+    error: FilterError | None
     chips: tuple[Chip, ...]
     hidden: tuple[tuple[str, str], ...]
     action: str
@@ -61,11 +82,22 @@ class FilterBar:
     form: forms.Form | None = None
     fields: str = ""
     legacy: str = ""
+    typed: str = ""
+    instead: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    resolved_url: str | None = None
 
     @property
-    def errors(self) -> list[str]:
-        """Return the error of the filter as a list."""
-        return [self.error] if self.error else []
+    def suggestions(self) -> list[tuple[str, str]]:
+        """Return corrected filters with their links; a valid filter may have misspelled words, too.
+
+        One query if the filter is invalid or has words.
+        """
+        if self.error is None and not self.filter.words:
+            return []
+        corrections = suggest_corrections(self.typed, list_known_values())
+        own = [each for each in self.instead if is_readable(each)]
+        return [(each, _link(self.action, each, self.others)) for each in dict.fromkeys((*corrections, *own))]
 
 
 def make_filter_bar(
@@ -75,14 +107,26 @@ def make_filter_bar(
     old: Sequence[str] = (),
     form: forms.Form | None = None,
     fields: str = "",
+    has_time_range: bool = False,
+    has_metric: bool = False,
 ) -> FilterBar:
     """Read the filter of the address.
 
+    has_time_range, has_metric: the page has the parameters from and to, or metric; a time range or a metric in the
+    filter becomes theirs (`resolved_url`). Other pages refuse it.
     keep: names of parameters for hidden inputs, in order; repeated ones with all values. old: legacy parameters that
     are terms now (`host`, `rw`, `text` for words). form, fields: as in FilterBar; their parameters are not in keep.
     """
-    text, filter, error = _read_text(request.GET, old)
+    whole = _join_text(request.GET, old)
     path = escape_uri_path(request.path)
+    problem: BadFilter | None = None
+    query = Query(Filter())
+    try:
+        query = parse_query(whole)
+        _check_controls(query, has_time_range=has_time_range, has_metric=has_metric)
+    except BadFilter as caught:
+        problem, query = caught, Query(Filter())
+    filter = query.filter
     kept = tuple((name, value) for name in keep for value in request.GET.getlist(name) if value != "")
     rest = [
         (name, value)
@@ -90,10 +134,12 @@ def make_filter_bar(
         for value in values
         if name not in (*_OWN, *old) and value != ""
     ]
+    written = write_filter(filter)
+    text = whole if problem or len(written) > LENGTH_MAXIMUM else written
     return FilterBar(
         text=text,
         filter=filter,
-        error=error,
+        error=_describe_error(problem, whole) if problem else None,
         chips=_make_chips(filter, path, rest),
         hidden=kept,
         action=path,
@@ -101,7 +147,30 @@ def make_filter_bar(
         form=form,
         fields=fields,
         legacy=" ".join(old),
+        typed=whole,
+        instead=problem.suggestions if problem else (),
+        others=tuple(rest),
+        resolved_url=_resolve(query, path, rest),
     )
+
+
+def settle_filter(request: HttpRequest, bar: FilterBar) -> HttpResponse | None:
+    """Return the answer of every page to some filters; None if the page shows what matches.
+
+    An invalid filter gets a page without charts and numbers, status 400. A time range or a metric in the filter
+    redirects to the page with them as parameters.
+    """
+    if bar.error is not None:
+        own = (*_OWN, *bar.legacy.split())
+        hidden = tuple(
+            (name, value)
+            for name, values in request.GET.lists()
+            for value in values
+            if name not in own and value != ""
+        )
+        shown = replace(bar, hidden=hidden, form=None, fields="")
+        return render(request, "site/bad_filter.html", {"bar": shown}, status=400)
+    return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
 
 
 def describe_filter(filter: Filter) -> str:
@@ -113,16 +182,56 @@ def describe_filter(filter: Filter) -> str:
     return "; ".join([*terms, *(f"“{word}”" for word in filter.words)])
 
 
-def _read_text(query: QueryDict, old: Sequence[str]) -> tuple[str, Filter, str | None]:
-    """Return the text, its filter and its error."""
-    text = query.get("q", "").strip()
-    added = [term for term in (_read_added(query), *_read_legacy(query, old)) if term]
-    whole = " ".join(part for part in (text, *added) if part)
-    try:
-        filter = parse_filter(whole)
-    except BadFilter as problem:
-        return whole, Filter(), f"{problem}."
-    return (write_filter(filter) if added else text), filter, None
+def _join_text(query: QueryDict, old: Sequence[str]) -> str:
+    """Return the text of the filter with the term of the two fields and the legacy parameters."""
+    parts = (query.get("q", "").strip(), _read_added(query), *_read_legacy(query, old))
+    return " ".join(part for part in parts if part)
+
+
+def _check_controls(query: Query, *, has_time_range: bool, has_metric: bool) -> None:
+    """Raise BadFilter for a time range or metric that the page has no control for."""
+    if query.time_range is not None and not has_time_range:
+        message = "This page has no time range. History and Runs have one"
+        raise BadFilter(message, suggestions=[write_filter(query.filter)])
+    if query.metric is not None and not has_metric:
+        message = (
+            f"{query.metric} is a metric, and this page shows no single one. Scaling, Matrix and History do"
+        )
+        raise BadFilter(message, suggestions=[write_filter(query.filter)])
+
+
+def _describe_error(problem: BadFilter, text: str) -> FilterError:
+    return FilterError(
+        f"{problem}.", text[: problem.start], text[problem.start : problem.end], text[problem.end :]
+    )
+
+
+def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]]) -> str | None:
+    """Return the link with the time range and the metric of a query as parameters; None if it has neither."""
+    if query.time_range is None and query.metric is None:
+        return None
+    given: dict[str, str] = {} if query.metric is None else {"metric": query.metric}
+    if query.time_range is not None:
+        given |= resolve_time_range(query.time_range, now=timezone.now())
+    replaced = {*given, *(("from", "to") if query.time_range else ())}
+    others = [(name, value) for name, value in rest if name not in replaced]
+    return _link(path, write_filter(query.filter), [*others, *((n, v) for n, v in given.items() if v)])
+
+
+def resolve_time_range(time_range: TimeRange, *, now: datetime) -> dict[str, str]:
+    """Return a time range as the parameters from and to, in days (UTC); "" is open. Hours begin with their day."""
+    return {
+        "from": _resolve_day(time_range.from_text, now=now),
+        "to": _resolve_day(time_range.to_text, now=now),
+    }
+
+
+def _resolve_day(text: str, *, now: datetime) -> str:
+    if text in ("today", "yesterday"):
+        return (now.astimezone(UTC) - timedelta(days=text == "yesterday")).date().isoformat()
+    if is_relative_moment(text):
+        return parse_moment(text, now=now).astimezone(UTC).date().isoformat()
+    return text
 
 
 def _read_added(query: QueryDict) -> str:

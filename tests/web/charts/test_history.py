@@ -77,16 +77,6 @@ def test_filter_chooses_and_the_page_says_what_it_leaves_out(viewer: Client) -> 
     assert "12 of 14 series, most recent runs first" in words
 
 
-def test_filter_that_makes_no_sense_is_said_and_leaves_the_page_unfiltered(viewer: Client) -> None:
-    make_volumes(1)
-
-    response = viewer.get(reverse("history"), {"q": "color:red"})
-
-    assert response.status_code == 400
-    assert "Unknown filter" in Page(response).words
-    assert "1 series." in Page(response).words
-
-
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -140,7 +140,6 @@ def test_recovered_changes_come_before_series_without_one(viewer: Client) -> Non
         ({"metric": "speed"}, "'speed' is not a valid metric. Available: iops, "),
         ({"page": "0"}, "'0' is not a valid page number. This is the first page."),
         ({"page": "x"}, "'x' is not a valid page number."),
-        ({"q": "color:red"}, "Unknown filter 'color'"),
     ],
 )
 def test_invalid_parameter_is_an_error(query: dict[str, str], words: str, viewer: Client) -> None:

@@ -1,8 +1,11 @@
 """The filter bar: text, chips, old links, and what works without script."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
 from benchapp.grammar import Filter, parse_filter
 from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
@@ -16,10 +19,39 @@ def bar_of(query, **options):
     return make_filter_bar(RequestFactory().get("/series/", query), **options)
 
 
-def test_filter_text_is_unchanged() -> None:
-    bar = bar_of({"q": " bs:4k  gp3 "})
+def test_filter_is_shown_in_its_canonical_form() -> None:
+    bar = bar_of({"q": " gp3  bs:4k 16 volumes"})
 
-    assert (bar.text, bar.filter, bar.error) == ("bs:4k  gp3", parse_filter("bs:4k gp3"), None)
+    assert (bar.text, bar.error) == ("block_size_bytes:4k volume_count:16 gp3", None)
+    assert bar.filter == parse_filter(bar.text)
+
+
+def test_filter_that_is_too_long_in_canonical_form_stays_as_typed() -> None:
+    text = " ".join(["bs:4k"] * 40) + f" host:{'a' * 1700}"
+
+    assert bar_of({"q": text[:2000]}).text == text[:2000]
+
+
+@pytest.mark.parametrize(
+    ("query", "url"),
+    [
+        ({"q": "last week gp3"}, "/series/?from=2026-05-05&q=gp3"),
+        ({"q": "yesterday", "to": "2020-01-01"}, "/series/?from=2026-05-11&to=2026-05-11"),
+        ({"q": "p99 qd32", "metric": "iops"}, "/series/?metric=latency_p99_ns&q=iodepth%3A32"),
+        ({"q": "before 2026-05-12", "from": "2020-01-01"}, "/series/?to=2026-05-11"),
+        ({"q": "qd32"}, None),
+    ],
+)
+def test_time_range_and_metric_of_the_filter_become_those_of_the_page(
+    query: dict[str, str], url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 5, 12, 10, tzinfo=UTC))
+
+    found = bar_of(query, has_time_range=True, has_metric=True).resolved_url
+
+    assert (
+        found and "?".join((found.split("?")[0], "&".join(sorted(found.split("?")[1].split("&")))))
+    ) == url
 
 
 def test_every_term_is_a_chip_with_a_link_to_the_page_without_it() -> None:
@@ -40,8 +72,18 @@ def test_invalid_filter_is_not_applied_and_stays_in_the_field() -> None:
     bar = bar_of({"q": "speed:4"})
 
     assert (bar.text, bar.filter, bar.chips) == ("speed:4", Filter(), ())
-    assert bar.errors == [bar.error]
-    assert bar.error.startswith("Unknown filter 'speed'. Available: host,")
+    assert bar.error is not None
+    assert bar.error.message.startswith("Unknown filter 'speed'. Available: host,")
+    assert (bar.error.before, bar.error.wrong, bar.error.after) == ("", "speed:4", "")
+
+
+@pytest.mark.parametrize(("text", "message"), [("last week", "has no time range"), ("p99", "is a metric")])
+def test_page_without_a_control_refuses_time_range_and_metric(text: str, message: str) -> None:
+    bar = bar_of({"q": f"{text} gp3"})
+
+    assert bar.error is not None
+    assert message in bar.error.message
+    assert (bar.instead, bar.filter) == (("gp3",), Filter())
 
 
 @pytest.mark.parametrize(
@@ -106,16 +148,49 @@ def test_filter_is_described_for_captions() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["series_list", "runs", "matrix"])
-def test_bar_shows_the_error_of_the_filter(name: str, viewer: Client) -> None:
-    response = viewer.get(reverse(name), {"q": "speed:4 <script>"})
+PAGES = (
+    "home",
+    "series_list",
+    "runs",
+    "matrix",
+    "scaling",
+    "history",
+    "hosts",
+    "incidents",
+    "detection_status",
+    "benchmark_health",
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_invalid_filter_shows_the_error_and_neither_chart_nor_numbers(name: str, viewer: Client) -> None:
+    make_series([123_457.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
+
+    response = viewer.get(reverse(name), {"q": "speed:4 <script>", "scale": "log"})
 
     page = Page(response)
     assert response.status_code == 400
     assert "Unknown filter 'speed'" in page.words
+    content = response.content.decode()
+    assert "<mark>speed:4</mark> &lt;script&gt;" in content
+    assert not {"table", "canvas", "svg", "figure"} & {tag_name for tag_name, _ in page.tags}
+    assert "123" not in page.words
+    assert ("input", {"type": "hidden", "name": "scale", "value": "log"}) in page.tags
+    assert f"{reverse(name)}?q=label.speed%3A4+%3Cscript%3E&scale=log" in page.links
     (field,) = [tag for tag_name, tag in page.tags if tag_name == "input" and tag.get("name") == "q"]
     assert (field["value"], field["aria-invalid"]) == ("speed:4 <script>", "true")
     assert "<script>" not in response.content.decode().replace("<script ", "").replace("<script src", "")
+
+
+def test_misspelled_word_links_to_its_correction(viewer: Client) -> None:
+    make_series([1.0], host=make_host("db-01"), target=make_target(volume_type="gp3"))
+
+    page = Page(viewer.get(reverse("series_list"), {"q": "gp33 radnom read", "metric": "iops"}))
+
+    assert "/series/?q=gp3+random+read&metric=iops" in page.links
+    assert not [
+        link for link in Page(viewer.get(reverse("series_list"), {"q": "gp3"})).links if "q=gp3+" in link
+    ]
 
 
 def test_series_match_the_filter_and_a_link_clears_it(viewer: Client) -> None:

@@ -22,7 +22,7 @@ from benchapp.web.charts.history.texts import describe_level_changes, format_his
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
+from benchapp.web.site.filter_bar import describe_filter, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
@@ -34,9 +34,11 @@ _RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels", "color")
 @may_read
 def history(request: HttpRequest) -> HttpResponse:
     """Show up to 12 series: chart, summary, table. A selection of a list redirects to its series."""
-    bar = make_filter_bar(request, keep=_RETAINED)
+    bar = make_filter_bar(request, keep=_RETAINED, has_time_range=True, has_metric=True)
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
     asked = read_history_request(request.GET)
-    errors = [*bar.errors, *asked.errors]
+    errors = list(asked.errors)
     try:
         if selection := read_selection(request.GET):
             return redirect(find_history(selection))
@@ -51,10 +53,9 @@ def history(request: HttpRequest) -> HttpResponse:
     )
     base_url = make_base_url(request)
     title = format_history_title(found, asked.metric)
-    filter_text = "" if bar.error else bar.text
     figure = make_history_figure(
         asked,
-        choice=write_series_query(asked, filter_text),
+        choice=write_series_query(asked, bar.text),
         base_url=base_url,
         title=title,
         filter=describe_filter(bar.filter),
@@ -69,7 +70,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "errors": errors,
         "choice": f"{describe_selection(chosen)} {describe_hidden(found)}".strip(),
-        "study_query": _write_study_query(asked, chosen, text=filter_text),
+        "study_query": _write_study_query(asked, chosen, text=bar.text),
         "is_named": asked.ids is not None,
         "sentences": [
             *describe_level_changes(found, asked.metric),

@@ -20,7 +20,7 @@ from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_mat
 from benchapp.web.charts.matrix.texts import LONG_REASONS, REASONS
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
-from benchapp.web.site.filter_bar import FilterBar, make_filter_bar
+from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import make_base_url
 
 _OTHERS_MAXIMUM: Final = 12
@@ -41,8 +41,10 @@ class FixedLine:
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
     """Show the matrix of a filter; axes and fixed dimensions that the address does not name are chosen."""
-    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html")
-    errors = list(bar.errors)
+    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html", has_metric=True)
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
+    errors: list[str] = []
     shown = _read(request, bar, errors)
     figure = make_matrix_figure(shown)
     base_url = make_base_url(request)

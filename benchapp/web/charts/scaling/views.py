@@ -27,7 +27,7 @@ from benchapp.web.charts.scaling.request import (
 )
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar
+from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.page_context import make_base_url
 
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
@@ -72,7 +72,9 @@ def scaling(request: HttpRequest) -> HttpResponse:
     address = apply_fixed(request.GET)
     if address is not None:
         return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
-    bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html")
+    bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html", has_metric=True)
+    if (answer := settle_filter(request, bar)) is not None:
+        return answer
     asked, errors = read_asked(request.GET, bar.filter)
     chart = read_chart(asked, errors)
     base_url = make_base_url(request)
@@ -96,7 +98,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "asked": asked,
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
-    return render(request, "charts/scaling/scaling.html", context, status=400 if errors or bar.error else 200)
+    return render(request, "charts/scaling/scaling.html", context, status=400 if errors else 200)
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:
