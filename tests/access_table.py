@@ -227,6 +227,8 @@ WEB = {
     "agent/bench-agent.pyz": (EVERYBODY,),
     "docs/": (EVERYBODY,),
     "docs/search": (EVERYBODY,),
+    "docs/api/reference": (EVERYBODY,),
+    "docs/api/reference/<slug:tag>": (EVERYBODY,),
     "docs/files/<path:file_name>": (EVERYBODY,),
     "docs/<slug:page_name>": (EVERYBODY,),
 }

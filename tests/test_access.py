@@ -78,6 +78,7 @@ def address_of(db):
         "secret": "no-such-secret",
         "path": "no/such/path",
         "page_name": "errors",
+        "tag": "hosts",
         "file_name": "ci/gitlab-ci.yml",
         "study_id": study.pk,
         "incident_id": make_incident().pk,

@@ -198,6 +198,8 @@ urlpatterns = [
     path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),
     path("docs/", documentation.documentation_page, name="docs"),
     path("docs/search", documentation.search_documentation, name="docs_search"),
+    path("docs/api/reference", documentation.api_reference, name="api_reference"),
+    path("docs/api/reference/<slug:tag>", documentation.api_reference, name="api_reference_page"),
     path("docs/files/<path:file_name>", documentation.documentation_file, name="docs_file"),
     path("docs/<slug:page_name>", documentation.documentation_page, name="docs_page"),
 ]

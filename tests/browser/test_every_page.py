@@ -55,6 +55,8 @@ PAGES = {
     "error codes": "/docs/errors",
     "documentation": "/docs/",
     "documentation page": "/docs/operations",
+    "API reference": "/docs/api/reference",
+    "API reference of hosts": "/docs/api/reference/hosts",
     "search of the documentation": "/docs/search?q=latency",
     "search that finds nothing": "/docs/search?q=nosuchword",
 }

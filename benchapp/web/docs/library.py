@@ -1,4 +1,4 @@
-"""The pages of the documentation: docs/*.md and the lists of badges and error codes.
+"""The pages of the documentation: docs/*.md, the API reference, and the lists of badges and error codes.
 
 Files are read once per process: an installation gets others with another version.
 """
@@ -12,6 +12,7 @@ from typing import Final
 from django.conf import settings
 from django.template.loader import render_to_string
 
+from benchapp.web.docs.api_reference import read_reference
 from benchapp.web.docs.markdown_pages import (
     BASE_PATH,
     INDEX_NAME,
@@ -69,11 +70,17 @@ def read_page(name: str) -> DocumentationPage | None:
     return make_page(f"{BASE_PATH}{name}", page.title, page.html)
 
 
+def read_reference_page(name: str) -> DocumentationPage | None:
+    """Return a page of the API reference: of a tag, "types", or "" for all operations; None if there is none."""
+    return read_reference(DIRECTORY / "openapi.yaml").get(name)
+
+
 @cache
 def list_pages() -> tuple[DocumentationPage, ...]:
     """Return all pages in the order of list_groups(), those that it does not list at the end."""
     names = ["", "badges", "errors", *sorted(name.removesuffix(".md") for name in _read_titles())]
     pages = [page for page in map(read_page, names) if page]
+    pages += read_reference(DIRECTORY / "openapi.yaml").values()
     urls = [link.url for group in list_groups() for link in group.links]
     return tuple(sorted(pages, key=lambda page: urls.index(page.url) if page.url in urls else len(urls)))
 

@@ -18,7 +18,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 BASE_PATH: Final = "/docs/"
-API_REFERENCE_PATH: Final = "/api/v1/schema"
+API_REFERENCE_PATH: Final = f"{BASE_PATH}api/reference"
 # The page of `/docs/` itself; code hosts show the file with the folder.
 INDEX_NAME: Final = "README"
 

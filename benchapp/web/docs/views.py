@@ -11,7 +11,14 @@ from django.shortcuts import render
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
-from benchapp.web.docs.library import FILE_TYPES, list_files, list_groups, list_pages, read_page
+from benchapp.web.docs.library import (
+    FILE_TYPES,
+    list_files,
+    list_groups,
+    list_pages,
+    read_page,
+    read_reference_page,
+)
 from benchapp.web.docs.pages import DocumentationPage
 from benchapp.web.docs.search import TooManyWords, search_pages
 
@@ -27,6 +34,15 @@ def documentation_page(request: HttpRequest, page_name: str = "") -> HttpRespons
     page = read_page(page_name)
     if page is None:
         raise Http404(f"there is no documentation page {page_name!r}")
+    return _answer_page(request, page)
+
+
+@require_safe
+def api_reference(request: HttpRequest, tag: str = "") -> HttpResponseBase:
+    """Show the operations of a tag, the types of bodies, or without a tag the list of all operations."""
+    page = read_reference_page(tag)
+    if page is None:
+        raise Http404(f"the API has no operations with the tag {tag!r}")
     return _answer_page(request, page)
 
 

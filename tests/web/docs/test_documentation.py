@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[3]
 # Pages of their own header, downloads, parts of pages.
 WITHOUT_HELP = {
     "agent_archive",
+    "api_reference",
+    "api_reference_page",
     "docs",
     "docs_file",
     "docs_page",
