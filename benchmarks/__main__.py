@@ -18,6 +18,7 @@ BENCHMARKS: Final = {
     "pages": "pages per second over 2 million measurements; files; a history of 1 000 points in Chromium",
     "charts": "scaling, matrix and history over 1 million measurements in 20 000 series",
     "export": "complete lists: 100 000 and 1 million measurements as CSV, JSON, NDJSON and Parquet",
+    "archive": "archives: export and import of 1 million measurements, beside COPY",
     "agent": "what the agent costs the host that it measures",
     "reader": "fio's output into a Report, compared with the libraries alone; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",

@@ -1,10 +1,11 @@
 """Write archives: one snapshot of the database, copied row by row."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
@@ -48,7 +49,11 @@ def export_archive(
 
     show: gets rows written, and all rows. Raises BadFilter, OSError.
     """
-    with open_snapshot(selection) as conditions, replace_file(path) as file:
+    with (
+        open_snapshot(selection) as conditions,
+        replace_path(path) as partial,
+        partial.open("wb") as file,
+    ):
         writer = ArchiveWriter(file, describe_snapshot(selection))
         total, done = count_rows(conditions), 0
         for table in TABLES.values():
@@ -60,21 +65,27 @@ def export_archive(
 
 
 @contextmanager
-def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file, readable by its owner; it takes the place of `path` if the block succeeds.
+def replace_path(path: Path, *, is_directory: bool = False) -> Iterator[Path]:
+    """Yield a new file or directory, readable by its owner; it takes the place of `path` if the block succeeds.
 
-    A process that is killed leaves `.NAME.PID` beside it.
+    A file replaces an earlier one. A process that is killed leaves `.NAME.PID` beside it.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    if is_directory:
+        partial.mkdir(mode=0o700)
+    else:
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        yield partial
+        for each in partial.iterdir() if is_directory else [partial]:
+            with each.open("rb") as file:
+                os.fsync(file.fileno())
+        partial.rename(path)
     finally:
-        partial.unlink(missing_ok=True)
+        if is_directory:
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
 
 
 def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:

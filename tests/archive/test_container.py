@@ -18,7 +18,7 @@ from benchapp.archive.container import (
     check_archive,
     describe_format,
 )
-from benchapp.archive.export import replace_file
+from benchapp.archive.export import replace_path
 
 DESCRIPTION = describe_format(
     product="0.1.0", migration="0036_archive_identity", created_at=datetime(2026, 11, 23, tzinfo=UTC)
@@ -171,15 +171,30 @@ def test_file_takes_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "history.tar.zst"
     path.write_bytes(b"earlier")
 
-    with pytest.raises(ZeroDivisionError), replace_file(path) as file:
-        file.write(b"half")
+    with pytest.raises(ZeroDivisionError), replace_path(path) as partial:
+        partial.write_bytes(b"half")
         raise ZeroDivisionError
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == {"history.tar.zst": b"earlier"}
 
-    with replace_file(path) as file:
-        file.write(b"complete")
+    with replace_path(path) as partial:
+        partial.write_bytes(b"complete")
         assert path.read_bytes() == b"earlier"
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == {
         "history.tar.zst": b"complete"
     }
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_directory_takes_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+
+    with pytest.raises(ZeroDivisionError), replace_path(path, is_directory=True) as partial:
+        (partial / "runs.parquet").write_bytes(b"half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+    with replace_path(path, is_directory=True) as partial:
+        (partial / "runs.parquet").write_bytes(b"complete")
+        assert not path.exists()
+    assert (path / "runs.parquet").read_bytes() == b"complete"
+    assert path.stat().st_mode & 0o777 == 0o700

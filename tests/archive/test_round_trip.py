@@ -1,14 +1,19 @@
 """`manage.py export` and `manage.py import_archive`: another instance shows the same, and nothing is there twice."""
 
+import json
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 import zstandard
 from django.core.management import CommandError
 from django.utils import timezone
 
 from benchapp.archive.container import ArchiveReader, ArchiveWriter, check_archive
+from benchapp.archive.tables import TABLES
 from benchapp.models import (
     Change,
     Host,
@@ -147,6 +152,64 @@ def test_overlapping_archives_give_the_history_of_both(tmp_path: Path) -> None:
     assert len(live) == len(set(live))
     assert Incident.objects.values("title").distinct().count() == Incident.objects.count()
     assert Study.objects.count() == 2
+
+
+def test_exports_for_analysis_have_the_rows_of_the_database(tmp_path: Path) -> None:
+    run = make_run(make_host("db-01", pool="cache"), labels={"rack": "r1"})
+    make_measurement(run, iops=1234.5, latency_bins=[40, 3, 5], badges=[{"code": "short"}])
+    make_measurement(make_run(make_host("db-02")), iops=99.0)
+    Series.objects.filter(host__name="db-01").update(badges=["short"])
+    Run.objects.filter(pk=run.pk).update(badges=["short"])
+    database, directory = tmp_path / "history.sqlite", tmp_path / "history.parquet"
+
+    printed = export(database)
+    export(directory)
+    export(tmp_path / "part.sqlite", filter="host:db-02")
+
+    assert "2 measurements" in printed
+    with closing(sqlite3.connect(database)) as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        query = (
+            "SELECT iops, latency_bins, is_excluded, m.started_at, labels, r.badges, hex(body), value, s.id"
+            " FROM measurements m JOIN runs r ON r.id = m.run_id JOIN submissions s ON s.id = r.submission_id"
+            " JOIN export_format f ON f.name = 'format' WHERE iops > 1000"
+        )
+        body = bytes(run.submission.body).hex().upper()
+        assert opened.execute(query).fetchall() == [
+            (
+                1234.5,
+                "[40,3,5]",
+                0,
+                "2026-11-21 12:00:00+00:00",
+                '{"rack": "r1"}',
+                '["short"]',
+                body,
+                "1",
+                str(run.submission_id),
+            )
+        ]
+        assert dict(opened.execute("SELECT * FROM export_rows"))["measurements"] == 2
+    with closing(sqlite3.connect(tmp_path / "part.sqlite")) as opened:
+        assert opened.execute("SELECT name FROM hosts").fetchall() == [("db-02",)]
+        assert opened.execute("SELECT iops FROM measurements").fetchall() == [(99.0,)]
+
+    tables = {file.stem: pyarrow.parquet.read_table(file) for file in directory.glob("*.parquet")}
+    assert tables.keys() == TABLES.keys()
+    measured = tables["measurements"].to_pylist()
+    assert [(row["iops"], row["latency_bins"], row["started_at"]) for row in measured] == [
+        (1234.5, [40, 3, 5], run.started_at),
+        (99.0, None, run.started_at),
+    ]
+    assert tables["runs"].to_pylist()[0]["badges"] == ["short"]
+    assert {row["body"] for row in tables["submissions"].to_pylist()} == {bytes(run.submission.body)}
+    manifest = json.loads((directory / "manifest.json").read_bytes())
+    assert {one["name"]: one["rows"] for one in manifest["members"]}["measurements.parquet"] == 2
+    with pytest.raises(CommandError, match="exists; remove it first"):
+        export(directory)
+    with pytest.raises(CommandError, match="not compressed with zstd"):
+        import_archive(database)
+    with pytest.raises(CommandError, match=r"must end in \.tar\.zst, \.sqlite, \.parquet"):
+        export(tmp_path / "history.zip")
 
 
 def unpack(archive: Path) -> bytes:

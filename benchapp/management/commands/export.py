@@ -1,6 +1,7 @@
 """`manage.py export`: write the history to an archive, or to SQLite or Parquet for analysis."""
 
 import os
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
@@ -9,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
+from benchapp.archive.analysis_files import ParquetUnavailable, export_parquet, export_sqlite
 from benchapp.archive.export import export_archive
 from benchapp.archive.selection import ExportSelection
 from benchapp.embedded.backup import BackupFailed
@@ -19,7 +21,7 @@ from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
 from benchapp.queries.days import parse_moment
 
-_WRITERS: Final = {".tar.zst": export_archive}
+_WRITERS: Final = {".tar.zst": export_archive, ".sqlite": export_sqlite, ".parquet": export_parquet}
 
 
 class Command(BaseCommand):
@@ -62,8 +64,10 @@ class Command(BaseCommand):
             selection = _read_selection(options)
             with use_database(options["data_dir"]):
                 rows = write(path, selection, show=progress.show_of)
-        except (BadFilter, BackupFailed, NoBinaries, OSError) as error:
+        except (BadFilter, BackupFailed, NoBinaries, ParquetUnavailable, OSError) as error:
             raise CommandError(str(error)) from error
+        except sqlite3.Error as error:
+            raise CommandError(f"{path.name} cannot be written: {error}") from error
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"the database does not respond: {error}") from error
         finally:
