@@ -22,11 +22,15 @@ _BUFFERED_LINES_MAXIMUM = 100
 
 
 class Console:
-    """Prints according to --quiet (errors only) and --json (one object on standard output)."""
+    """Prints according to --quiet (errors only) and --json (one object on standard output).
 
-    def __init__(self, *, is_quiet: bool = False, is_json: bool = False) -> None:
+    is_terminal: whether a person reads the output: standard error is a terminal, unlike under cron or systemd.
+    """
+
+    def __init__(self, *, is_quiet: bool = False, is_json: bool = False, is_terminal: bool = False) -> None:
         self.is_quiet = is_quiet
         self.is_json = is_json
+        self.is_terminal = is_terminal
         self.is_unattended = False
         self._buffered: list[str] = []
         self._log: LogFile | None = None

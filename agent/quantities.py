@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
+from typing import Mapping, Sequence
 
 _SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kmgtp]?)(i?)(b?)", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -11,6 +13,12 @@ _DURATION = re.compile(r"(\d{1,9})\s*([smhd]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _COUNT_MAXIMUM = 2**31 - 1
 _SIZE_MAXIMUM = 2**62
+_THIN_SPACE = "\u202f"
+_SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
+    "s": ((1.0, "s"),),
+}
 # A higher load average is not a useful limit.
 LOAD_MAXIMUM = 100_000.0
 
@@ -76,12 +84,38 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def format_latency(nanoseconds: float) -> str:
-    """Return a latency for display: 850 ns, 120 µs, 3.2 ms, 1.5 s."""
-    for unit, length_ns in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
-        if nanoseconds >= length_ns:
-            return f"{nanoseconds / length_ns:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"
+def format_value(value: float | None, unit: str) -> str:
+    """Return a value in a base unit as the server's pages do: 33 415 IOPS, 137 MB/s, 1.24 ms; "–" if unknown.
+
+    The same table of cases (tests/data/format_cases.json) tests the server.
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit == "operations/s":
+        return _format_digits(value) if abs(value) < 99.95 else f"{value:,.0f}".replace(",", _THIN_SPACE)
+    scales = _SCALES[unit]
+    # 999.7 kB/s rounds to 1000 kB/s: use the next unit if the rounded value reaches it.
+    divisor, name = next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
+    return f"{_format_digits(value / divisor)} {name}"
+
+
+def format_change(change: float) -> str:
+    """Return a relative change in percent with its sign, as the server's pages do: −2.0 %, +120.0 %, ±0.0 %."""
+    sign = "±" if abs(change) < 0.0005 else "+" if change > 0 else "−"
+    return f"{sign}{abs(change) * 100:.1f} %"
+
+
+def _format_digits(value: float) -> str:
+    """Return three significant digits, from 100 a whole number."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size < 0.001:
+        return "<0.001" if value > 0 else ">-0.001"
+    for minimum, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)):
+        if size >= minimum:
+            return f"{value:.{digits}f}"
+    return f"{value:.3g}"
 
 
 def format_time(seconds: float) -> str:

@@ -94,6 +94,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "methods": {"exit_codes", "measuring", "profiles", "quantities", "storage"},
         "profiles": {"exit_codes", "quantities"},
         "programs": set(),
+        "results": {"delivery", "measuring", "quantities"},
         "running": {
             "config",
             "console",
@@ -105,6 +106,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "methods",
             "profiles",
             "quantities",
+            "results",
             "storage",
         },
         "scheduling": {
@@ -129,6 +131,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "profiles",
             "programs",
             "quantities",
+            "results",
             "running",
             "storage",
         },

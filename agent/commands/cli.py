@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     from agent.console import Console
 
-    console = Console(is_quiet=arguments.quiet, is_json=arguments.json)
+    console = Console(is_quiet=arguments.quiet, is_json=arguments.json, is_terminal=sys.stderr.isatty())
     return _run_command(arguments, console)
 
 
@@ -128,7 +128,7 @@ def _add_run(
         "--no-send", action="store_true", help="store the result in the spool without sending it"
     )
     _add_sent(run)
-    _add_wait(run, default=0.0)
+    _add_wait(run, default=None)
     run.add_argument(
         "--splay",
         metavar="TIME",
@@ -212,13 +212,14 @@ def _add_sent(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, action="store_true", help=purpose)
 
 
-def _add_wait(parser: argparse.ArgumentParser, *, default: float) -> None:
+def _add_wait(parser: argparse.ArgumentParser, *, default: float | None) -> None:
+    usual = "30 on a terminal, otherwise 0" if default is None else f"{default:.0f}"
     parser.add_argument(
         "--wait",
         metavar="SECONDS",
         type=_read_seconds,
         default=default,
-        help=f"wait up to this long until the server has stored the result (default: {default:.0f})",
+        help=f"wait up to this long until the server has stored the result (default: {usual})",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from agent import __version__
 from agent.console import Console
@@ -17,7 +16,7 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
     from agent.running.run_command import run_profile
 
-    if not sys.stderr.isatty():
+    if not console.is_terminal:
         console.set_unattended()
     return run_profile(arguments, open_session(arguments, console))
 
@@ -127,7 +126,9 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Show pending, rejected and dropped results; does not contact the server."""
+    """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
+    from agent.sweeping.sweep_state import list_interrupted
+
     session = open_session(arguments, console)
     config, spool = session.config, session.spool
     pending, rejected, holder = spool.pending(), spool.rejected(), spool.find_holder()
@@ -143,6 +144,12 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         console.report(f"  {refused.entry.id}  {detail}")
     console.report(f"dropped   {spool.count_dropped()}")
     console.report("running   " + ("no" if holder is None else f"yes, process {holder}"))
+    # A running process is this sweep, or waits until it ends.
+    interrupted = [] if holder is not None else list_interrupted(os.path.join(spool.directory, "sweeps"))
+    for state in interrupted:
+        over = sum(step["state"] in ("done", "failed") for step in state.steps())
+        console.report(f"sweep     {state.id}: interrupted after {over} of {len(state.steps())} steps")
+        console.report(f"          continue with: bench-agent sweep --resume {state.id}")
     document = {
         "server": config.url,
         "spool": spool.directory,
@@ -152,6 +159,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
         "dropped": spool.count_dropped(),
         "running_process": holder,
+        "interrupted_sweeps": [{"id": state.id, "steps": state.steps()} for state in interrupted],
     }
     return session.finish(ExitCode.OK, document)
 

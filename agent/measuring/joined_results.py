@@ -49,7 +49,7 @@ def read_figures(result: FioResult) -> Figures | None:
         job = report["jobs"][0]
         parts = [job[name] for name in _DIRECTIONS if job[name]["total_ios"]]
         iops = sum(float(part["iops"]) for part in parts)
-        latencies = [_read_p95(part) for part in parts]
+        latencies = [find_percentile(part, 95) for part in parts]
     except (ValueError, LookupError, TypeError):
         return None
     if not result.is_success or job.get("error") or not iops:
@@ -58,10 +58,14 @@ def read_figures(result: FioResult) -> Figures | None:
     return Figures(iops, max(known, default=None))
 
 
-def _read_p95(part: Mapping[str, Any]) -> float | None:
-    """Return nanoseconds; before fio 3.0 the value is in microseconds, and its name has no unit."""
-    for name, factor in (("clat_ns", 1), ("clat", 1000)):
-        value = part.get(name, {}).get("percentile", {}).get("95.000000")
+def find_percentile(part: Mapping[str, Any], percent: int) -> float | None:
+    """Return a percentile of the latency of a direction, ns; None if fio did not report it.
+
+    Of the completion latency, or else of the total latency; before fio 3.0 the values are in microseconds, and their
+    names have no unit.
+    """
+    for name, factor in (("clat_ns", 1), ("clat", 1000), ("lat_ns", 1), ("lat", 1000)):
+        value = part.get(name, {}).get("percentile", {}).get(f"{percent}.000000")
         if value is not None:
             return float(value) * factor
     return None

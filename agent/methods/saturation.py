@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Sequence
 
 from agent.measuring.joined_results import join_jobfiles, join_results, read_figures
 from agent.profiles.shipped import list_saturation_steps
-from agent.quantities import format_latency
+from agent.quantities import format_value
 
 if TYPE_CHECKING:
     from agent.methods.method_context import MethodContext, MethodResult
@@ -38,7 +38,7 @@ def find_end(steps: Sequence[Step], *, limit_ns: int) -> str | None:
     if last.p95_ns is None:
         return "fio reported no latency"
     if last.p95_ns > limit_ns:
-        return f"p95 exceeded {format_latency(limit_ns)}"
+        return f"p95 exceeded {format_value(limit_ns, 'ns')}"
     if len(steps) > 2:
         before, after = (max(step.iops for step in part) for part in (steps[:-2], steps[-2:]))
         if after < before * _GAIN_MINIMUM:
@@ -53,12 +53,12 @@ def describe_knee(knee: Step | None, steps: Sequence[Step], *, limit_ns: int, en
     reason = end or "all steps completed"
     if knee is None:
         first = steps[0].p95_ns
-        found = "unknown" if first is None else format_latency(first)
-        return f"no knee: p95 is {found} at the first step, limit {format_latency(limit_ns)}"
+        found = "unknown" if first is None else format_value(first, "ns")
+        return f"no knee: p95 is {found} at the first step, limit {format_value(limit_ns, 'ns')}"
     assert knee.p95_ns is not None
     jobs = "1 job" if knee.jobs == 1 else f"{knee.jobs} jobs"
     return (
-        f"knee: {knee.iops:.0f} IOPS at p95 {format_latency(knee.p95_ns)}, iodepth {knee.iodepth}, {jobs}; "
+        f"knee: {knee.iops:.0f} IOPS at p95 {format_value(knee.p95_ns, 'ns')}, iodepth {knee.iodepth}, {jobs}; "
         f"stopped after {len(steps)} step{'' if len(steps) == 1 else 's'}: {reason}"
     )
 

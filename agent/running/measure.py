@@ -26,6 +26,8 @@ from agent.methods.method_context import MethodContext, MethodResult
 from agent.methods.registry import check_plan, run_plan
 from agent.profiles.profile import Plan, Profile
 from agent.quantities import format_duration
+from agent.results.fio_report import list_fio_results
+from agent.results.result_row import ResultRow
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
 from agent.storage.roundtrip import describe_round_trip
@@ -60,7 +62,7 @@ class RunRequest:
 class SpooledRun:
     """A run in the spool.
 
-    failure: error of fio, None on success; facts, finding: results of the profile besides fio's numbers.
+    failure: error of fio, None on success; results: fio's numbers; facts, finding: results of the profile besides them.
     """
 
     entry: Entry
@@ -68,6 +70,7 @@ class SpooledRun:
     failure: str | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     finding: str = ""
+    results: Sequence[ResultRow] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
         failure,
         completed.method_result.facts,
         completed.method_result.finding,
+        list_fio_results(completed.result.stdout),
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
 from agent import __version__
+from agent.console import WaitProgress
 from agent.delivery.deliver import Delivery
 from agent.delivery.submission_status import SubmissionStatus, wait_until_processed
 from agent.exit_codes import ConfigurationError, ExitCode, worst
@@ -16,11 +18,19 @@ from agent.log_file import LogFile
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
+from agent.results.result_row import ResultRow
+from agent.results.results_table import format_results
+from agent.results.run_results import ResultsUnavailable, read_run_results
 from agent.running.measure import RunRequest, SpooledRun, measure
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
     from agent.running.session import Session
+
+# Workers store a result within seconds; a person does not wait longer.
+_WAIT_ON_TERMINAL_S = 30.0
+# Minimum time to read the results of a run that is stored.
+_READ_MINIMUM_S = 10.0
 
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
@@ -43,18 +53,86 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
             delivery = Delivery(remaining=len(session.spool.pending()), exit_code=code)
         else:
             delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
+    wait_s = _choose_wait(arguments, session)
     submission_status = None
-    if client is not None and arguments.wait > 0 and run.entry.id in delivery.urls:
+    if client is not None and wait_s > 0 and run.entry.id in delivery.urls:
+        submission_status = _wait_until_stored(client, run, delivery=delivery, session=session, wait_s=wait_s)
+    shown = (
+        _read_results(client, run, delivery=delivery, submission_status=submission_status, wait_s=wait_s)
+        if session.console.is_terminal or session.console.is_json
+        else None
+    )
+    return _report(session, run, delivery=delivery, submission_status=submission_status, shown=shown)
+
+
+@dataclass(frozen=True)
+class _ShownResults:
+    """The rows to show. problem: why they are not compared with levels, None if they are."""
+
+    rows: Sequence[ResultRow]
+    problem: str | None
+
+
+def _choose_wait(arguments: argparse.Namespace, session: Session) -> float:
+    """Return how long to wait for the server: by default only if a person reads the result."""
+    if arguments.wait is not None:
+        return float(arguments.wait)
+    return _WAIT_ON_TERMINAL_S if session.console.is_terminal and not session.console.is_quiet else 0.0
+
+
+def _wait_until_stored(
+    client: Client, run: SpooledRun, *, delivery: Delivery, session: Session, wait_s: float
+) -> SubmissionStatus | None:
+    progress = WaitProgress(
+        "storing", total_s=wait_s, is_quiet=session.console.is_quiet or session.console.is_unattended
+    )
+    progress.start()
+    try:
+        found = wait_until_processed(client, run.entry.id, timeout_s=wait_s, tick=progress.tick)
+    except ConfigurationError as error:
+        # The result is delivered: report where it is, too.
+        session.console.warn(str(error))
+        delivery.exit_code = worst(delivery.exit_code, error.exit_code)
+        return None
+    finally:
+        progress.finish()
+    if found.state == "received":
+        session.console.note(f"not stored yet after {wait_s:.0f} s")
+    return found
+
+
+def _read_results(
+    client: Client | None,
+    run: SpooledRun,
+    *,
+    delivery: Delivery,
+    submission_status: SubmissionStatus | None,
+    wait_s: float,
+) -> _ShownResults:
+    """Return the server's results if it has stored the run, otherwise fio's."""
+    if client is not None and submission_status is not None and submission_status.state == "stored":
         try:
-            submission_status = wait_until_processed(client, run.entry.id, timeout_s=arguments.wait)
-        except ConfigurationError as error:
-            # The result is delivered: report where it is, too.
-            session.console.warn(str(error))
-            delivery.exit_code = worst(delivery.exit_code, error.exit_code)
-        else:
-            if submission_status.state == "received":
-                session.console.note(f"not stored yet after {arguments.wait:.0f} s")
-    return _report(session, run, delivery=delivery, submission_status=submission_status)
+            rows = read_run_results(client, submission_status.run_ids, timeout_s=max(wait_s, _READ_MINIMUM_S))
+        except ResultsUnavailable as unavailable:
+            return _ShownResults(run.results, str(unavailable))
+        return _ShownResults(rows, None)
+    return _ShownResults(run.results, _explain_missing(run, delivery, submission_status, wait_s=wait_s))
+
+
+def _explain_missing(
+    run: SpooledRun, delivery: Delivery, submission_status: SubmissionStatus | None, *, wait_s: float
+) -> str:
+    """Return why the server has no results of the run to show."""
+    state = _name_state(run, delivery=delivery, submission_status=submission_status)
+    if state == "rejected":
+        return "the server rejected the result"
+    if state == "pending":
+        return "the result is not delivered yet"
+    if not wait_s:
+        return "--wait is 0"
+    if submission_status is None:
+        return "the server does not report the state of the result"
+    return f"the server has not stored the run within {wait_s:.0f} s"
 
 
 def open_log(arguments: argparse.Namespace, session: Session) -> None:
@@ -193,7 +271,12 @@ def find_client(session: Session) -> Client | None:
 
 
 def _report(
-    session: Session, run: SpooledRun, *, delivery: Delivery, submission_status: SubmissionStatus | None
+    session: Session,
+    run: SpooledRun,
+    *,
+    delivery: Delivery,
+    submission_status: SubmissionStatus | None,
+    shown: _ShownResults | None,
 ) -> ExitCode:
     base = f"{session.config.url}/"
     url = urljoin(base, delivery.urls[run.entry.id]) if run.entry.id in delivery.urls else None
@@ -206,6 +289,8 @@ def _report(
     if submission_status and submission_status.state == "rejected":
         session.console.warn(f"the server rejected the result: {submission_status.reason}")
         codes.append(ExitCode.REJECTED)
+    if shown and session.console.is_terminal:
+        _show_results(shown, session)
     if run.finding:
         session.console.report(run.finding)
     for line in pages or [url or f"{state}: {run.entry.id}"]:
@@ -219,10 +304,19 @@ def _report(
         "failure": run.failure,
         "finding": run.finding or None,
         "facts": dict(run.facts),
+        "results": [row.dump() for row in shown.rows] if shown else [],
+        "comparison_problem": shown.problem if shown else None,
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
     }
     return session.finish(worst(*codes), document)
+
+
+def _show_results(shown: _ShownResults, session: Session) -> None:
+    for line in format_results(shown.rows):
+        session.console.report(line)
+    if shown.problem and shown.rows:
+        session.console.report(f"values of fio, not compared with earlier runs: {shown.problem}")
 
 
 def _name_state(run: SpooledRun, *, delivery: Delivery, submission_status: SubmissionStatus | None) -> str:

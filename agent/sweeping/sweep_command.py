@@ -9,7 +9,7 @@ import sys
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+from urllib.parse import urlencode, urljoin
 
 from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
 from agent.measuring.fio import StopSignals, find_fio
@@ -19,6 +19,7 @@ from agent.profiles.profile import load_profile
 from agent.programs import find_program
 from agent.running.run_command import find_client
 from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
+from agent.sweeping.scaling_table import format_scaling, list_scaling_rows
 from agent.sweeping.stripe_commands import list_tools
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
 from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_with_resume
@@ -119,10 +120,18 @@ def _work(
                 error.signal_number,
             ) from None
     code = sender.deliver_all(budget_s=arguments.budget)
-    return _report(state, session, sender, code)
+    return _report(plan, state, sender, code=code)
 
 
-def _report(state: SweepState, session: Session, sender: ResultSender, code: ExitCode) -> ExitCode:
+def _report(plan: SweepPlan, state: SweepState, sender: ResultSender, *, code: ExitCode) -> ExitCode:
+    session = sender.session
+    rows = list_scaling_rows(plan, state)
+    chart = _find_chart(state, session)
+    if session.console.is_terminal:
+        for line in format_scaling(rows):
+            session.console.report(line)
+        if chart:
+            session.console.report(f"chart: {chart}")
     steps = state.steps()
     counts = {name: sum(step["state"] == name for step in steps) for name in ("done", "failed", "waiting")}
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
@@ -135,12 +144,20 @@ def _report(state: SweepState, session: Session, sender: ResultSender, code: Exi
     document = {
         "id": state.id,
         **counts,
+        "scaling": [row.dump() for row in rows],
+        "chart": chart,
         "steps": [{**step, "url": urls.get(step["run_id"] or "")} for step in steps],
         "rejected": sender.rejected,
         "remaining": len(session.spool.pending()),
     }
     measured = ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
     return session.finish(worst(code, measured), document)
+
+
+def _find_chart(state: SweepState, session: Session) -> str | None:
+    """Return the chart of the sweep's series; None without a server."""
+    url = session.config.url
+    return f"{url}/scaling/?{urlencode({'q': f'sweep:{state.id}'})}" if url else None
 
 
 def _plan_new(arguments: argparse.Namespace, session: Session) -> _PlannedSweep:

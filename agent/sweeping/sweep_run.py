@@ -188,7 +188,7 @@ class SweepRun:
         if run.failure:
             self._fail(step, run.failure, is_spooled=True)
             return False
-        self.state.end_step(step.number, failure=None, is_spooled=True)
+        self.state.end_step(step.number, failure=None, is_spooled=True, results=run.results)
         return True
 
     def _make_request(self, each: Round, step: SweepStep, run_id: str) -> RunRequest:

@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from agent.exit_codes import ConfigurationError
 from agent.files import write_durably
 from agent.quantities import format_time
+from agent.results.result_row import ResultRow, load_row
 
 _SCHEMA = "bench-agent-sweep/1"
 # Number of finished sweeps whose state is stored, newest first.
@@ -77,8 +78,12 @@ class SweepState:
         return None
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return every step as JSON: number, label, state, run_id, failure."""
+        """Return every step as JSON: number, label, state, run_id, failure, and results once it is over."""
         return [{"number": number, **step} for number, step in enumerate(self._document["steps"], 1)]
+
+    def list_results(self, number: int) -> tuple[ResultRow, ...]:
+        """Return fio's numbers of a step, from 1; () if it is not over, or was killed after its result was stored."""
+        return tuple(load_row(row) for row in self._step(number).get("results", ()))
 
     def record_wiped(self, accepted: Mapping[str, str]) -> None:
         """Record that the devices are wiped; accepted: digests of their contents by device."""
@@ -96,10 +101,18 @@ class SweepState:
         """Record which run is about to start."""
         self._save_step(number, state="running", run_id=run_id)
 
-    def end_step(self, number: int, *, failure: str | None, is_spooled: bool) -> None:
-        """Record how a step ended; without a result, run_id is None."""
+    def end_step(
+        self, number: int, *, failure: str | None, is_spooled: bool, results: Sequence[ResultRow] = ()
+    ) -> None:
+        """Record how a step ended; without a result, run_id is None. results: fio's numbers, for the table."""
         run_id = self._step(number)["run_id"] if is_spooled else None
-        self._save_step(number, state="failed" if failure else "done", run_id=run_id, failure=failure)
+        self._save_step(
+            number,
+            state="failed" if failure else "done",
+            run_id=run_id,
+            failure=failure,
+            results=[row.dump() for row in results],
+        )
 
     def reset_step(self, number: int) -> None:
         """Record that a step must be repeated."""
@@ -176,6 +189,11 @@ def load_state(directory: str, name: str) -> SweepState:
 def load_left(directory: str) -> frozenset[str]:
     """Return the digests of contents that all sweeps left on their devices."""
     return frozenset(digest for _, state in _load_all(directory) for digest in state.left.values())
+
+
+def list_interrupted(directory: str) -> list[SweepState]:
+    """Return the sweeps that are not finished, the oldest first."""
+    return [state for _, state in _load_all(directory) if not state.is_finished]
 
 
 def find_unfinished(directory: str) -> SweepState | None:

@@ -40,6 +40,7 @@ case "$FAKE_FIO" in
     touch ready
     while :; do sleep 0.05; done ;;
   stubborn) trap '' INT TERM; touch ready; while :; do sleep 0.05; done ;;
+  reporting) cat "$FAKE_FIO_OUTPUT" ;;
   *) echo "$report" ;;
 esac
 """
@@ -63,6 +64,13 @@ def open_directory(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+class Screen(io.StringIO):
+    """Standard error of a person."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @dataclass
@@ -92,9 +100,11 @@ class Machine:
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
-    def run(self, *arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, stdin: str = "", is_terminal: bool = False, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command in this process, which saves the imports; `start` runs it as a process."""
-        stdout, stderr = io.StringIO(), io.StringIO()
+        stdout, stderr = io.StringIO(), Screen() if is_terminal else io.StringIO()
         with (
             mock.patch.dict(os.environ, {**self.environ, **environ}, clear=True),
             mock.patch("sys.stdin", io.StringIO(stdin)),
@@ -116,9 +126,13 @@ class Machine:
             *("--directory", str(self.directory), *options),
         )
 
-    def measure(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def measure(
+        self, *arguments: str, is_terminal: bool = False, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         return self.run(
-            "run", "--profile", "quick", "--directory", str(self.directory), *arguments, **environ
+            *("run", "--profile", "quick", "--directory", str(self.directory), *arguments),
+            is_terminal=is_terminal,
+            **environ,
         )
 
     def pending(self) -> list[Path]:

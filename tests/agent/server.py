@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
         elif "/gate" in self.path:
             self.server.gate(self, b"")
+        elif "/api/v1/runs/" in self.path:
+            self.server.run(self, b"")
         elif self.server.state:
             self.server.state(self, b"")
         else:
@@ -100,6 +102,24 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
+# A measurement of GET /runs/{id}, as far as the agent reads it.
+RESULTS = [
+    {
+        "workload_title": "4k random read",
+        "direction": "read",
+        "error": 0,
+        "iops": 33415.0,
+        "bandwidth_bytes_per_s": 136867840.0,
+        "latency_mean_ns": 1240000.0,
+        "latency_p99_ns": 8500000.0,
+        "elapsed_s": None,
+        "badges": [{"code": "too-short", "sentence": "read for 4 s, less than 30 s", "numbers": {}}],
+        "levels": [
+            {"metric": "iops", "n": 23, "median": 34097.0, "change": -0.02, "is_usual": True},
+            {"metric": "latency_p99_ns", "n": 23, "median": 6e6, "change": 0.31, "is_usual": False},
+        ],
+    }
+]
 Reply = Callable[[Handler, bytes], None]
 
 
@@ -114,6 +134,7 @@ class HostileServer(ThreadingHTTPServer):
         self.script: deque[Reply] = deque()
         self.usual: Reply = accept
         self.gate: Reply = reply_problem(404, "not-found")
+        self.run: Reply = reply_run(RESULTS)
         # Answer about a submission; without one its state is final_state after polls_until_final requests.
         self.state: Reply | None = None
         self.seen: list[ReceivedRequest] = []
@@ -196,6 +217,11 @@ def reply_state(state: str, *run_ids: int) -> Reply:
     """Return a reply with the state of a submission and its runs."""
     runs = [{"id": each, "url": f"/api/v1/runs/{each}", "page": f"/runs/{each}/"} for each in run_ids]
     return lambda handler, body: handler.answer(200, {"state": state, "reason": None, "runs": runs})
+
+
+def reply_run(measurements: Sequence[Mapping[str, object]]) -> Reply:
+    """Return a reply with a run."""
+    return lambda handler, body: handler.answer(200, {"id": 5, "measurements": measurements})
 
 
 def captive_portal(handler: Handler, body: bytes) -> None:

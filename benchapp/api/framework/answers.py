@@ -35,6 +35,7 @@ class ReceiptAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: UUID
     state: State
     url: str
+    page: Annotated[str, Meta(description="page of the submission, with its runs")]
 
 
 Kind = TypeVar("Kind", bound=ApiAnswer)

@@ -242,7 +242,7 @@ def _read_query(scope: Scope) -> str:
 def _answer_result(result: AcceptResult) -> Answer:
     refuse_conflict(result)
     url = f"/api/v1/submissions/{result.id}"
-    body = ReceiptAnswer(id=result.id, state=result.state, url=url)
+    body = ReceiptAnswer(id=result.id, state=result.state, url=url, page=f"/uploads/{result.id}/")
     if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url}, is_new=True)
     return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})

@@ -37,15 +37,17 @@ from benchapp.api.framework.responses import (
     answer_json,
 )
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import PREFIX, run_links, submission_url
+from benchapp.api.resources.shapes import PREFIX, MetricName, run_links, submission_url
 from benchapp.models import DirectionName, Kind, State
 from benchapp.queries.badges import BadgeRow
 from benchapp.queries.runs.runs import (
+    LevelComparison,
     MeasurementRow,
     MeasurementSummary,
     RunDetail,
     RunFilter,
     RunRow,
+    compare_to_levels,
     list_runs,
     read_run,
 )
@@ -131,6 +133,21 @@ class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
     measured_s: float | None
 
 
+class LevelComparisonAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A value of the run and the level of its series."""
+
+    metric: MetricName
+    n: Annotated[int, Meta(description="runs of the level")]
+    median: float
+    p10: float
+    p90: float
+    change: Annotated[float | None, Meta(description="value / median - 1; null for a median of 0")]
+    is_usual: Annotated[
+        bool | None,
+        Meta(description="whether the value is from p10 to p90 of the level; null below 5 runs"),
+    ]
+
+
 @with_columns(MeasurementColumns, WorkloadRow)
 class MeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
     runtime_s: Annotated[float | None, Meta(description="configured; measured_s: actual")]
@@ -139,6 +156,13 @@ class MeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
         Meta(description="as printed by fio, including percentiles with fewer than 10 samples above them"),
     ]
     badges: Sequence[BadgeRow]
+    levels: Annotated[
+        Sequence[LevelComparisonAnswer],
+        Meta(
+            description="comparison with the newest level that began before the run; no entry for unknown values,"
+            " failed or excluded measurements, and series without a level"
+        ),
+    ]
     series_url: str
 
 
@@ -188,19 +212,25 @@ RUN_COLUMNS: Final = list_columns(RunRowAnswer)
 def describe_run(run: RunDetail) -> RunDetailAnswer:
     """Return one run with all details."""
     links = run_links(run.id)
+    levels = compare_to_levels(run)
     return build(
         RunDetailAnswer,
         run,
         run.target,
         host=run.host_name,
         submission=build(SubmissionRefAnswer, run.submission, url=submission_url(run.submission.id)),
-        measurements=[_describe_measurement(measurement) for measurement in run.measurements],
+        measurements=[
+            _describe_measurement(measurement, levels.get(measurement.id, ()))
+            for measurement in run.measurements
+        ],
         output=f"{links['url']}/output",
         **links,
     )
 
 
-def _describe_measurement(measurement: MeasurementRow) -> MeasurementAnswer:
+def _describe_measurement(
+    measurement: MeasurementRow, levels: Sequence[LevelComparison]
+) -> MeasurementAnswer:
     return build(
         MeasurementAnswer,
         measurement,
@@ -210,6 +240,7 @@ def _describe_measurement(measurement: MeasurementRow) -> MeasurementAnswer:
         percentiles=[
             PercentileAnswer(percent=percent, ns=value) for percent, value in measurement.percentiles
         ],
+        levels=[build(LevelComparisonAnswer, level) for level in levels],
         series_url=f"{PREFIX}/series/{measurement.series_id}",
     )
 

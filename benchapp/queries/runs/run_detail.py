@@ -1,7 +1,4 @@
-"""One run with all details.
-
-What the same series measured before a run, to hold its percentiles against.
-"""
+"""One run with all details, and what its series measured before it: percentiles and levels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,10 +9,12 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
+from benchapp.analysis.charts.comparison import INTERVAL_FROM
 from benchapp.analysis.validity.rules import is_too_few
-from benchapp.metrics import PERCENTILES
+from benchapp.metrics import JUDGED_METRICS, PERCENTILES
 from benchapp.models import Measurement, Run
 from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
+from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, behind
 from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
 from benchapp.queries.titles import describe_target, describe_workload
@@ -289,3 +288,63 @@ def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
         for after, before in pairs
         if before.percentiles and before.latency_kind == after.latency_kind
     }
+
+
+@dataclass(frozen=True, slots=True)
+class LevelComparison:
+    """A value of a run and the level of its series in the same metric, in its base unit.
+
+    The level: the newest that began before the run. n: its runs, this one included once changes have been detected.
+    change: value / median - 1, None for a median of 0. is_usual: whether the value is from p10 to p90 of the level,
+    None for a level of fewer than INTERVAL_FROM runs.
+    """
+
+    metric: str
+    n: int
+    median: float
+    p10: float
+    p90: float
+    change: float | None
+    is_usual: bool | None
+
+
+# By the index level_is_unique.
+_LEVELS_BEFORE: Final = (
+    "SELECT DISTINCT ON (series_id, metric) series_id, metric, n, median, p10, p90 FROM benchapp_level"
+    " WHERE series_id = ANY(%s) AND metric = ANY(%s) AND from_at < %s"
+    " ORDER BY series_id, metric, from_at DESC"
+)
+
+
+def compare_to_levels(run: RunDetail) -> dict[int, tuple[LevelComparison, ...]]:
+    """Return how the values of a run compare to the levels of its series, by measurement; one query.
+
+    In the metrics in which changes are detected. Left out: failed measurements, of an excluded run all, values that
+    are unknown, and series without a level before the run.
+    """
+    valid = [] if run.is_excluded else [row for row in run.measurements if not row.error]
+    series_ids = list({row.series_id for row in valid})
+    rows = fetch_rows(_LEVELS_BEFORE, [series_ids, list(JUDGED_METRICS), run.started_at]) if valid else []
+    levels = {(series_id, metric): values for series_id, metric, *values in rows}
+    return {
+        row.id: tuple(
+            _compare_to_level(metric, value, *levels[row.series_id, metric])
+            for metric in JUDGED_METRICS
+            if (row.series_id, metric) in levels and (value := getattr(row, metric)) is not None
+        )
+        for row in valid
+    }
+
+
+def _compare_to_level(
+    metric: str, value: float, n: int, median: float, p10: float, p90: float
+) -> LevelComparison:
+    return LevelComparison(
+        metric=metric,
+        n=n,
+        median=median,
+        p10=p10,
+        p90=p90,
+        change=value / median - 1 if median else None,
+        is_usual=p10 <= value <= p90 if n >= INTERVAL_FROM else None,
+    )

@@ -17,17 +17,26 @@ from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
-from benchapp.queries.runs.run_detail import MeasurementRow, RunDetail, SubmissionRef, read_run
+from benchapp.queries.runs.run_detail import (
+    LevelComparison,
+    MeasurementRow,
+    RunDetail,
+    SubmissionRef,
+    compare_to_levels,
+    read_run,
+)
 from benchapp.queries.shapes import TargetRow, names_of
 from benchapp.queries.titles import describe_target
 
 __all__ = [
+    "LevelComparison",
     "MeasurementRow",
     "MeasurementSummary",
     "RunDetail",
     "RunFilter",
     "RunRow",
     "SubmissionRef",
+    "compare_to_levels",
     "list_profiles",
     "list_runs",
     "read_run",

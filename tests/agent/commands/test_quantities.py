@@ -1,15 +1,22 @@
 """Parsing and formatting of sizes, counts and durations."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from agent.quantities import (
+    format_change,
     format_duration,
-    format_latency,
     format_size,
+    format_value,
     parse_count,
     parse_duration,
     parse_size,
 )
+
+FORMAT_CASES = json.loads((Path(__file__).parents[2] / "data" / "format_cases.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -82,8 +89,15 @@ def test_duration_is_shown(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [(850, "850 ns"), (120_000, "120 µs"), (3_210_000, "3.21 ms"), (10_000_000, "10 ms"), (1.5e9, "1.5 s")],
+    "case", [case for case in FORMAT_CASES if case["unit"] in ("operations/s", "bytes/s", "ns", "s")]
 )
-def test_latency_is_shown(nanoseconds: float, text: str) -> None:
-    assert format_latency(nanoseconds) == text
+def test_value_is_shown_as_on_the_pages(case: dict[str, Any]) -> None:
+    assert format_value(case["value"], case["unit"]) == case["text"]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(-0.02, "−2.0 %"), (0.0149, "+1.5 %"), (1.2, "+120.0 %"), (-0.0004, "±0.0 %")],
+)
+def test_change_is_shown_with_its_sign(change: float, text: str) -> None:
+    assert format_change(change) == text

@@ -35,7 +35,7 @@ def test_knee_is_the_highest_iops_within_the_limit(made: list[Step], knee: int |
     ("made", "end"),
     [
         (steps((100, 1 * MS)), None),
-        (steps((100, 11 * MS)), "p95 exceeded 10 ms"),
+        (steps((100, 11 * MS)), "p95 exceeded 10.0 ms"),
         (steps((100, None)), "fio reported no latency"),
         (steps((100, 1 * MS), (101, 2 * MS)), None),
         (steps((100, 1 * MS), (101, 2 * MS), (104.9, 3 * MS)), "two steps gained less than 5 %"),
@@ -55,10 +55,10 @@ def test_knee_is_described() -> None:
     made = steps((100, 1 * MS), (180, 2.5 * MS))
 
     assert describe_knee(made[1], made, limit_ns=LIMIT, end=None) == (
-        "knee: 180 IOPS at p95 2.5 ms, iodepth 2, 1 job; stopped after 2 steps: all steps completed"
+        "knee: 180 IOPS at p95 2.50 ms, iodepth 2, 1 job; stopped after 2 steps: all steps completed"
     )
     assert describe_knee(None, steps((5, 20 * MS)), limit_ns=LIMIT, end="x") == (
-        "no knee: p95 is 20 ms at the first step, limit 10 ms"
+        "no knee: p95 is 20.0 ms at the first step, limit 10.0 ms"
     )
     assert describe_knee(None, [], limit_ns=LIMIT, end="a step failed") == "no knee: the first step failed"
 

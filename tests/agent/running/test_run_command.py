@@ -308,7 +308,11 @@ def test_dropped_results_are_reported(host: Machine) -> None:
 def test_terminal_shows_one_redrawn_line(host: Machine) -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "agent", "run", "--profile", "quick", "--directory", str(host.directory)],
+        [
+            *(sys.executable, "-m", "agent", "run", "--profile", "quick", "--wait", "0"),
+            "--directory",
+            str(host.directory),
+        ],
         cwd=ROOT,
         env={**host.environ, "TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from unittest import mock
 
 from agent.exit_codes import CannotMeasure
 from agent.files import write_durably
+from agent.results.result_row import ResultRow
 from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 
@@ -204,7 +205,10 @@ class Kernel:
             raise CannotMeasure("fio printed nothing")
         entry = self.happen(lambda: session.spool.add(str(request.run_id), b"x"))
         self.measured.append((str(request.run_id), dict(request.known)))
-        return SpooledRun(entry, 1 if failure else 0, failure)
+        results = [
+            ResultRow("randread-4k read", "read", 0, {"iops": 1000.0 * request.known["stripe_count"] ** 0.9})
+        ]
+        return SpooledRun(entry, 1 if failure else 0, failure, results=results)
 
     def write_durably(self, path: str, content: bytes) -> None:
         self.happen(lambda: write_durably(path, content))

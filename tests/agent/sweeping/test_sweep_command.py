@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,54 @@ def test_sweep_measures_each_step_and_cleans_the_devices(machine: Machine, raid:
     assert kernel.is_clean
     assert state(machine)["finished_at"]
     assert [step["run_id"] for step in state(machine)["steps"]] == [run_id for run_id, _ in kernel.measured]
+
+
+def test_sweep_shows_how_far_it_scales_and_the_chart(machine: Machine) -> None:
+    arguments = (*SWEEP, *SIZES)
+    with boot(Kernel(*DEVICES)):
+        ended = machine.run(*arguments, is_terminal=True, BENCH_AGENT_URL="http://127.0.0.1:9")
+
+    heading, *rows, chart, summary = ended.stdout.splitlines()
+    assert heading.split() == ["workload", "size", "stripes", "IOPS", "efficiency"]
+    assert [re.split(" {2,}", row)[1:] for row in rows] == [
+        ["8m", "1", "1\u202f000", "100 %"],
+        ["8m", "2", "1\u202f866", "93 %"],
+        ["16m", "1", "1\u202f000", "100 %"],
+        ["16m", "2", "1\u202f866", "93 %"],
+    ]
+    sweep_id = state(machine)["id"]
+    assert chart == f"chart: http://127.0.0.1:9/scaling/?q=sweep%3A{sweep_id}"
+    assert summary.startswith(f"sweep {sweep_id}: 4 of 4 steps")
+
+
+def test_scaling_in_json_has_no_efficiency_without_the_first_step(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.failure = lambda request: "nothing" if request.known["stripe_count"] == 1 else None
+
+    document = json.loads(run_sweep(machine, kernel, "--json", *SIZES).stdout)
+
+    assert [(row["settings"], row["stripes"], row["efficiency"]) for row in document["scaling"]] == [
+        ({"size": "8m"}, 2, 1.0),
+        ({"size": "16m"}, 2, 1.0),
+    ]
+    assert document["chart"] is None
+
+
+def test_status_reports_an_interrupted_sweep_and_how_to_resume_it(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.failure = lambda request: "fio failed" if len(kernel.measured) == 1 else None
+    run_sweep(machine, kernel, "--stop-on-error", *SIZES)
+    sweep_id = state(machine)["id"]
+
+    shown, document = machine.run("status").stdout, machine.run_json("status")
+
+    assert f"sweep     {sweep_id}: interrupted after 2 of 4 steps\n" in shown
+    assert f"continue with: bench-agent sweep --resume {sweep_id}\n" in shown
+    assert [sweep["id"] for sweep in document["interrupted_sweeps"]] == [sweep_id]
+    kernel.failure = lambda request: None
+    with boot(kernel):
+        machine.run("sweep", "--resume", "last", "--no-send")
+    assert machine.run_json("status")["interrupted_sweeps"] == []
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])

@@ -71,6 +71,7 @@ def test_envelope_is_stored_byte_for_byte_and_answered_with_202(token: str) -> N
         "id": str(row.id),
         "state": "received",
         "url": f"/api/v1/submissions/{row.id}",
+        "page": f"/uploads/{row.id}/",
     }
     assert unpack(bytes(row.body)) == body
     assert row.body_bytes == len(body)

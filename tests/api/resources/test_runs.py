@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.models import Kind
+from tests.ebs import make_level
 from tests.factories import (
     NOON,
     make_host,
@@ -87,6 +88,47 @@ def test_one_run_with_everything(reader):
     assert measurement["percentiles"] == [{"percent": 50.0, "ns": 2.0}, {"percent": 99.0, "ns": 8.5}]
     assert (measurement["measured_s"], measurement["runtime_s"]) == (19.9, None)
     assert measurement["missing"] == {"latency": "not-measured"}
+
+
+def test_values_are_compared_with_the_levels_that_began_before_the_run(reader, django_assert_max_num_queries):
+    run = make_run()
+    measurement = make_measurement(run, iops=980.0, latency_p99_ns=9e6, bandwidth_bytes_per_s=4e6)
+    series = measurement.series
+    before = {"from_at": NOON - timedelta(days=9), "n": 23}
+    make_level(series, "iops", 500.0, from_at=NOON - timedelta(days=20), is_current=False)
+    make_level(series, "iops", 1000.0, p10=970.0, p90=1030.0, is_current=False, **before)
+    make_level(series, "iops", 700.0, from_at=run.started_at)
+    make_level(series, "latency_p99_ns", 6e6, p10=5e6, p90=8e6, **before)
+    make_level(series, "bandwidth_bytes_per_s", 0.0, **before | {"n": 4})
+    failed = make_measurement(run, make_series(host=run.host, direction="write"), iops=1.0, error=5)
+    make_level(failed.series, "iops", 1000.0, **before)
+
+    with django_assert_max_num_queries(7):  # the token, its last use, four of the run, the levels
+        first, second = reader.get(f"/api/v1/runs/{run.id}").json()["measurements"]
+
+    rows = {level.pop("metric"): level for level in first["levels"]}
+    assert rows["iops"] == {
+        "n": 23,
+        "median": 1000.0,
+        "p10": 970.0,
+        "p90": 1030.0,
+        "change": pytest.approx(-0.02),
+        "is_usual": True,
+    }
+    assert (rows["latency_p99_ns"]["change"], rows["latency_p99_ns"]["is_usual"]) == (0.5, False)
+    assert (rows["bandwidth_bytes_per_s"]["change"], rows["bandwidth_bytes_per_s"]["is_usual"]) == (
+        None,
+        None,
+    )
+    assert second["levels"] == []
+
+
+def test_excluded_run_is_compared_with_no_level(reader):
+    run = make_run(excluded_at=NOON)
+    measurement = make_measurement(run, iops=980.0)
+    make_level(measurement.series, "iops", 1000.0, from_at=NOON - timedelta(days=9))
+
+    assert reader.get(f"/api/v1/runs/{run.id}").json()["measurements"][0]["levels"] == []
 
 
 def test_unknown_run_is_named(reader):

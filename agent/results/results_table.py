@@ -1,0 +1,70 @@
+"""Results as a table for a terminal."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from agent.quantities import format_change
+from agent.results.result_row import METRICS, LevelComparison, ResultRow, format_cell
+
+# The metric that represents a series: the first of these with a level.
+_MAIN_METRICS = ("iops", "bandwidth_bytes_per_s", "elapsed_s")
+
+
+def format_results(rows: Sequence[ResultRow]) -> list[str]:
+    """Return the lines of the table, and one for each badge; [] without rows."""
+    if not rows:
+        return []
+    metrics = list_metrics(rows)
+    is_compared = any(row.levels is not None for row in rows)
+    heading = [
+        "workload",
+        *(METRICS[metric][0] for metric in metrics),
+        *(["vs. level"] if is_compared else []),
+    ]
+    cells = [
+        [
+            row.workload,
+            *(format_cell(row, metric) for metric in metrics),
+            *([describe_level(row)] if is_compared else []),
+        ]
+        for row in rows
+    ]
+    badges = dict.fromkeys(
+        f"badge {code}: {sentence}" for row in rows for code, sentence in (row.badges or {}).items()
+    )
+    return [*align([heading, *cells]), *badges]
+
+
+def list_metrics(rows: Sequence[ResultRow]) -> list[str]:
+    """Return the metrics that any row has."""
+    return [metric for metric in METRICS if any(metric in row.values for row in rows)]
+
+
+def align(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines whose columns begin at the same place, the first with the headings."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+
+
+def describe_level(row: ResultRow) -> str:
+    """Return how a row compares to the level of its series: of its main metric, and of an unusual p99 latency."""
+    if row.error:
+        return f"failed: error {row.error}"
+    levels = row.levels or {}
+    main = next((levels[metric] for metric in _MAIN_METRICS if metric in levels), None)
+    if main is None:
+        return "no earlier run of this series"
+    tail = levels.get("latency_p99_ns")
+    unusual = ""
+    if tail is not None and tail.is_usual is False and tail.change is not None:
+        unusual = f"; p99 latency {format_change(tail.change)}, outside the usual range"
+    return _describe_comparison(main) + unusual
+
+
+def _describe_comparison(level: LevelComparison) -> str:
+    change = "unknown" if level.change is None else format_change(level.change)
+    runs = "1 run" if level.n == 1 else f"{level.n} runs"
+    if level.is_usual is None:
+        return f"{change} ({runs}: too few for a usual range)"
+    return f"{change}, {'within' if level.is_usual else 'outside'} the usual range of {runs}"
