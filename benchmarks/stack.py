@@ -167,7 +167,7 @@ def _read_pss_mib(pid: int) -> float:
 def _name(command: str) -> str:
     for mark, name in (
         ("granian", "web"),
-        ("celery", "worker and beat"),
+        ("embedded.worker", "worker and beat"),
         ("valkey", "Valkey"),
         ("postgres", "PostgreSQL"),
         ("benchapp.embedded", "supervisor"),

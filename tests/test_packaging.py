@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchapp.embedded import worker as embedded_worker
 from benchapp.embedded.child import read_tail, spawn, stop
 from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
@@ -204,7 +205,12 @@ def test_the_embedded_and_the_compose_processes_are_the_same_programs():
     assert web_command(Address("0.0.0.0", 8000))[-1] == web[-1]
     for name in ("--http", "--http1-buffer-size"):
         assert _option(web_command(Address("0.0.0.0", 8000)), name) == _option(web, name)
-    assert worker_command(Path("/tmp/s"))[2:6] == worker[:4]
+    assert worker_command(Path("/tmp/s"))[1:] == ["-m", "benchapp.embedded.worker", "/tmp/s"]
+    assert worker[:4] == ["celery", "-A", embedded_worker.app.main, "worker"]
+    assert _option(worker, "--pool") == embedded_worker.OPTIONS["pool"]
+    for flag in ("--without-gossip", "--without-mingle"):
+        assert flag in worker
+        assert embedded_worker.OPTIONS[flag.removeprefix("--").replace("-", "_")] is True
     assert drain_command()[1:] == ["manage.py", "drain", "--loop"]
 
 

@@ -40,11 +40,7 @@ def web_command(address: Address, *, is_reloading: bool = False) -> list[str]:
 
 def worker_command(schedule: Path) -> list[str]:
     """Return the command of the worker with beat in one process tree."""
-    return [
-        *(sys.executable, "-m", "celery", "-A", "benchapp", "worker", "--beat", "--schedule", str(schedule)),
-        *("--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING"),
-        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-    ]
+    return [sys.executable, "-m", "benchapp.embedded.worker", str(schedule)]
 
 
 def reload_command(command: Sequence[str]) -> list[str]:
