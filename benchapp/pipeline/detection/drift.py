@@ -26,6 +26,7 @@ from benchapp.models import Change, ChangeState, IncidentState
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines
 from benchapp.pipeline.detection.series import MetricHistory, select_metric
+from benchapp.pipeline.detection.slope import SlopeHistory, select_slope
 from benchapp.pipeline.incidents.grouping import lock_incidents
 
 # Two live changes of a series cannot have the same start: drift starts 1 µs after its run.
@@ -33,24 +34,34 @@ _TICK: Final = timedelta(microseconds=1)
 # Chance of noise beyond the 95 % interval on one side.
 _CHANCE: Final = 0.025
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+_STEP_FIELDS: Final = (
+    *("series_id", "metric", "started_at", "relative", "incident_id"),
+    *("incident__scope", "incident__metric_sizes"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
     """A comparison with the beginning of a history. accepted_from: of the accepted baseline; None: of the level.
 
-    is_covered: a change of level since the baseline already reports it.
+    is_covered: a change of level since the baseline already reports it. slope: where steps are compared across.
     """
 
     history: MetricHistory
     comparison: BaselineComparison
     accepted_from: datetime | None
     is_covered: bool = False
+    slope: SlopeHistory | None = None
 
     @property
     def compared_from(self) -> datetime:
         """Return when the first compared run started."""
         return to_time(int(self.history.times[0]))
+
+    @property
+    def starts_at(self) -> datetime:
+        """Return the start of the drift."""
+        return to_time(int(self.history.times[self.comparison.start])) + _TICK
 
 
 def judge_drift(
@@ -121,10 +132,11 @@ def _read_drifts(series_ids: Sequence[int]) -> dict[MetricKey, list[Change]]:
 
 
 def _read_steps(series_ids: Sequence[int]) -> dict[int, list[Change]]:
-    """Return the changes of level of each series, in all metrics."""
+    """Return the changes of level of each series, in all metrics, with their incidents."""
     rows = Change.objects.filter(series_id__in=series_ids, state__in=_LIVE).exclude(method=DRIFT_METHOD)
+    rows = rows.select_related("incident").only(*_STEP_FIELDS).order_by("started_at", "id")
     found: dict[int, list[Change]] = defaultdict(list)
-    for change in rows.only("series_id", "metric", "started_at", "relative").order_by("started_at", "id"):
+    for change in rows:
         found[change.series_id].append(change)
     return found
 
@@ -138,11 +150,12 @@ def _compare_metric(
     steps: Sequence[Change],
     is_watched: bool,
 ) -> _Compared | None:
-    """Compare with the accepted baseline, and with the beginning of the current level unless that is beyond.
+    """Compare with the accepted baseline, across the steps of a slope, or with the beginning of the current level.
 
-    smallest: the threshold. steps: of all metrics. A level begins with a change of any of them: one of IOPS changes
-    latencies, too, perhaps by less than their threshold, and several of these would add up to a drift. is_watched: the
-    metric has drifts, whose end is to be found; otherwise equal medians are not compared.
+    The first one that is beyond its threshold counts, otherwise the last one. smallest: the threshold. steps: of all
+    metrics. A level begins with a change of any of them: one of IOPS changes latencies, too, perhaps by less than their
+    threshold, and several of these would add up to a drift. is_watched: the metric has drifts, whose end is to be
+    found; otherwise equal medians are not compared.
     """
     values = select_metric(history, *key, baseline_from_at=from_at)
     own_steps = [step for step in steps if step.metric == key[1]]
@@ -153,6 +166,11 @@ def _compare_metric(
         accepted = _Compared(values, comparison, from_at, is_covered)
         if comparison.drift.is_beyond and not is_covered:
             return accepted
+    slope = select_slope(values, own_steps, tolerated_change=smallest)
+    if slope is not None:
+        across = _compare(slope.history, (), tolerated_change=smallest)
+        if across is not None and across.drift.is_beyond:
+            return _Compared(slope.history, across, None, slope=slope)
     level = _select_level(values, steps)
     if not is_watched and not may_have_drifted(level.values.tolist(), tolerated_change=smallest):
         return accepted
@@ -190,14 +208,24 @@ def _find_current(drifts: Sequence[Change], compared: _Compared | None) -> Chang
     if compared is None:
         return None
     for drift in reversed(drifts):
+        # Two live drifts cannot have the same start.
+        if drift.started_at == compared.starts_at:
+            return drift
         # One from before a new baseline, or from before a change of level, is an earlier one.
-        if drift.started_at <= compared.compared_from or _read_compared(drift) < compared.compared_from:
+        if drift.started_at <= compared.compared_from or not _is_of(drift, compared):
             continue
         is_over = drift.evidence.get("is_back") and (
             drift.incident is None or drift.incident.state == IncidentState.RESOLVED
         )
         return None if is_over and compared.comparison.drift.is_beyond else drift
     return None
+
+
+def _is_of(drift: Change, compared: _Compared) -> bool:
+    """Return whether a drift was compared with the same beginning, or a later one; a slope contains any in its way."""
+    if compared.slope is not None:
+        return (drift.relative < 0) == ((compared.comparison.drift.shift.relative or 0.0) < 0)
+    return _read_compared(drift) >= compared.compared_from
 
 
 def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, since: datetime | None) -> bool:
@@ -215,7 +243,7 @@ def _make(compared: _Compared, now: datetime) -> Change:
         series_id=history.series_id,
         metric=history.metric,
         run_id=int(history.run_ids[comparison.start]),
-        started_at=to_time(int(history.times[comparison.start])) + _TICK,
+        started_at=compared.starts_at,
         last_good_run_id=int(history.run_ids[first_good]),
         state=ChangeState.PROVISIONAL,
         is_regression=(relative > 0) != history.is_rise_better,
@@ -309,7 +337,10 @@ def _describe_levels(comparison: BaselineComparison) -> dict[str, Any]:
 
 
 def _describe_evidence(compared: _Compared) -> dict[str, Any]:
+    slope = compared.slope
     return {
+        "slope_advantage": slope and round(slope.advantage, 1),
+        "without_incidents": list(slope.without_incidents) if slope else [],
         "accepted_from": compared.accepted_from and compared.accepted_from.isoformat(),
         "compared_from": compared.compared_from.isoformat(),
         "points_to": to_time(int(compared.history.times[-1])).isoformat(),

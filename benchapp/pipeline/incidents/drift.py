@@ -1,19 +1,34 @@
-"""Group drifts into incidents: one per host or pool and direction, whatever their start."""
+"""Group drifts into incidents: one per host or pool and direction, whatever their start, with steps of the slope."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log1p
-from statistics import median
+from statistics import median, median_low
 from typing import Final
+
+from django.db.models import Exists, OuterRef, QuerySet
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.significance import ScopeTests, are_significant_drifts
-from benchapp.models import Change, ChangeState, Incident, IncidentState, Series, Severity, Verdict
+from benchapp.grammar import parse_filter
+from benchapp.models import (
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Series,
+    Severity,
+    Verdict,
+)
+from benchapp.models.filtering import match_series
 from benchapp.pipeline.incidents.candidates import read_families
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
+from benchapp.pipeline.incidents.merging import find_wide_factor, merge_incidents
+from benchapp.pipeline.incidents.refresh import measure_sizes
 
 # Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
 _STEP_RUNS: Final = 30
@@ -22,6 +37,8 @@ _STEP_MARGIN_RUNS: Final = 10
 _FEW_SERIES: Final = 2
 _EXPLAINING_SERIES: Final = 2
 _EXPLAINED_SHARE: Final = 0.5
+# Share of the changes of an incident from which an environment change is its cause.
+_SUSPECT_SHARE: Final = 0.5
 
 
 def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
@@ -50,14 +67,15 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     families = read_families(list(touched))
     assigned: set[int] = set()
     for (scope, is_regression, _), found in sorted(groups.items()):
-        steps = _read_steps(scope, is_regression=is_regression)
-        members = [change for change in found if not _is_known_step(change, steps)]
+        all_steps = _read_steps(scope, is_regression=is_regression)
+        steps = {change.pk: _list_within(change, all_steps) for change in found}
+        members = [change for change in found if not _is_known_step(change, steps[change.pk])]
         if not members:
             continue
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
         if incident is None and len({change.series_id for change in members}) <= _FEW_SERIES:
-            members = [change for change in members if not _is_explained(change, steps)]
+            members = [change for change in members if not _is_explained(change, steps[change.pk])]
         if incident is None and not _is_significant(members, families[scope]):
             continue
         if incident is None:
@@ -69,20 +87,28 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A change of level that has an incident. size: of the logarithm."""
+    """A change of level that has an incident. size: of the logarithm; factor: a filter, of several hosts or pools."""
 
     series_id: int
     at: datetime
     size: float
+    incident_id: int
+    factor: str
 
 
 def _read_steps(scope: str, *, is_regression: bool) -> list[_Step]:
     """Return the changes of level in incidents of a scope and direction."""
-    rows = Change.objects.filter(series__scope=scope, is_regression=is_regression).exclude(incident=None)
-    live = rows.exclude(method=DRIFT_METHOD).exclude(state=ChangeState.WITHDRAWN)
+    rows = _list_live_changes().filter(series__scope=scope, is_regression=is_regression)
+    rows = rows.exclude(incident=None).exclude(method=DRIFT_METHOD).select_related("incident")
     return [
-        _Step(series_id, at, _measure_size(relative))
-        for series_id, at, relative in live.values_list("series_id", "started_at", "relative")
+        _Step(
+            step.series_id,
+            step.started_at,
+            _measure_size(step.relative),
+            step.incident_id or 0,
+            find_wide_factor(step.incident) if step.incident else "",
+        )
+        for step in rows
     ]
 
 
@@ -91,9 +117,12 @@ def _measure_size(relative: float) -> float:
 
 
 def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
-    """Return whether a drift is a step that other series of the scope show clearly, and that has an incident."""
+    """Return whether a drift is a step that other series of the scope show clearly, and that has an incident.
+
+    steps: those within its slope.
+    """
     first, last, interval = _read_slope(change)
-    return last - first <= _STEP_RUNS * interval and bool(_list_within(change, steps))
+    return last - first <= _STEP_RUNS * interval and not _is_slope(change) and bool(steps)
 
 
 def _is_explained(change: Change, steps: Collection[_Step]) -> bool:
@@ -101,17 +130,34 @@ def _is_explained(change: Change, steps: Collection[_Step]) -> bool:
 
     A noisy series may show a step as a long slope, if at all.
     """
-    others = [step for step in _list_within(change, steps) if step.series_id != change.series_id]
-    if len({step.series_id for step in others}) < _EXPLAINING_SERIES:
+    if _is_slope(change) or len({step.series_id for step in steps}) < _EXPLAINING_SERIES:
         return False
-    return median(step.size for step in others) >= _EXPLAINED_SHARE * _measure_size(change.relative)
+    return median(step.size for step in steps) >= _EXPLAINED_SHARE * _measure_size(change.relative)
+
+
+def _is_slope(change: Change) -> bool:
+    """Return whether the values of a drift were tested against steps, and are a slope."""
+    return change.evidence.get("slope_advantage") is not None
 
 
 def _list_within(change: Change, steps: Collection[_Step]) -> list[_Step]:
-    """Return the steps that began within the slope of a drift, or shortly before or after it."""
+    """Return the steps of other series that began within the slope of a drift, or shortly before or after it.
+
+    Without those of incidents that the series is in, too, or does not have the common factor of: they concern all
+    hosts with it, and no series without it.
+    """
     first, last, interval = _read_slope(change)
     margin = _STEP_MARGIN_RUNS * interval
-    return [step for step in steps if first - margin <= step.at <= last + margin]
+    own = {step.incident_id for step in steps if step.series_id == change.series_id}
+    within = [
+        step for step in steps if step.incident_id not in own and first - margin <= step.at <= last + margin
+    ]
+    of_series = Series.objects.filter(pk=change.series_id)
+    factors = {step.factor for step in within if step.factor}
+    others = {
+        factor for factor in factors if not of_series.filter(match_series(parse_filter(factor))).exists()
+    }
+    return [step for step in within if step.factor not in others]
 
 
 def _read_slope(change: Change) -> tuple[datetime, datetime, timedelta]:
@@ -145,6 +191,82 @@ def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
     rows = rows.exclude(incident__scope="")
     row = rows.order_by("incident_id").select_related("incident").first()
     return row.incident if row else None
+
+
+def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
+    """Merge incidents of steps that are part of a drift of their host or pool into its incident; return that.
+
+    Call it under `lock_incidents`, after the incidents were refreshed, and refresh the returned ones.
+    """
+    drifting = Incident.objects.filter(
+        Exists(_list_live_changes().filter(incident=OuterRef("pk"), method=DRIFT_METHOD)),
+        scope__in=scopes,
+        state__in=(IncidentState.NEW, IncidentState.ACKNOWLEDGED),
+        merged_into=None,
+        recovered_at=None,
+    )
+    return {incident.pk for incident in drifting.order_by("pk") if _absorb(incident, events)}
+
+
+def _absorb(incident: Incident, events: Events) -> bool:
+    drift = list(_list_live_changes().filter(incident=incident))
+    others = Incident.objects.filter(
+        scope=incident.scope,
+        is_regression=incident.is_regression,
+        state=IncidentState.NEW,
+        merged_into=None,
+        recovered_at=None,
+        assignee=None,
+    )
+    # What a person separated is not merged again.
+    separated = IncidentEvent.objects.filter(incident=OuterRef("pk"), kind__in=("undone", "split"))
+    others = others.exclude(pk=incident.pk).exclude(Exists(separated))
+    parts = [
+        other
+        for other in others.order_by("pk")
+        if not _has_suspect(other) and _is_part(list(_list_live_changes().filter(incident=other)), drift)
+    ]
+    if not parts:
+        return False
+    count = "1 incident" if len(parts) == 1 else f"{len(parts)} incidents"
+    merge_incidents(
+        incident, parts, by=None, text=f"{count} merged: steps of the gradual change", now=events.now
+    )
+    for other in parts:
+        events.drop(other.pk)
+    return True
+
+
+def _list_live_changes() -> QuerySet[Change]:
+    return Change.objects.exclude(state=ChangeState.WITHDRAWN)
+
+
+def _has_suspect(incident: Incident) -> bool:
+    """Return whether an environment change coincides with most changes: an event of its own."""
+    return any(suspect["share"] >= _SUSPECT_SHARE for suspect in incident.suspects[:1])
+
+
+def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:
+    """Return whether steps are part of the drifts of an incident.
+
+    They began within the slopes, not in more other series than drift, and are not larger than the drifts.
+    """
+    drifts = [change for change in incident_changes if change.method == DRIFT_METHOD]
+    if not steps or any(step.method == DRIFT_METHOD for step in steps):
+        return False
+    slopes = [_read_slope(drift) for drift in drifts]
+    margin = _STEP_MARGIN_RUNS * median(interval for _, _, interval in slopes)
+    start = median_low(step.started_at for step in steps)
+    if (
+        not min(first for first, _, _ in slopes) - margin
+        <= start
+        <= max(last for _, last, _ in slopes) + margin
+    ):
+        return False
+    drifting = {drift.series_id for drift in drifts}
+    if len({step.series_id for step in steps} - drifting) > len(drifting):
+        return False
+    return measure_sizes(steps)[0].multiple <= measure_sizes(drifts)[0].multiple
 
 
 def _describe(change: Change) -> ChangeStart:

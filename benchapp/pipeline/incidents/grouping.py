@@ -37,7 +37,7 @@ from benchapp.pipeline.incidents.candidates import (
     read_families,
     read_pooled_candidates,
 )
-from benchapp.pipeline.incidents.drift import assign_drifts
+from benchapp.pipeline.incidents.drift import absorb_steps, assign_drifts
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
@@ -206,9 +206,10 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     joined |= assign_drifts(series_ids, events)
     recovered = update_recoveries(series_ids, events)
     refresh_incidents(known | joined, events)
-    wide = merge_wide(known | joined, events)
-    refresh_incidents(wide, events)
-    return Grouped(tuple(sorted(known | joined | recovered | wide)), events.list_to_notify())
+    drifting = absorb_steps(scopes, events)
+    wide = merge_wide(known | joined | drifting, events)
+    refresh_incidents(wide | drifting, events)
+    return Grouped(tuple(sorted(known | joined | recovered | drifting | wide)), events.list_to_notify())
 
 
 def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests], events: Events) -> set[int]:

@@ -100,6 +100,12 @@ def _list_signatures(incident: Incident) -> list[Sign]:
     return signs + [("factor", one["dimension"], one["value"]) for one in factors]
 
 
+def find_wide_factor(incident: Incident) -> str:
+    """Return the first common factor of an incident of several scopes as a filter; "" without any."""
+    factors = (sign for sign in _list_signatures(incident) if sign[0] == "factor" and incident.scope == "")
+    return next((f"{name}:{value}" for _, name, value in factors), "")
+
+
 def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bool) -> int | None:
     near = _find_near(incident, is_drift=is_drift, is_rollout=sign[0] == "suspect")
     alike = [other for other in near if sign in _list_signatures(other)]

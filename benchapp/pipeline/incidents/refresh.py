@@ -162,14 +162,12 @@ class Slope:
 
 
 def find_slope(changes: Sequence[Change]) -> Slope | None:
-    """Return the median start and end of the slopes of drifts; None unless all changes are drifts."""
-    ends = [
-        (change.evidence.get("slope_from"), change.evidence.get("slope_to"))
-        for change in changes
-        if change.method == DRIFT_METHOD
-    ]
-    if not ends or len(ends) < len(changes):
+    """Return the median start and end of the slopes of drifts; None if more series have only steps than drifts."""
+    drifts = [change for change in changes if change.method == DRIFT_METHOD]
+    drifting = {change.series_id for change in drifts}
+    if not drifts or len({change.series_id for change in changes} - drifting) > len(drifting):
         return None
+    ends = [(change.evidence.get("slope_from"), change.evidence.get("slope_to")) for change in drifts]
     starts, stops = (
         sorted(datetime.fromisoformat(moment) for moment in of if moment) for of in zip(*ends, strict=True)
     )
@@ -182,7 +180,7 @@ def find_start(changes: Sequence[Change], metric: str) -> datetime:
     A single change whose place is uncertain, or one of another metric, does not date the incident. That of drifts is
     the first one: they begin at different times.
     """
-    if all(change.method == DRIFT_METHOD for change in changes):
+    if find_slope(changes) is not None:
         return min(change.started_at for change in changes)
     starts = [change.started_at for change in changes if change.metric == metric]
     typical = median_low(starts)

@@ -211,6 +211,8 @@ def describe_drift(change: ChangeRow) -> str:
     baseline = "the beginning of its level"
     if change.accepted_from_at:
         baseline = f"the baseline of {format_since(change.accepted_from_at)}"
+    if without := change.evidence.get("without_incidents"):
+        baseline += f", without the changes of incident{'s' if len(without) > 1 else ''} {', '.join(map(str, without))}"
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
     return f"Drifted {size} from {baseline}, since {format_since(change.started_at)}."

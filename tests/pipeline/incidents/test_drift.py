@@ -17,7 +17,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.incidents.accepted_levels import accept_level
-from benchapp.pipeline.incidents.drift import assign_drifts
+from benchapp.pipeline.incidents.drift import absorb_steps, assign_drifts
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.judge import Judged
@@ -425,9 +425,9 @@ def test_drifts_of_complete_hosts_are_separate_incidents() -> None:
     assert Incident.objects.filter(merged_into=None, scope__startswith="host:").count() == 3
 
 
-def make_drift_beside_steps(*, step: float, steps: int) -> Change:
-    """Make a drift of −10 % in one series, and steps in an incident within its slope in others of its host."""
-    host, moment = make_host("db-9"), NOON + timedelta(hours=60)
+def make_drift_beside_steps(*, step: float, steps: int, at: int = 60) -> Change:
+    """Make a drift of −10 % in one series, and steps in an incident in others of its host; its slope is 20 to 90 h."""
+    host, moment = make_host("db-9"), NOON + timedelta(hours=at)
     series = [make_series([1000.0] * 100, host=host, workload=make_workload(iodepth=n + 1)) for n in range(4)]
     for each in series:
         make_detection_result(each)
@@ -463,3 +463,98 @@ def test_long_slope_of_one_series_waits_if_steps_of_others_explain_it(
 
     drift.refresh_from_db()
     assert (not assigned, drift.incident is None) == (waits, waits)
+
+
+def test_step_of_several_hosts_explains_no_drift_without_its_factor() -> None:
+    drift = make_drift_beside_steps(step=0.08, steps=2)
+    factor = {"dimension": "volume_type", "value": "other", "share": 1.0, "text": ""}
+    Incident.objects.update(scope="", common_factors=[factor])
+
+    assigned = assign_drifts([drift.series_id], Events(NOON + timedelta(hours=100)))
+
+    drift.refresh_from_db()
+    assert assigned == {drift.incident_id}
+
+
+# −20 % from the 60th to the 180th run.
+RAMP = [
+    value * (1 - 0.2 * min(max((run - 60) / 120, 0), 1)) for run, value in enumerate(make_level(1000.0, 240))
+]
+
+
+def make_step(series: Series, *, at: int, before: float, after: float) -> Change:
+    """Make a reported change at a run, which remains while the values since are nearer to its level."""
+    moment, evidence = NOON + timedelta(hours=at), {"interval_s": 3600.0}
+    method = "changepoints-v2"
+    return make_change(series, at=moment, before=before, after=after, method=method, evidence=evidence)
+
+
+def test_steps_of_a_slope_are_merged_into_its_drift() -> None:
+    cells = make_cells(make_host("db-1"), [RAMP, RAMP])
+    steps = [make_step(cell, at=130, before=900.0, after=840.0) for cell in cells]
+    parts = [make_incident(changes=[step]) for step in steps]
+
+    judge_all()
+
+    incident = Incident.objects.get(merged_into=None)
+    assert incident.title.startswith("db-1: IOPS decreased by 20 % between")
+    assert incident.title.endswith("in 2 of 2 series")
+    assert set(incident.events.values_list("kind", "text")) >= {
+        ("opened", "gradual change"),
+        ("merged", "2 incidents merged: steps of the gradual change"),
+    }
+    assert {part.merged_into_id for part in Incident.objects.filter(pk__in=[one.pk for one in parts])} == {
+        incident.pk
+    }
+    (drift, _) = read_drifts()
+    assert drift.evidence["slope_advantage"] > 2.5
+    assert judge_all() == Judged()
+
+
+def test_slope_is_measured_without_the_step_of_several_hosts() -> None:
+    line = [value * (0.85 if run >= 110 else 1.0) for run, value in enumerate(RAMP)]
+    (series,) = make_cells(make_host("db-1"), [line])
+    # The step of the series itself contains a part of the slope.
+    step = make_step(series, at=110, before=950.0, after=720.0)
+    sizes = [{"metric": "iops", "series": 40, "relative": -0.15, "low": -0.24, "high": -0.1}]
+    wide = make_incident(changes=[step], scope="", metric_sizes=sizes)
+
+    judge_all()
+
+    (drift,) = read_drifts()
+    assert drift.relative == pytest.approx(-0.2, abs=0.01)
+    assert drift.after_median == pytest.approx(1000 * 0.85 * 0.8, rel=0.01)
+    assert drift.evidence["without_incidents"] == [wide.pk]
+    assert drift.incident_id != wide.pk
+
+
+@pytest.mark.parametrize(
+    ("step", "at", "fields", "is_merged"),
+    [
+        (0.08, 60, {}, True),
+        (0.08, 5, {}, False),
+        (0.15, 60, {}, False),
+        (0.08, 60, {"suspects": [{"name": "kernel", "share": 0.9}]}, False),
+        (0.08, 60, {"state": "acknowledged"}, False),
+    ],
+    ids=["within the slope", "before the slope", "larger", "with a suspect", "acknowledged"],
+)
+def test_incident_of_steps_is_merged_if_the_drift_explains_it(
+    step: float, at: int, fields: dict[str, object], *, is_merged: bool
+) -> None:
+    drift = make_drift_beside_steps(step=step, steps=1, at=at)
+    Incident.objects.update(**fields)
+    incident = make_incident(changes=[drift])
+
+    absorbed = absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100)))
+
+    assert absorbed == ({incident.pk} if is_merged else set())
+
+
+def test_incident_that_a_person_separated_is_not_merged_again() -> None:
+    drift = make_drift_beside_steps(step=0.08, steps=1)
+    incident = make_incident(changes=[drift])
+    absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100)))
+    undo(incident.events.get(kind="merged").pk, by=make_user())
+
+    assert absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=101))) == set()

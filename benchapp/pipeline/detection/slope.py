@@ -1,0 +1,78 @@
+"""The part of a history with steps of one direction that may be a slope, without the steps of several hosts.
+
+A gradual change is also detected as several steps, at other runs in each series. A level that begins with each of them
+shows no drift. Therefore the values are compared across those steps if a slope explains them better than steps do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Final
+
+import numpy as np
+
+from benchapp.analysis.detection.baselines import may_have_drifted
+from benchapp.analysis.detection.slope import SLOPE_ADVANTAGE_MINIMUM, measure_slope_advantage
+from benchapp.models import Change
+from benchapp.pipeline.detection.histories import to_microseconds
+from benchapp.pipeline.detection.series import MetricHistory
+
+_LEAST_RELATIVE: Final = -0.999999
+
+
+@dataclass(frozen=True, slots=True)
+class SlopeHistory:
+    """Values that a slope explains better than steps. advantage: of the slope, n ln(residuals of steps / of slope).
+
+    history: without the steps of incidents of several hosts or pools: earlier values are multiplied by their size.
+    without_incidents: the ids of these.
+    """
+
+    history: MetricHistory
+    advantage: float
+    without_incidents: tuple[int, ...]
+
+
+def select_slope(
+    history: MetricHistory, steps: Sequence[Change], *, tolerated_change: float
+) -> SlopeHistory | None:
+    """Return the values with the newest steps of one direction, if they are a slope.
+
+    steps: of the metric, with incidents, oldest first; those of incidents of several hosts or pools do not count. The
+    values begin with the step of the other direction before them, if any. None without steps, or if the values are not
+    a slope, or have not changed by the tolerated change.
+    """
+    wide = [step for step in steps if _is_wide(step)]
+    own = [step for step in steps if not _is_wide(step)]
+    if not steps:
+        return None
+    is_rise = own[-1].relative > 0 if own else False
+    stairs = list(takewhile(lambda step: (step.relative > 0) == is_rise, reversed(own)))
+    first = _find_place(history, own[-len(stairs) - 1]) if len(stairs) < len(own) else 0
+    values = history.values.copy()
+    for step in wide:
+        values[: _find_place(history, step)] *= 1 + _read_wide_size(step)
+    values = values[first:]
+    if not may_have_drifted(values.tolist(), tolerated_change=tolerated_change):
+        return None
+    advantage = measure_slope_advantage(values, [_find_place(history, step) - first for step in stairs])
+    if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:
+        return None
+    selected = replace(history, times=history.times[first:], run_ids=history.run_ids[first:], values=values)
+    removed = {step.incident_id or 0 for step in wide if _find_place(history, step) > first}
+    return SlopeHistory(selected, advantage, tuple(sorted(removed)))
+
+
+def _is_wide(step: Change) -> bool:
+    return step.incident is not None and step.incident.scope == ""
+
+
+def _read_wide_size(step: Change) -> float:
+    """Return the median size of the incident in this metric: unlike that of the series it contains no slope."""
+    sizes = step.incident.metric_sizes if step.incident else []
+    own = (float(size["relative"]) for size in sizes if size["metric"] == step.metric)
+    return max(next(own, step.relative), _LEAST_RELATIVE)
+
+
+def _find_place(history: MetricHistory, step: Change) -> int:
+    return int(np.searchsorted(history.times, to_microseconds(step.started_at)))
