@@ -128,6 +128,7 @@ urlpatterns = [
         name="restore_detection_policy",
     ),
     path("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, name="dry_run"),
+    path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
     path("compare/", comparison.compare, name="compare"),
     path("studies/", studies.studies, name="studies"),
     path("studies/add", study_edits.add_study, name="add_study"),

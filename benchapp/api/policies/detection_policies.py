@@ -41,7 +41,12 @@ from benchapp.models import (
     DetectionPolicyAction,
     DryRunState,
 )
-from benchapp.pipeline.policies.dry_runs import DRY_RUN_SERIES_MAXIMUM, start_dry_run
+from benchapp.pipeline.policies.dry_runs import (
+    DRY_RUN_SERIES_MAXIMUM,
+    UnknownDryRun,
+    cancel_dry_run,
+    start_dry_run,
+)
 from benchapp.pipeline.policies.policies import (
     LABEL_MAXIMUM,
     POLICY_REASON_MAXIMUM,
@@ -290,6 +295,14 @@ class OneDetectionDryRun(ApiView):
         refuse_parameters(request)
         return answer_json(request, _describe_dry_run(_find_dry_run(dry_run_id)))
 
+    @extend_schema(operation_id="cancel_dry_run", responses={204: None})
+    def delete(self, request: Request, dry_run_id: int) -> Response:
+        """Cancel a running dry run; the row remains for 30 days."""
+        refuse_parameters(request)
+        with _map_errors():
+            cancel_dry_run(dry_run_id)
+        return Response(status=204)
+
 
 def _describe_row(row: DetectionPolicyRow) -> DetectionPolicyRowAnswer:
     return build(
@@ -350,6 +363,8 @@ def _map_errors() -> Iterator[None]:
         yield
     except UnknownDetectionPolicy as error:
         raise Problem(404, "not-found", "No such policy", str(error)) from error
+    except UnknownDryRun as error:
+        raise Problem(404, "not-found", "No such dry run", str(error)) from error
     except BadDetectionPolicy as error:
         raise Problem(
             400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}" if error.field else None

@@ -97,6 +97,7 @@ class DryRunState(models.TextChoices):
     RUNNING = "running", "running"
     DONE = "done", "done"
     FAILED = "failed", "failed"
+    CANCELED = "canceled", "canceled"
 
 
 class DetectionDryRun(models.Model):
@@ -112,7 +113,7 @@ class DetectionDryRun(models.Model):
     metric = models.CharField(max_length=30)
     smallest_change = models.FloatField()
     from_at = models.DateTimeField()
-    state = models.CharField(max_length=7, choices=DryRunState, default=DryRunState.RUNNING)
+    state = models.CharField(max_length=8, choices=DryRunState, default=DryRunState.RUNNING)
     series_ids = ArrayField(models.BigIntegerField(), default=list)
     series_count = models.PositiveIntegerField(default=0)
     done_count = models.PositiveIntegerField(default=0)

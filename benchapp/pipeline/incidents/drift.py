@@ -242,7 +242,7 @@ def _list_live_changes() -> QuerySet[Change]:
 
 
 def _has_suspect(incident: Incident) -> bool:
-    """Return whether an environment change coincides with most changes: an event of its own."""
+    """Return whether an environment change coincides with most changes: a separate event."""
     return any(suspect["share"] >= _SUSPECT_SHARE for suspect in incident.suspects[:1])
 
 
@@ -255,7 +255,7 @@ def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> boo
     if not steps or any(step.method == DRIFT_METHOD for step in steps):
         return False
     slopes = [_read_slope(drift) for drift in drifts]
-    margin = _STEP_MARGIN_RUNS * median(interval for _, _, interval in slopes)
+    margin = _STEP_MARGIN_RUNS * median_low(interval for _, _, interval in slopes)
     start = median_low(step.started_at for step in steps)
     if (
         not min(first for first, _, _ in slopes) - margin

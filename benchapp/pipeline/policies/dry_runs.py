@@ -33,6 +33,11 @@ from benchapp.pipeline.policies.simulated_incidents import (
 
 log = structlog.get_logger(__name__)
 
+
+class UnknownDryRun(Exception):
+    """The dry run does not exist; after 30 days they are deleted."""
+
+
 DRY_RUN_DAYS: Final = 90
 # Series of a dry run, the first ones by id: with 360 runs each they take 7 s of CPU time (measured).
 DRY_RUN_SERIES_MAXIMUM: Final = 1000
@@ -55,7 +60,8 @@ def start_dry_run(
     with transaction.atomic():
         running = DetectionDryRun.objects.select_for_update(no_key=True).filter(state=DryRunState.RUNNING)
         if len(running) >= RUNNING_MAXIMUM:
-            raise BadDetectionPolicy("", f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done")
+            text = f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done, or cancel one"
+            raise BadDetectionPolicy("", text)
         ids = list_matching_series(plan.filter, plan.label)
         return DetectionDryRun.objects.create(
             filter=plan.filter,
@@ -67,6 +73,21 @@ def start_dry_run(
             series_count=len(ids),
             created_by=by,
         )
+
+
+def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:
+    """Cancel a running dry run: nothing more is evaluated. Raises UnknownDryRun; BadDetectionPolicy if it has ended.
+
+    Waits for the batch that a worker evaluates.
+    """
+    running = DetectionDryRun.objects.filter(pk=dry_run_id, state=DryRunState.RUNNING)
+    is_canceled = running.update(state=DryRunState.CANCELED, finished_at=timezone.now(), found={})
+    dry_run = DetectionDryRun.objects.filter(pk=dry_run_id).first()
+    if dry_run is None:
+        raise UnknownDryRun(f"dry run {dry_run_id} does not exist")
+    if not is_canceled:
+        raise BadDetectionPolicy("", f"dry run {dry_run_id} has ended: it is {dry_run.state}")
+    return dry_run
 
 
 def has_running_dry_runs() -> bool:

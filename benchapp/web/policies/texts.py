@@ -54,6 +54,8 @@ def format_dry_run_title(row: DryRunRow) -> str:
         return f"Dry run of {threshold}: {done} of {total} evaluated"
     if row.state == DryRunState.FAILED:
         return f"Dry run of {threshold} failed"
+    if row.state == DryRunState.CANCELED:
+        return f"Dry run of {threshold} canceled"
     found = format_count(row.proposed or 0, "incident")
     if row.proposed == row.current and not row.added_count and not row.removed_count:
         return f"{found} with {threshold}, as with the thresholds of today"

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.metrics import CATALOGUE, JUDGED_METRICS
 from benchapp.models import DetectionPolicy, DryRunState, Role
-from benchapp.pipeline.policies.dry_runs import start_dry_run
+from benchapp.pipeline.policies.dry_runs import UnknownDryRun, cancel_dry_run, start_dry_run
 from benchapp.pipeline.policies.policies import (
     BadDetectionPolicy,
     UnknownDetectionPolicy,
@@ -171,6 +171,7 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         "sentences": describe_dry_run(row),
         "is_running": row.state == DryRunState.RUNNING,
         "is_done": row.state == DryRunState.DONE,
+        "is_failed": row.state == DryRunState.FAILED,
         "refresh_s": _REFRESH_S,
         "lists": [
             ("added", "Added", row.added_count, list_dry_run_incidents(row.added)),
@@ -185,6 +186,21 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-dry-runs/{row.id}"),
     }
     return render(request, "policies/dry_run.html", context)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def change_dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
+    """Cancel a running dry run."""
+    try:
+        cancel_dry_run(dry_run_id)
+    except UnknownDryRun as error:
+        raise Http404(f"{error}. Dry runs are deleted after 30 days.") from error
+    except BadDetectionPolicy as problem:
+        messages.error(request, f"Not canceled: {problem}.", extra_tags="bad")
+    else:
+        messages.success(request, "Canceled. Nothing more is evaluated.", extra_tags="good")
+    return redirect("dry_run", dry_run_id=dry_run_id)
 
 
 def _save(request: HttpRequest, given: Mapping[str, Any], *, is_dry_run: bool) -> HttpResponse:

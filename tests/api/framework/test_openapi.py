@@ -135,6 +135,7 @@ EXAMPLES_OF_ANSWERS = [
     ("DELETE", "/api/v1/detection-policies/{policy_id}", {}, None),
     ("POST", "/api/v1/detection-dry-runs", {}, {"metric": "iops", "smallest_change": 0.02}),
     ("GET", "/api/v1/detection-dry-runs/{dry_run_id}", {}, None),
+    ("DELETE", "/api/v1/detection-dry-runs/{dry_run_id}", {}, None),
     ("GET", "/api/v1/planned-events", {}, None),
     (
         "POST",

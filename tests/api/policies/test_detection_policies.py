@@ -70,7 +70,19 @@ def test_dry_run_is_accepted_and_has_a_result_once_it_is_done(admin: Client, rea
     assert (done["state"], done["current"], done["proposed"], done["added"]) == ("done", 0, 0, [])
 
 
+def test_running_dry_run_is_canceled(admin: Client, reader: Client) -> None:
+    given = {"metric": "iops", "smallest_change": 0.02}
+    url = admin.post("/api/v1/detection-dry-runs", given, content_type="application/json").json()["url"]
+
+    assert (reader.delete(url).status_code, admin.delete(url).status_code) == (403, 204)
+
+    assert reader.get(url).json()["state"] == "canceled"
+    again = admin.delete(url)
+    assert (again.status_code, again.json()["code"]) == (400, "value-invalid")
+
+
 def test_unknown_policy_and_dry_run_are_not_found(admin: Client) -> None:
     assert admin.delete(f"{PATH}/999").status_code == 404
     assert admin.get(f"{PATH}/999").status_code == 404
     assert admin.get("/api/v1/detection-dry-runs/999").json()["code"] == "not-found"
+    assert admin.delete("/api/v1/detection-dry-runs/999").json()["code"] == "not-found"

@@ -206,12 +206,29 @@ def test_finished_batch_clears_the_attempts(monkeypatch: pytest.MonkeyPatch) -> 
     assert (started.attempts, started.done_count) == (0, 1)
 
 
-def test_running_dry_runs_are_limited() -> None:
-    for _ in range(dry_runs.RUNNING_MAXIMUM):
-        make_dry_run()
+def test_running_dry_runs_are_limited_and_a_canceled_one_makes_room() -> None:
+    running = [make_dry_run() for _ in range(dry_runs.RUNNING_MAXIMUM)]
 
-    with pytest.raises(BadDetectionPolicy, match="wait until one is done"):
+    with pytest.raises(BadDetectionPolicy, match="wait until one is done, or cancel one"):
         start_dry_run("iops", 0.1, filter="", label="", by=None)
+    dry_runs.cancel_dry_run(running[0].pk)
+
+    assert start_dry_run("iops", 0.1, filter="", label="", by=None).state == "running"
+
+
+def test_canceled_dry_run_is_not_advanced_and_stays_canceled() -> None:
+    dry_run = make_dry_run(found={"current": [{}]}, done_count=25)
+
+    canceled = dry_runs.cancel_dry_run(dry_run.pk)
+
+    assert (canceled.state, canceled.found, canceled.done_count) == ("canceled", {}, 25)
+    assert canceled.finished_at is not None
+    assert dry_runs.has_running_dry_runs() is False
+    assert advance_dry_runs(budget_s=60) is False
+    with pytest.raises(BadDetectionPolicy, match="it is canceled"):
+        dry_runs.cancel_dry_run(dry_run.pk)
+    with pytest.raises(dry_runs.UnknownDryRun):
+        dry_runs.cancel_dry_run(dry_run.pk + 1)
 
 
 def test_old_dry_runs_are_deleted() -> None:

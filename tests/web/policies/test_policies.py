@@ -127,6 +127,22 @@ def test_failed_dry_run_and_unknown_ones_are_errors(viewer: Client) -> None:
     assert viewer.get("/policies/999/").status_code == 404
 
 
+def test_running_dry_run_is_canceled_on_its_page(editor: Client, viewer: Client) -> None:
+    address = f"/policies/dry-runs/{make_dry_run().pk}/"
+    assert f'action="{address}cancel"' not in viewer.get(address).content.decode()
+    assert f'action="{address}cancel"' in editor.get(address).content.decode()
+
+    editor.post(f"{address}cancel")
+    again = editor.post(f"{address}cancel", follow=True)
+
+    page = Page(again)
+    assert "Dry run of IOPS from 2 % on canceled" in page.words
+    assert "it is canceled" in page.words
+    assert "The evaluation failed" not in page.words
+    assert "refresh" not in again.content.decode().partition("</head>")[0]
+    assert editor.post("/policies/dry-runs/999/cancel").status_code == 404
+
+
 def test_viewer_cannot_start_a_dry_run(viewer: Client) -> None:
     assert viewer.post("/policies/add", {**GIVEN, "dry_run": "yes"}).status_code == 403
     assert not DetectionDryRun.objects.exists()
