@@ -114,6 +114,23 @@ def test_role_with_other_rights_is_refused(reader: str, statement: str, reason: 
         grant(reader, tmp_path)
 
 
+def test_account_without_the_right_to_create_roles_names_what_to_run(tmp_path: Path) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE sql_test_application NOSUPERUSER NOCREATEROLE")
+
+    with (
+        pytest.raises(CommandError, match="CREATE ROLE sql_test_reader LOGIN"),
+        acting_as("sql_test_application"),
+    ):
+        grant("sql_test_reader", tmp_path)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ROLE")
+        cursor.execute("CREATE ROLE sql_test_reader LOGIN")
+    # As the owner of the database, for a role that an administrator created: no password is asked for.
+    call_command("grant_sql_access", "sql_test_reader", stdout=io.StringIO())
+    assert not is_refused("SELECT * FROM benchapp_v_hosts", "sql_test_reader")
+
+
 def test_numbers_of_the_views_are_those_of_the_api(client: Any) -> None:
     make_world()
     exclude_run(Run.objects.order_by("pk")[3].pk, None, reason="power test")

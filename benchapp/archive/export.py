@@ -92,7 +92,11 @@ def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:
     """Yield CSV with a header line, and its rows, PART_BYTES at a time."""
     header = ",".join(table.columns).encode() + b"\n"
     part, rows = bytearray(header), 0
-    with connection.cursor() as cursor, cursor.copy(_COPY.format(query=query)) as copy:
+    with (
+        connection.wrap_database_errors,
+        connection.cursor() as cursor,
+        cursor.copy(_COPY.format(query=query)) as copy,
+    ):
         # PostgreSQL sends each row as one message.
         for row in copy:
             part += row

@@ -10,12 +10,13 @@ detection status are copied. Others are evaluated again from their measurements,
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from benchapp.archive.container import BadArchive, CheckedArchive, check_archive
+from benchapp.archive.matching import map_measured, map_rows, map_triage, read, run
 from benchapp.archive.references import rewrite_events, rewrite_panels
 from benchapp.archive.staging import stage_archive
 from benchapp.archive.tables import TABLES, ArchiveTable, list_foreign_keys
@@ -32,89 +33,15 @@ from benchapp.pipeline.policies.policies import POLICIES_MAXIMUM
 
 _LOCK: Final = 0x61726368  # pg_advisory lock: "arch"
 _BATCH: Final = 500
+# Tables whose rows decide how series are evaluated.
+_PLANS: Final = ("planned_events", "detection_policies")
 
-# The condition under which a stored row is the staged one, of tables that others refer to.
-_SAME_ROW: Final = {
-    "authors": "stored.username = staged.username",
-    "hosts": "stored.name = staged.name",
-    "targets": "stored.key = staged.key",
-    "workloads": "stored.key = staged.key",
-    "environments": "stored.key = staged.key",
-    "series": "stored.key = staged.key",
-    "runs": "stored.submission_id = staged.submission_id AND stored.document = staged.document",
-    "planned_events": "stored.uid = staged.uid",
-    "detection_policies": "stored.uid = staged.uid",
-    # The sample, which every instance creates itself, has the same content.
-    "studies": (
-        "stored.uid = staged.uid OR (stored.title = staged.title AND stored.text = staged.text"
-        " AND stored.panels = staged.panels)"
-    ),
-}
-# What else decides whether a staged row is mapped.
-_MAPPED_IF: Final = {
-    "authors": "stored.id IS NOT NULL",
-    # The worker of this instance creates the missing runs of a submission that exists.
-    "runs": "stored.id IS NOT NULL OR staged.submission_id IN (SELECT id FROM new_submissions)",
-}
-_CLASSIFY_SERIES: Final = """
-CREATE TEMPORARY TABLE incoming_series ON COMMIT DROP AS
-SELECT own.new AS id, own.old, own.is_new,
-  COALESCE(stored.measurement_count, 0) = 0 AND incoming.count = staged.measurement_count
-    AND (own.is_new OR incoming.count > 0) AS is_complete
-FROM map_series AS own JOIN staged_series AS staged ON staged.id = own.old
-LEFT JOIN benchapp_series AS stored ON stored.id = own.new
-CROSS JOIN LATERAL (
-  SELECT COALESCE(sum(count), 0) AS count FROM counted WHERE series_id = own.old
-) AS incoming
-WHERE own.is_new OR incoming.count > 0
-"""
-_COUNT_INCOMING: Final = """
-CREATE TEMPORARY TABLE counted ON COMMIT DROP AS
-SELECT measurement.series_id, count(*) AS count FROM staged_measurements AS measurement
-JOIN map_runs ON map_runs.old = measurement.run_id AND map_runs.is_new GROUP BY measurement.series_id
-"""
-_MAP_CHANGES: Final = """
-CREATE TEMPORARY TABLE map_changes ON COMMIT DROP AS
-SELECT found.old, COALESCE(found.stored_id, nextval(pg_get_serial_sequence('benchapp_change', 'id'))) AS new,
-  found.stored_id IS NULL AS is_new
-FROM (
-  SELECT staged.id AS old, stored.id AS stored_id FROM staged_changes AS staged
-  JOIN map_series ON map_series.old = staged.series_id
-  LEFT JOIN incoming_series ON incoming_series.old = staged.series_id
-  LEFT JOIN LATERAL (SELECT id FROM benchapp_change WHERE series_id = map_series.new AND metric = staged.metric
-    AND started_at = staged.started_at ORDER BY state = 'withdrawn', id LIMIT 1) AS stored ON TRUE
-  WHERE stored.id IS NOT NULL OR incoming_series.old IS NOT NULL
-  ORDER BY staged.id
-) AS found
-"""
-# An incident whose changes all exist here belongs to incidents of this instance. One without changes follows the
-# incident that it was merged into.
-_MAP_INCIDENTS: Final = """
-CREATE TEMPORARY TABLE map_incidents ON COMMIT DROP AS
-SELECT found.old, COALESCE(found.stored_id, nextval(pg_get_serial_sequence('benchapp_incident', 'id'))) AS new,
-  found.stored_id IS NULL AS is_new
-FROM (
-  WITH RECURSIVE with_changes AS (
-    SELECT incident_id AS id, bool_or(map_changes.is_new) AS has_new FROM staged_changes
-    LEFT JOIN map_changes ON map_changes.old = staged_changes.id WHERE incident_id IS NOT NULL GROUP BY incident_id
-  ), wanted AS (
-    SELECT staged.id FROM staged_incidents AS staged LEFT JOIN with_changes ON with_changes.id = staged.id
-    LEFT JOIN benchapp_incident AS stored ON stored.uid = staged.uid
-    WHERE stored.id IS NOT NULL OR with_changes.has_new
-      OR (with_changes.id IS NULL AND staged.merged_into_id IS NULL)
-    UNION
-    SELECT staged.id FROM staged_incidents AS staged JOIN wanted ON staged.merged_into_id = wanted.id
-    LEFT JOIN with_changes ON with_changes.id = staged.id WHERE with_changes.id IS NULL
-  )
-  SELECT staged.id AS old, stored.id AS stored_id FROM staged_incidents AS staged JOIN wanted USING (id)
-  LEFT JOIN benchapp_incident AS stored ON stored.uid = staged.uid ORDER BY staged.id
-) AS found
-"""
-# Incidents of this archive some of whose changes exist here already.
+# New incidents some of whose changes exist here already, and existing ones that get changes.
 _PARTIAL_INCIDENTS: Final = """
 SELECT DISTINCT own.new FROM staged_changes AS staged
-JOIN map_incidents AS own ON own.old = staged.incident_id AND own.is_new
-LEFT JOIN map_changes ON map_changes.old = staged.id WHERE map_changes.is_new IS NOT TRUE ORDER BY 1
+JOIN map_incidents AS own ON own.old = staged.incident_id
+LEFT JOIN map_changes ON map_changes.old = staged.id
+WHERE own.is_new <> COALESCE(map_changes.is_new, FALSE) ORDER BY 1
 """
 _NEW_RUNS: Final = "JOIN map_runs AS owner ON owner.old = staged.run_id AND owner.is_new"
 _COMPLETE_SERIES: Final = (
@@ -144,7 +71,7 @@ class _Loading:
         self, name: str, join: str = "", *, more: dict[str, str] | None = None, conflict: str = ""
     ) -> None:
         """Insert the staged rows of a table; without a join those that its map has as new."""
-        self.counts[name] = _run(_compose_insert(TABLES[name], join, more=more or {}, conflict=conflict))
+        self.counts[name] = run(_compose_insert(TABLES[name], join, more=more or {}, conflict=conflict))
 
 
 def load_archive(file: IO[bytes], *, show: Callable[[int, int], None]) -> LoadedArchive:
@@ -169,10 +96,11 @@ def _load(file: IO[bytes], checked: CheckedArchive, show: Callable[[int, int], N
     _load_triage(loading)
     _load_detection(loading)
     due = [*_recalculate(), *_mark_affected(), *_list_due()]
-    partial = [incident_id for (incident_id,) in _read(_PARTIAL_INCIDENTS)]
+    partial = [incident_id for (incident_id,) in read(_PARTIAL_INCIDENTS)]
     evaluated = sum(len(judged.series_ids) for judged in redetect(sorted(set(due)), is_dry_run=False))
     if partial:
         refresh_incidents(partial, Events(timezone.now()))
+    _update_hosts()
     rows = checked.manifest.rows
     return LoadedArchive(
         new=loading.counts,
@@ -180,7 +108,7 @@ def _load(file: IO[bytes], checked: CheckedArchive, show: Callable[[int, int], N
         evaluated=evaluated,
         unknown_authors=tuple(
             name
-            for (name,) in _read(
+            for (name,) in read(
                 "SELECT username FROM staged_authors WHERE id NOT IN (SELECT old FROM map_authors) ORDER BY 1"
             )
         ),
@@ -189,16 +117,7 @@ def _load(file: IO[bytes], checked: CheckedArchive, show: Callable[[int, int], N
 
 def _load_measurements(loading: _Loading) -> None:
     """Insert submissions, runs, series and measurements."""
-    _run(
-        "CREATE TEMPORARY TABLE new_submissions ON COMMIT DROP AS SELECT id FROM staged_submissions AS staged"
-        " WHERE NOT EXISTS (SELECT FROM benchapp_submission AS stored WHERE stored.id = staged.id)"
-    )
-    _run("ALTER TABLE new_submissions ADD PRIMARY KEY (id)")
-    for name in ("authors", "hosts", "targets", "workloads", "environments", "series", "runs"):
-        _map_rows(name)
-    _run(_COUNT_INCOMING)
-    _run(_CLASSIFY_SERIES)
-    _run("ANALYZE incoming_series")
+    map_measured()
     loading.insert("hosts", more={"run_count": "0"})
     for name in ("targets", "workloads", "environments"):
         loading.insert(name)
@@ -207,29 +126,14 @@ def _load_measurements(loading: _Loading) -> None:
     loading.insert("series", more={"judging_resumes": "FALSE"})
     loading.insert("measurements", _NEW_RUNS)
     loading.insert("traces", _NEW_RUNS)
-    _run(
-        "UPDATE benchapp_host AS stored SET run_count = stored.run_count + fresh.count FROM ("
-        " SELECT map_hosts.new AS id, count(*) AS count FROM staged_runs AS staged"
-        " JOIN map_runs ON map_runs.old = staged.id AND map_runs.is_new"
-        " JOIN map_hosts ON map_hosts.old = staged.host_id GROUP BY map_hosts.new"
-        ") AS fresh WHERE stored.id = fresh.id"
-    )
-    _run(
-        "UPDATE benchapp_host AS stored SET last_seen_at = GREATEST(stored.last_seen_at, staged.last_seen_at)"
-        " FROM staged_hosts AS staged JOIN map_hosts ON map_hosts.old = staged.id WHERE stored.id = map_hosts.new"
-    )
 
 
 def _load_triage(loading: _Loading) -> None:
     """Insert incidents with their events, planned events, detection policies and studies."""
-    _map_rows("planned_events")
-    _map_rows("detection_policies")
-    for statement, name in ((_MAP_CHANGES, "changes"), (_MAP_INCIDENTS, "incidents")):
-        _run(statement)
-        _index_map(name)
+    map_triage()
     rewrite_events()
     rewrite_panels()
-    _map_rows("studies")
+    map_rows("studies")
     loading.insert("incidents")
     loading.insert("incident_events", _join_new("incidents", "incident_id"))
     loading.insert("planned_events")
@@ -249,11 +153,11 @@ def _load_detection(loading: _Loading) -> None:
     loading.insert(
         "detection_results",
         "JOIN incoming_series AS owner ON owner.old = staged.series_id",
-        conflict="(series_id, metric) DO UPDATE SET"
-        " baseline_from_at = COALESCE(benchapp_detectionresult.baseline_from_at, excluded.baseline_from_at)",
+        conflict="(series_id, metric) DO UPDATE SET baseline_from_at = excluded.baseline_from_at"
+        " WHERE benchapp_detectionresult.baseline_from_at IS NULL AND excluded.baseline_from_at IS NOT NULL",
     )
     loading.insert("pooled_evaluations", " ", conflict="(scope) DO NOTHING")
-    _run(
+    run(
         "UPDATE benchapp_series AS stored SET measurement_count = staged.measurement_count, first_at = staged.first_at,"
         " last_at = staged.last_at, badges = staged.badges FROM staged_series AS staged"
         " JOIN incoming_series ON incoming_series.old = staged.id AND incoming_series.is_complete"
@@ -261,25 +165,19 @@ def _load_detection(loading: _Loading) -> None:
     )
 
 
-def _map_rows(name: str) -> None:
-    """Make the map of a table: the id in the archive, the id here, and whether the row is new."""
-    table = TABLES[name]
-    condition = f" WHERE {_MAPPED_IF[name]}" if name in _MAPPED_IF else ""
-    _run(
-        f"CREATE TEMPORARY TABLE map_{name} ON COMMIT DROP AS"  # nosec B608
-        f" SELECT old, COALESCE(stored_id, nextval(pg_get_serial_sequence('{table.source}', 'id'))) AS new,"
-        " stored_id IS NULL AS is_new FROM ("
-        f"  SELECT staged.id AS old, stored.id AS stored_id FROM {table.staged} AS staged"
-        f"  LEFT JOIN LATERAL (SELECT stored.id FROM {table.source} AS stored WHERE {_SAME_ROW[name]}"
-        f"  ORDER BY stored.id LIMIT 1) AS stored ON TRUE{condition} ORDER BY staged.id"
-        " ) AS found"
+def _update_hosts() -> None:
+    """Add the new runs to the counts of hosts. At the end, as workers update hosts with each result."""
+    run(
+        "UPDATE benchapp_host AS stored SET run_count = stored.run_count + fresh.count FROM ("
+        " SELECT map_hosts.new AS id, count(*) AS count FROM staged_runs AS staged"
+        " JOIN map_runs ON map_runs.old = staged.id AND map_runs.is_new"
+        " JOIN map_hosts ON map_hosts.old = staged.host_id GROUP BY map_hosts.new"
+        ") AS fresh WHERE stored.id = fresh.id"
     )
-    _index_map(name)
-
-
-def _index_map(name: str) -> None:
-    _run(f"ALTER TABLE map_{name} ADD PRIMARY KEY (old)")
-    _run(f"ANALYZE map_{name}")
+    run(
+        "UPDATE benchapp_host AS stored SET last_seen_at = GREATEST(stored.last_seen_at, staged.last_seen_at)"
+        " FROM staged_hosts AS staged JOIN map_hosts ON map_hosts.old = staged.id WHERE stored.id = map_hosts.new"
+    )
 
 
 def _join_new(name: str, column: str) -> str:
@@ -321,7 +219,7 @@ def _list_references(table: ArchiveTable) -> Iterator[tuple[str, str]]:
 
 def _recalculate() -> list[int]:
     """Recalculate series that have other measurements, too, and mark them; return their ids."""
-    rows = _read("SELECT id FROM incoming_series WHERE NOT is_complete ORDER BY id")
+    rows = read("SELECT id FROM incoming_series WHERE NOT is_complete ORDER BY id")
     ids = [series_id for (series_id,) in rows]
     for first in range(0, len(ids), _BATCH):
         recalculate_series(ids[first : first + _BATCH])
@@ -331,7 +229,7 @@ def _recalculate() -> list[int]:
 def _mark_affected() -> list[int]:
     """Return the series that were here before and match an imported maintenance window or policy."""
     matched: set[int] = set()
-    new_ids = {name: [pk for (pk,) in _read(f"SELECT new FROM map_{name} WHERE is_new")] for name in _PLANS}  # nosec B608
+    new_ids = {name: [pk for (pk,) in read(f"SELECT new FROM map_{name} WHERE is_new")] for name in _PLANS}  # nosec B608
     events = PlannedEvent.objects.filter(pk__in=new_ids["planned_events"], canceled_at=None)
     for event in events.filter(kind=PlannedEventKind.MAINTENANCE):
         if filter := read_stored_filter(event.filter):
@@ -340,16 +238,13 @@ def _mark_affected() -> list[int]:
     for policy in DetectionPolicy.objects.filter(pk__in=new_ids["detection_policies"], canceled_at=None):
         matched.update(list_matching_series(policy.filter, policy.label))
     if matched:
-        matched -= {pk for (pk,) in _read("SELECT id FROM incoming_series WHERE is_complete")}
+        matched -= {pk for (pk,) in read("SELECT id FROM incoming_series WHERE is_complete")}
     return sorted(matched)
-
-
-_PLANS: Final = ("planned_events", "detection_policies")
 
 
 def _list_due() -> list[int]:
     """Return the complete series that the other instance had not evaluated."""
-    rows = _read(
+    rows = read(
         "SELECT stored.id FROM benchapp_series AS stored JOIN incoming_series USING (id)"
         " WHERE is_complete AND stored.judging_is_due ORDER BY stored.id"
     )
@@ -364,16 +259,3 @@ def _refuse_too_many() -> None:
         raise BadArchive(f"{count} active and upcoming planned events; at most {OPEN_MAXIMUM} are possible")
     if (count := DetectionPolicy.objects.filter(canceled_at=None).count()) > POLICIES_MAXIMUM:
         raise BadArchive(f"{count} detection policies; at most {POLICIES_MAXIMUM} are possible")
-
-
-def _run(statement: str) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return int(cursor.rowcount)
-
-
-def _read(query: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Final
 
 import psycopg
-from django.db import Error, connection
+from django.db import DataError, IntegrityError, connection
 
 from benchapp.archive.container import (
     FORMAT_MEMBER,
@@ -87,13 +87,13 @@ def _copy_member(member: MemberReader) -> int:
     statement = f"COPY {table.staged} ({', '.join(columns)}) FROM STDIN (FORMAT csv, HEADER MATCH)"
     try:
         with connection.cursor() as cursor:
-            with cursor.copy(statement) as copy:
+            with connection.wrap_database_errors, cursor.copy(statement) as copy:
                 copy.write(first)
                 for part in parts:
                     copy.write(part)
             return int(cursor.rowcount)
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
-        raise BadArchive(f"{member.name}: {_describe(error)}") from error
+    except (DataError, IntegrityError) as error:
+        raise BadArchive(f"{member.name}: {_describe(error.__cause__)}") from error
 
 
 def _read_columns(name: str, table: ArchiveTable, header: bytes) -> list[str]:
@@ -125,7 +125,7 @@ def _index_staged(table: ArchiveTable) -> None:
     with connection.cursor() as cursor:
         try:
             cursor.execute(f"ALTER TABLE {table.staged} ADD PRIMARY KEY (id)")
-        except Error as error:
+        except IntegrityError as error:
             raise BadArchive(f"{table.name}: {_describe(error.__cause__)}") from error
         cursor.execute(f"ANALYZE {table.staged}")
 

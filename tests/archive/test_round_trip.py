@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +11,11 @@ import pyarrow.parquet
 import pytest
 import zstandard
 from django.core.management import CommandError
+from django.db import connection
 from django.utils import timezone
 
 from benchapp.archive.container import ArchiveReader, ArchiveWriter, check_archive
+from benchapp.archive.selection import count_rows
 from benchapp.archive.tables import TABLES
 from benchapp.models import (
     Change,
@@ -152,6 +155,8 @@ def test_overlapping_archives_give_the_history_of_both(tmp_path: Path) -> None:
     assert len(live) == len(set(live))
     assert Incident.objects.values("title").distinct().count() == Incident.objects.count()
     assert Study.objects.count() == 2
+    for incident in Incident.objects.filter(merged_into=None).exclude(change_count=0):
+        assert incident.change_count == incident.changes.exclude(state="withdrawn").count()
 
 
 def test_exports_for_analysis_have_the_rows_of_the_database(tmp_path: Path) -> None:
@@ -204,12 +209,40 @@ def test_exports_for_analysis_have_the_rows_of_the_database(tmp_path: Path) -> N
     assert {row["body"] for row in tables["submissions"].to_pylist()} == {bytes(run.submission.body)}
     manifest = json.loads((directory / "manifest.json").read_bytes())
     assert {one["name"]: one["rows"] for one in manifest["members"]}["measurements.parquet"] == 2
+    with pytest.raises(CommandError, match="nonsense"):
+        export(tmp_path / "wrong.sqlite", filter="nonsense:1")
     with pytest.raises(CommandError, match="exists; remove it first"):
         export(directory)
     with pytest.raises(CommandError, match="not compressed with zstd"):
         import_archive(database)
     with pytest.raises(CommandError, match=r"must end in \.tar\.zst, \.sqlite, \.parquet"):
         export(tmp_path / "history.zip")
+
+
+def test_archive_is_one_snapshot_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_measurement(make_run(make_host("db-01")), iops=1000.0)
+
+    def change_meanwhile(conditions: dict[str, str]) -> int:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(add_run_elsewhere).result()
+        return count_rows(conditions)
+
+    monkeypatch.setattr("benchapp.archive.export.count_rows", change_meanwhile)
+    export(tmp_path / "history.tar.zst")
+    assert Host.objects.count() == 2
+    start_other_instance()
+    import_archive(tmp_path / "history.tar.zst")
+
+    assert list(Host.objects.values_list("name", "run_count")) == [("db-01", 1)]
+    assert Run.objects.count() == Measurement.objects.count() == 1
+
+
+def add_run_elsewhere() -> None:
+    """Store a run in a connection of its own."""
+    try:
+        make_measurement(make_run(make_host("db-02")), iops=1.0)
+    finally:
+        connection.close()
 
 
 def unpack(archive: Path) -> bytes:

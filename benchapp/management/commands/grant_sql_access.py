@@ -48,6 +48,16 @@ _FORBIDDEN: Final = (
     ),
 )
 
+# Without the right to grant them PostgreSQL only warns.
+_REQUIRED: Final = (
+    "SELECT 'connect to the database' WHERE NOT has_database_privilege(%s, current_database(), 'CONNECT')",
+    "SELECT 'use the schema' WHERE NOT has_schema_privilege(%s, current_schema(), 'USAGE')",
+    (
+        "SELECT format('read %%s', relname) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+        " AND relkind = 'v' AND starts_with(relname, 'benchapp_v_') AND NOT has_table_privilege(%s, oid, 'SELECT')"
+    ),
+)
+
 
 class Command(BaseCommand):
     """Create or update the role in one transaction, and check what it can do."""
@@ -114,6 +124,12 @@ def grant_access(role: str, *, password: str | None = None) -> list[str]:
             if found := _ask(cursor, query, *[role] * query.replace("%%s", "").count("%s")):
                 raise CommandError(
                     f"the role {role} would not be limited to the views: {found}; nothing was changed"
+                )
+        for query in _REQUIRED:
+            if found := _ask(cursor, query, role):
+                raise CommandError(
+                    f"this account of PostgreSQL may not let the role {role} {found}: run the command as the owner of"
+                    " the database; nothing was changed"
                 )
     return views
 

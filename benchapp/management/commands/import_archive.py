@@ -83,7 +83,7 @@ def describe_loaded(loaded: LoadedArchive) -> Iterator[str]:
     """Yield the lines of the summary."""
     for name, count in loaded.new.items():
         if count or loaded.present[name]:
-            present = f", {loaded.present[name]} not imported" if loaded.present[name] else ""
+            present = f", {loaded.present[name]} present" if loaded.present[name] else ""
             yield f"{name.replace('_', ' ')}: {count} new{present}"
     if loaded.evaluated:
         yield f"series evaluated again: {loaded.evaluated}"
