@@ -65,6 +65,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "benchapp.web.site.security.name_write_source",
     "benchapp.web.site.compression.PageCompression",
     "benchapp.api.framework.parameters.check_query",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
@@ -220,6 +221,8 @@ EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
 if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
     raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is not a valid sender; use benchapp <bench@example.org>")
 NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
+# Audit records (docs/operations.md, "Audit records"); 0 keeps all.
+AUDIT_RETENTION_DAYS = read_integer("BENCHAPP_AUDIT_RETENTION_DAYS", default=730, minimum=0, maximum=36_500)
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")
 

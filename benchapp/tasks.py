@@ -7,7 +7,7 @@ beat → sweep ─────────────────────�
 beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
-beat → forget notices that were settled long ago, and old dry runs
+beat → forget notices that were settled long ago, old dry runs and audit records
 """
 
 import gc
@@ -21,6 +21,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.pipeline.access.throttle import forget_old_attempts
+from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
@@ -114,6 +115,7 @@ def forget() -> None:
     """Delete what is kept for a while only. Never retried: beat comes every hour."""
     forget_old_notices()
     forget_old_dry_runs()
+    forget_old_audit_records()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)

@@ -84,6 +84,7 @@ API = {
     "api/v1/detection-dry-runs": (Row("POST", API_EDITORS),),
     "api/v1/detection-dry-runs/<int:dry_run_id>": (API_READERS, Row("DELETE", API_EDITORS)),
     "api/v1/series/<int:series_id>/detection": (API_READERS,),
+    "api/v1/audit": (Row("GET", API_ADMINS),),
     "api/v1/comparison": (API_READERS,),
     "api/v1/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/tokens/<str:public_id>": (
@@ -215,6 +216,7 @@ WEB = {
     "subscriptions/<int:subscription_id>/confirmation": (Row("POST", "s...ssss"),),
     # The secret is the key.
     "confirm-address/<share_token:token>/": (Row("GET", "........"), Row("POST", "........")),
+    "audit/": (Row("GET", PAGE_ADMINS),),
     "people/": (Row("GET", PAGE_ADMINS),),
     "people/invite": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from benchapp.api import audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
 from benchapp.api.policies import detection_policies
 from benchapp.api.resources import (
@@ -50,6 +51,7 @@ urlpatterns = [
         detection_policies.OneDetectionDryRun.as_view(),
         name="api_detection_dry_run",
     ),
+    path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
     path("hosts/me/schedule", hosts.OwnSchedule.as_view(), name="api_own_schedule"),

@@ -22,12 +22,14 @@ def main() -> None:
     call_command("migrate", interactive=False, verbosity=0, stdout=sys.stderr)
 
     from benchapp.pipeline.access.accounts import create_setup_link
+    from benchapp.pipeline.audit import write_from_command
 
-    result = {
-        "token": _find_token(request["host"], request["token"]),
-        "setup": create_setup_link(),
-        "sample": _load_sample() if request["is_sample_wanted"] else "",
-    }
+    with write_from_command("up"):
+        result = {
+            "token": _find_token(request["host"], request["token"]),
+            "setup": create_setup_link(),
+            "sample": _load_sample() if request["is_sample_wanted"] else "",
+        }
     print(json.dumps(result))
 
 

@@ -1,5 +1,6 @@
 """Tables, one module per concept."""
 
+from benchapp.models.access.audit_record import AuditKind, AuditRecord
 from benchapp.models.account import Invitation, Role, Throttle, User
 from benchapp.models.change import (
     Change,
@@ -58,6 +59,8 @@ __all__ = [
     "WITHHELD",
     "WORKLOAD_FIELDS",
     "ApiToken",
+    "AuditKind",
+    "AuditRecord",
     "Change",
     "ChangeState",
     "Channel",

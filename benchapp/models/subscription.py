@@ -1,6 +1,7 @@
 """Subscriptions and the outbox: one notice per subscription for each incident and transition."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
 from django.db import models
 
@@ -17,6 +18,14 @@ class Channel(models.TextChoices):
     EMAIL = "email", "E-mail"
     SLACK = "slack", "Slack-compatible webhook"
     WEBHOOK = "webhook", "Webhook (Standard Webhooks)"
+
+
+def hide_secret(channel: str, address: str) -> str:
+    """Return an address without secrets: only the host of a webhook, as its path authorizes posting."""
+    if channel == Channel.EMAIL:
+        return address
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}/…"
 
 
 class Subscription(models.Model):

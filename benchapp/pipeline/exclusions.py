@@ -1,12 +1,13 @@
 """Exclude a run from medians, with user and reason, and include it again; its measurements are not changed."""
 
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchapp.models import Run, Series, User
+from benchapp.models import AuditKind, Run, Series, User
+from benchapp.pipeline.audit import record_write
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -34,6 +35,7 @@ def exclude_run(run_id: int, by: User | None, *, reason: str, via: str = "") -> 
         run = _lock(run_id)
         if run.excluded_at is not None and run.excluded_reason == reason_text:
             return run
+        _record(run, "excluded", {"is_excluded": True, "reason": reason_text}, by)
         run.excluded_at, run.excluded_by, run.excluded_reason = timezone.now(), by, reason_text
         run.save(update_fields=["excluded_at", "excluded_by", "excluded_reason"])
         _mark_measurements(run_id, is_excluded=True)
@@ -51,11 +53,17 @@ def include_run(run_id: int, by: User | None, *, via: str = "") -> Run:
         run = _lock(run_id)
         if run.excluded_at is None:
             return run
+        _record(run, "included", {"is_excluded": False, "reason": run.excluded_reason}, by)
         run.excluded_at = run.excluded_by = None
         run.save(update_fields=["excluded_at", "excluded_by"])
         _mark_measurements(run_id, is_excluded=False)
     log.info("run.included", run=run_id, by=by.username if by else "", via=via, reason=run.excluded_reason)
     return run
+
+
+def _record(run: Run, action: str, after: dict[str, Any], by: User | None) -> None:
+    before = {"is_excluded": run.excluded_at is not None, "reason": run.excluded_reason}
+    record_write(AuditKind.RUN, action, object_id=run.pk, before=before, after=after, by=by)
 
 
 def read_reason(text: str) -> str:

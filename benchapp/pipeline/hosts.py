@@ -3,14 +3,15 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.models import ApiToken, Host, Scope, User
+from benchapp.models import ApiToken, AuditKind, Host, Scope, User
 from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.audit import record_write
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +31,9 @@ class EnrollmentRefused(Exception):
 def issue_host_token(name: str, *, label: str = "", created_by: User | None = None) -> str:
     """Return the plain text of a new token; creates the host if needed."""
     with transaction.atomic():
-        host, _ = Host.objects.get_or_create(name=check_host_name(name))
+        host, is_new = Host.objects.get_or_create(name=check_host_name(name))
+        if is_new:
+            record_write(AuditKind.HOST, "created", object_id=host.name, name=host.name, by=created_by)
         _, plaintext = issue_token(scope=Scope.INGEST, host=host, label=label, created_by=created_by)
     return plaintext
 
@@ -49,6 +52,8 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
                 "host-exists",
                 f"host {name} is enrolled with a valid token: revoke it on the page Hosts first, or use another name",
             )
+        action = "created" if is_new else "enrolled"
+        record_write(AuditKind.HOST, action, object_id=host.name, name=host.name, by=enrollment.created_by)
         Host.objects.filter(pk=host.pk).update(
             retired_at=None, agent_version=agent_version[:50], last_seen_at=now
         )
@@ -74,29 +79,44 @@ def check_host_name(name: str) -> str:
     return name.lower()
 
 
+@transaction.atomic
 def retire_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     """Retire a host: its history is kept, its tokens are rejected; False if it is already retired."""
-    changed = Host.objects.active().filter(name=name).update(retired_at=timezone.now()) == 1
-    return _log_change("host.retired", name, changed, by=by, via=via)
+    now = timezone.now()
+    if Host.objects.active().filter(name=name).update(retired_at=now) != 1:
+        return False
+    _note_change("retired", name, {"retired_at": None}, {"retired_at": now}, by=by, via=via)
+    return True
 
 
+@transaction.atomic
 def restore_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     """Reactivate a retired host with its tokens; False if it is active."""
-    changed = Host.objects.filter(name=name, retired_at__isnull=False).update(retired_at=None) == 1
-    return _log_change("host.restored", name, changed, by=by, via=via)
+    host = Host.objects.select_for_update(no_key=True).filter(name=name, retired_at__isnull=False).first()
+    if host is None:
+        return False
+    Host.objects.filter(pk=host.pk).update(retired_at=None)
+    _note_change("restored", name, {"retired_at": host.retired_at}, {"retired_at": None}, by=by, via=via)
+    return True
 
 
+@transaction.atomic
 def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> bool:
-    """Set the pool of a host ("" for none); later results belong to the pool's series."""
-    changed = Host.objects.filter(name=name).update(pool=pool) == 1
-    return _log_change("host.pool_set", name, changed, by=by, via=via, pool=pool)
+    """Set the pool of a host ("" for none); later results belong to the pool's series. False if it is unknown."""
+    host = Host.objects.select_for_update(no_key=True).filter(name=name).first()
+    if host is None:
+        return False
+    Host.objects.filter(pk=host.pk).update(pool=pool)
+    _note_change("pool_set", name, {"pool": host.pool}, {"pool": pool}, by=by, via=via)
+    return True
 
 
-def _log_change(event: str, name: str, is_changed: bool, *, by: User | None, via: str, **more: str) -> bool:
-    """Log a change that was made, and return whether it was; via: the token that asked."""
-    if is_changed:
-        log.info(event, host=name, by=by.username if by else "", via=via, **more)
-    return is_changed
+def _note_change(
+    action: str, name: str, before: dict[str, Any], after: dict[str, Any], *, by: User | None, via: str
+) -> None:
+    """Log a change of a host and record it; via: the token that asked."""
+    log.info(f"host.{action}", host=name, by=by.username if by else "", via=via, after=str(after))
+    record_write(AuditKind.HOST, action, object_id=name, name=name, before=before, after=after, by=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +135,19 @@ def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by
     An unchanged schedule keeps its start time: otherwise a host that reports it at every run could never be silent.
     """
     rows = [asdict(entry) for entry in sorted(entries, key=lambda entry: (entry.profile, entry.directory))]
-    changed = (
-        Host.objects.filter(pk=host_id)
-        .exclude(schedule=rows)
-        .update(schedule=rows, schedule_since_at=timezone.now(), schedule_reported_by=reported_by[:100])
-    )
-    return changed == 1
+    with transaction.atomic():
+        host = Host.objects.select_for_update(no_key=True).exclude(schedule=rows).filter(pk=host_id).first()
+        if host is None:
+            return False
+        Host.objects.filter(pk=host_id).update(
+            schedule=rows, schedule_since_at=timezone.now(), schedule_reported_by=reported_by[:100]
+        )
+        _note_change(
+            "schedule_replaced",
+            host.name,
+            {"schedule": host.schedule},
+            {"schedule": rows},
+            by=None,
+            via=reported_by,
+        )
+    return True

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 
-from benchapp.models import PinnedChart, User
+from benchapp.models import AuditKind, PinnedChart, User
+from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.studies import StudyPanel
 
 PINS_MAXIMUM: Final = 12
@@ -28,9 +29,11 @@ def pin_chart(owner: User, panel: StudyPanel) -> PinnedChart:
         if len(pins) >= PINS_MAXIMUM:
             raise BadPin(f"{PINS_MAXIMUM} charts are pinned, the maximum; remove one on the overview")
         position = pins[-1].position + 1 if pins else 0
-        return PinnedChart.objects.create(
+        pin = PinnedChart.objects.create(
             owner=owner, position=position, kind=panel.kind, query=panel.query, title=panel.title
         )
+        _record(pin, "created", owner, after=snapshot(pin, "kind", "query", "title"))
+        return pin
 
 
 def move_pin(owner: User, pin_id: int, *, by: int) -> None:
@@ -43,12 +46,14 @@ def move_pin(owner: User, pin_id: int, *, by: int) -> None:
         for position, each in enumerate(pins):
             each.position = position
         PinnedChart.objects.bulk_update(pins, ["position"])
+        _record(pin, "moved", owner, before={"place": place}, after={"place": pins.index(pin)})
 
 
 def rename_pin(owner: User, pin_id: int, title: str) -> None:
     """Set the title of a pinned chart; "" for the automatic title. Raises UnknownPin."""
     with _lock_pins(owner) as pins:
         pin = _find(pins, pin_id)
+        _record(pin, "renamed", owner, before={"title": pin.title}, after={"title": title})
         pin.title = title
         pin.save(update_fields=["title"])
 
@@ -56,7 +61,28 @@ def rename_pin(owner: User, pin_id: int, title: str) -> None:
 def remove_pin(owner: User, pin_id: int) -> None:
     """Remove a pinned chart. Raises UnknownPin."""
     with _lock_pins(owner) as pins:
-        _find(pins, pin_id).delete()
+        pin = _find(pins, pin_id)
+        _record(pin, "removed", owner, before=snapshot(pin, "kind", "query", "title"))
+        pin.delete()
+
+
+def _record(
+    pin: PinnedChart,
+    action: str,
+    owner: User,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    record_write(
+        AuditKind.PINNED_CHART,
+        action,
+        object_id=pin.pk,
+        name=pin.title,
+        before=before,
+        after=after,
+        by=owner,
+    )
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from benchapp.models import PanelKind, Study, User
+from benchapp.models import AuditKind, PanelKind, Study, User
+from benchapp.pipeline.audit import record_write, snapshot
 
 TITLE_LENGTH: Final = 200
 TEXT_LENGTH: Final = 20_000
@@ -79,16 +80,19 @@ def read_panels(given: Any, pointer: str = "/panels") -> tuple[StudyPanel, ...]:
     return tuple(panels)
 
 
+@transaction.atomic
 def create_study(
     title: str, *, text: str = "", panels: Sequence[StudyPanel] = (), owner: User | None = None
 ) -> Study:
     """Create a study; raises BadStudy."""
-    return Study.objects.create(
+    study = Study.objects.create(
         title=read_title(title),
         text=read_study_text(text),
         owner=owner,
         panels=[asdict(panel) for panel in panels],
     )
+    _record(study, "created", after=_snapshot(study), by=owner)
+    return study
 
 
 def change_study(study_id: int, *, version: str | None = None, **changes: Any) -> Study:
@@ -98,6 +102,7 @@ def change_study(study_id: int, *, version: str | None = None, **changes: Any) -
     """
     with transaction.atomic():
         study = _lock(study_id, version)
+        before = _snapshot(study)
         if "title" in changes:
             study.title = read_title(changes["title"])
         if "text" in changes:
@@ -105,6 +110,7 @@ def change_study(study_id: int, *, version: str | None = None, **changes: Any) -
         if "panels" in changes:
             study.panels = [asdict(panel) for panel in changes["panels"]]
         study.save(update_fields=["title", "text", "panels", "updated_at"])
+        _record(study, "changed", before=before, after=_snapshot(study))
         return study
 
 
@@ -116,6 +122,7 @@ def add_panel(study_id: int, panel: StudyPanel) -> Study:
             raise BadStudy("/panels", f"the study has {PANELS_MAXIMUM} panels, the maximum")
         study.panels = [*study.panels, asdict(panel)]
         study.save(update_fields=["panels", "updated_at"])
+        _record(study, "chart_added", after=asdict(panel))
         return study
 
 
@@ -126,17 +133,47 @@ def share_study(study_id: int) -> str:
         if study.share_token is None:
             study.share_token = secrets.token_urlsafe(32)
             study.save(update_fields=["share_token"])
+            _record(study, "shared", before={"is_shared": False}, after={"is_shared": True})
         return study.share_token
 
 
+@transaction.atomic
 def stop_sharing(study_id: int) -> bool:
     """Revoke the shared link of a study; False if it was not shared."""
-    return Study.objects.filter(pk=study_id, share_token__isnull=False).update(share_token=None) == 1
+    study = Study.objects.select_for_update().filter(pk=study_id, share_token__isnull=False).first()
+    if study is None:
+        return False
+    Study.objects.filter(pk=study_id).update(share_token=None)
+    _record(study, "sharing_stopped", before={"is_shared": True}, after={"is_shared": False})
+    return True
 
 
+@transaction.atomic
 def delete_study(study_id: int) -> bool:
     """Delete a study; measurements are not affected. False if it does not exist."""
-    return Study.objects.filter(pk=study_id).delete()[0] == 1
+    study = Study.objects.select_for_update().filter(pk=study_id).first()
+    if study is None:
+        return False
+    _record(study, "deleted", before=_snapshot(study))
+    study.delete()
+    return True
+
+
+def _snapshot(study: Study) -> dict[str, Any]:
+    return snapshot(study, "title", "text", "panels")
+
+
+def _record(
+    study: Study,
+    action: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    by: User | None = None,
+) -> None:
+    record_write(
+        AuditKind.STUDY, action, object_id=study.pk, name=study.title, before=before, after=after, by=by
+    )
 
 
 def version_of(study: Study) -> str:

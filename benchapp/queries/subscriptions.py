@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Lower
@@ -19,6 +18,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
+from benchapp.models.subscription import hide_secret
 
 NOTICES_SHOWN: Final = 50
 
@@ -134,14 +134,6 @@ def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[No
         )
         for row in rows.order_by("-id")[:limit]
     ]
-
-
-def hide_secret(channel: str, address: str) -> str:
-    """Return an address without secrets: only the host of a webhook, as its path authorizes posting."""
-    if channel == Channel.EMAIL:
-        return address
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}/…"
 
 
 def _annotate(rows: QuerySet[Subscription]) -> QuerySet[Any]:

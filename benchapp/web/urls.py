@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
+from benchapp.web import audit
 from benchapp.web.accounts import people, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
@@ -188,6 +189,7 @@ urlpatterns = [
         name="send_confirmation",
     ),
     path("confirm-address/<share_token:token>/", confirm_address.confirm_address, name="confirm_address"),
+    path("audit/", audit.audit_records, name="audit_records"),
     path("people/", people.people, name="people"),
     path("people/invite", people.invite, name="invite"),
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),

@@ -49,6 +49,7 @@ PAGES = {
     "detection policy": "{policy}",
     "new detection policy": "/policies/add?metric=iops&threshold=2",
     "dry run": "{dry_run}",
+    "audit": "/audit/",
     "people": "/people/",
     "account": "/account/",
     "badges": "/docs/badges",

@@ -95,12 +95,12 @@ def test_reading_anew_keeps_the_exclusion_with_its_measurements() -> None:
     assert set(Measurement.objects.values_list("is_excluded", flat=True)) == {True}
 
 
-def test_seven_queries_exclude_a_run() -> None:
+def test_eight_queries_exclude_a_run() -> None:
     make_series([100.0])
     run_id = Run.objects.get().pk
 
     with CaptureQueriesContext(connection) as queries:
         exclude_run(run_id, None, reason="loose cable")
 
-    # Savepoint, lock and save of the run, mark, lock and mark of the series, release.
-    assert len(queries) == 7
+    # Savepoint, lock and save of the run, audit record, mark, lock and mark of the series, release.
+    assert len(queries) == 8

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.problems import Problem
 from benchapp.models import ApiToken
 from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_format
+from benchapp.pipeline.audit import note_token
 
 
 class TokenUser:
@@ -34,6 +35,7 @@ class TokenAuthentication(BaseAuthentication):
         if not header:
             return None
         token = authenticate_bearer(header)
+        note_token(token)
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:

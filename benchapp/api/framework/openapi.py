@@ -205,6 +205,7 @@ _MORE_VALUES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 # Of query parameters, by name; those of terms are in their descriptions.
 _EXAMPLES: Final = {
     "a": "host:db-01",
+    "action": "created",
     "a_from": "-14d",
     "a_to": "-7d",
     "any": "runtime_s",
@@ -225,6 +226,7 @@ _EXAMPLES: Final = {
     "metrics": "iops,latency_p99_ns",
     "mount_options": "rw,noatime",
     "name": "data",
+    "object_id": "db-01",
     "prefix": "gp",
     "profile": "quick",
     "provisioned_iops": "16000",
@@ -242,6 +244,8 @@ _EXAMPLES: Final = {
     "text": "db-",
     "to": "now",
     "until": "2026-11-21T10:00:00Z",
+    "username": "anna",
+    "via": "bench_0bc358464nx6",
     "volume_count": "4",
     "volume_size_bytes": "500GiB",
     "volume_type": "gp3",

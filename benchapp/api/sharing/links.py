@@ -22,7 +22,8 @@ from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_t
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
-from benchapp.models import Scope
+from benchapp.models import AuditKind, Scope
+from benchapp.pipeline.audit import record_write
 
 log = structlog.get_logger(__name__)
 
@@ -98,6 +99,7 @@ class Links(ApiView):
             raise _bad("url", "the address is signed already")
         url = sign_address(address.path, query, expires_at=expires_at)
         log.info("link.signed", url=wanted["url"][:200], expires_at=expires_at.isoformat())
+        record_write(AuditKind.LINK, "signed", name=wanted["url"], after={"expires_at": expires_at})
         return Response(LinkAnswer(url=make_base_url(request) + url, expires_at=expires_at), status=201)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from benchapp.pipeline.audit import write_from_command
 from benchapp.pipeline.notifications.email_confirmation import allow_address
 
 
@@ -19,6 +20,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Allow the address; CommandError if it is not blocked."""
-        if not allow_address(options["address"]):
+        with write_from_command("allow_email_address"):
+            is_allowed = allow_address(options["address"])
+        if not is_allowed:
             raise CommandError(f"{options['address']} is not blocked")
         self.stdout.write(f"{options['address']} can be confirmed again")

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
 from benchapp.pipeline.access.accounts import create_setup_link
+from benchapp.pipeline.audit import write_from_command
 
 
 class Command(BaseCommand):
@@ -16,7 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the link; CommandError if an admin exists."""
-        secret = create_setup_link()
+        with write_from_command("setup_link"):
+            secret = create_setup_link()
         if secret is None:
             raise CommandError("an admin account already exists; admins invite others on the People page")
         self.stdout.write(

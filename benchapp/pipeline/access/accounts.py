@@ -5,15 +5,16 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.models import ApiToken, Invitation, Role, Scope, User
+from benchapp.models import ApiToken, AuditKind, Invitation, Role, Scope, User
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
+from benchapp.pipeline.audit import record_write, snapshot
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Failed attempts in 15 minutes for one name from one address; typing errors need about three.
@@ -52,14 +53,22 @@ def create_setup_link() -> str | None:
     return create_invitation(role=Role.ADMIN, created_by=None)
 
 
+@transaction.atomic
 def create_invitation(*, role: Role, created_by: User | None) -> str:
     """Return the secret of a new one-time link that makes an account of this role within 24 hours."""
     secret = secrets.token_urlsafe(32)
-    Invitation.objects.create(
+    invitation = Invitation.objects.create(
         digest=_digest(secret),
         role=role,
         created_by=created_by,
         expires_at=timezone.now() + LINK_LIFETIME,
+    )
+    record_write(
+        AuditKind.INVITATION,
+        "created",
+        object_id=invitation.pk,
+        after=snapshot(invitation, "role", "expires_at"),
+        by=created_by,
     )
     return secret
 
@@ -85,6 +94,8 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
     user.set_password(password)
     user.save()
     Invitation.objects.filter(pk=invitation.pk, used_at__isnull=True).update(used_at=now)
+    after = {**snapshot(user, "username", "role"), "invitation": invitation.pk}
+    record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
     return user
 
 
@@ -94,6 +105,7 @@ def change_role(user: User, role: Role) -> None:
         if role != Role.ADMIN:
             _require_another_admin(user)
             _revoke_credentials(user)
+        _record_account(user, "role_changed", {"role": str(user.role)}, {"role": role.value})
         User.objects.filter(pk=user.pk).update(role=role)
 
 
@@ -103,7 +115,28 @@ def set_active(user: User, *, is_active: bool) -> None:
         if not is_active:
             _require_another_admin(user)
             _revoke_credentials(user)
+        action = "activated" if is_active else "deactivated"
+        _record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
         User.objects.filter(pk=user.pk).update(is_active=is_active)
+
+
+@transaction.atomic
+def change_password(user: User, password: str) -> None:
+    """Set a validated password; other sessions of the user end."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    _record_account(user, "password_changed", None, None)
+
+
+def record_sign_in(user: User) -> None:
+    """Record a successful sign-in; failed ones are only counted, as anybody can cause them."""
+    record_write(AuditKind.ACCOUNT, "signed_in", object_id=user.pk, name=user.username, by=user)
+
+
+def _record_account(
+    user: User, action: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> None:
+    record_write(AuditKind.ACCOUNT, action, object_id=user.pk, name=user.username, before=before, after=after)
 
 
 def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) -> None:

@@ -12,7 +12,8 @@ import structlog
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchapp.models import ApiToken, Host, Scope, User
+from benchapp.models import ApiToken, AuditKind, Host, Scope, User
+from benchapp.pipeline.audit import record_write
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +72,7 @@ def require_format(text: str) -> ParsedToken:
     return parsed
 
 
+@transaction.atomic
 def issue_token(
     *,
     scope: Scope,
@@ -96,6 +98,13 @@ def issue_token(
         expires_at=expires_at,
     )
     _log("token.issued", row, by=created_by, via=via)
+    after = {
+        "scope": str(scope),
+        "host": host.name if host else None,
+        "label": label,
+        "expires_at": expires_at,
+    }
+    record_write(AuditKind.TOKEN, "created", object_id=public_id, name=label, after=after, by=created_by)
     return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
 
 
@@ -112,6 +121,7 @@ def issue_enrollment_token(
     )
 
 
+@transaction.atomic
 def revoke_token(public_id: str, *, by: User | None = None, via: str = "") -> bool:
     """Revoke a token; False if it does not exist or is already revoked."""
     changed = ApiToken.objects.filter(public_id=public_id, revoked_at__isnull=True).update(
@@ -119,6 +129,7 @@ def revoke_token(public_id: str, *, by: User | None = None, via: str = "") -> bo
     )
     if changed:
         log.info("token.revoked", token=public_id, by=by.username if by else "", via=via)
+        record_write(AuditKind.TOKEN, "revoked", object_id=public_id, by=by)
     return changed == 1
 
 
@@ -131,6 +142,9 @@ def change_token(public_id: str, *, by: User | None, via: str = "", **changes: A
         setattr(token, name, value)
     token.save(update_fields=list(changes))
     _log("token.changed", token, by=by, via=via, before=str(before), after=str(changes))
+    record_write(
+        AuditKind.TOKEN, "changed", object_id=public_id, name=token.label, before=before, after=changes, by=by
+    )
     return token
 
 
@@ -153,8 +167,13 @@ def rotate_token(
         expires_at=None if lifetime is None else now + lifetime,
         via=via,
     )
+    before = {"expires_at": old.expires_at}
     old.expires_at = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
     old.save(update_fields=["expires_at"])
+    after = {"expires_at": old.expires_at, "replaced_by": new.public_id}
+    record_write(
+        AuditKind.TOKEN, "rotated", object_id=public_id, name=old.label, before=before, after=after, by=by
+    )
     _log("token.rotated", old, by=by, via=via, replaced_by=new.public_id)
     return old, new, plaintext
 

@@ -11,6 +11,7 @@ from django.db import transaction
 from benchapp.models import Incident, IncidentEvent, User
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.incidents.accepted_levels import lock_rows, preview_accept
+from benchapp.pipeline.incidents.events import record_events
 from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident
 from benchapp.pipeline.incidents.undo import undo
@@ -83,6 +84,7 @@ def _take(steps: Mapping[int, Step]) -> BulkReport:
                 events.append(step())
         except (NotPossible, BadTriage, UnknownIncident) as error:
             refused.append((incident_id, str(error)))
+    record_events(events)
     enqueue([event.pk for event in events])
     return BulkReport(tuple(sorted(events, key=lambda event: event.incident_id)), tuple(sorted(refused)))
 

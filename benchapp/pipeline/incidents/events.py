@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from benchapp.models import Incident, IncidentEvent, IncidentState, Severity, User, Verdict
+from benchapp.models import AuditKind, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
+from benchapp.pipeline.audit import record_write
 from benchapp.pipeline.incidents.candidates import Candidate
 
 TEXT_MAXIMUM: Final = 5000
+_COLUMNS: Final = frozenset(field.attname for field in Incident._meta.concrete_fields)
 
 
 @dataclass(slots=True)
@@ -55,6 +57,23 @@ def write_event(
     return IncidentEvent.objects.create(
         incident=incident, at=now, by=by, kind=kind, text=text[:TEXT_MAXIMUM], before=dict(before or {})
     )
+
+
+def record_events(events: Sequence[IncidentEvent]) -> None:
+    """Write an audit record for each event of a step that somebody took; call it after all steps."""
+    incidents = Incident.objects.in_bulk({event.incident_id for event in events})
+    for event in events:
+        incident = incidents[event.incident_id]
+        fields = {name: getattr(incident, name) for name in event.before if name in _COLUMNS}
+        record_write(
+            AuditKind.INCIDENT,
+            event.kind,
+            object_id=incident.pk,
+            name=incident.title,
+            before={name: event.before[name] for name in fields},
+            after={**fields, "text": event.text},
+            by=event.by,
+        )
 
 
 def make_incident(

@@ -17,7 +17,13 @@ from django.utils import timezone
 from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.incidents.events import TEXT_MAXIMUM, Events, describe_state, write_event
+from benchapp.pipeline.incidents.events import (
+    TEXT_MAXIMUM,
+    Events,
+    describe_state,
+    record_events,
+    write_event,
+)
 from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.merging import merge_incidents
 from benchapp.pipeline.incidents.refresh import measure_sizes, refresh_incidents
@@ -291,5 +297,6 @@ def take_steps(steps: Sequence[Step]) -> tuple[IncidentEvent, ...]:
     Raises the error of the first step that fails.
     """
     events = tuple(step() for step in steps)
+    record_events(events)
     enqueue([event.pk for event in events])
     return events

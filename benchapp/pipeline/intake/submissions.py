@@ -13,7 +13,8 @@ from uuid import UUID, uuid5
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchapp.models import Kind, State, Submission
+from benchapp.models import AuditKind, Kind, State, Submission
+from benchapp.pipeline.audit import record_write
 from benchapp.pipeline.identity import canonical_json
 
 # Namespace of ids for senders without their own: same host, same bytes, same id.
@@ -157,6 +158,16 @@ def retry_rejected(reason_code: str) -> int:
 
 
 def _retry(**which: object) -> int:
-    return Submission.objects.filter(state=State.REJECTED, body__isnull=False, **which).update(
-        state=State.RECEIVED, attempts=0, settled_at=None, reason_code="", reason="", parser_version=None
-    )
+    with transaction.atomic():
+        count = Submission.objects.filter(state=State.REJECTED, body__isnull=False, **which).update(
+            state=State.RECEIVED, attempts=0, settled_at=None, reason_code="", reason="", parser_version=None
+        )
+        if count:
+            record_write(
+                AuditKind.SUBMISSION,
+                "retried",
+                object_id=which.get("id", ""),
+                before={"state": State.REJECTED.value, **which},
+                after={"state": State.RECEIVED.value, "submissions": count},
+            )
+    return count

@@ -12,6 +12,7 @@ from django.utils import timezone
 from benchapp.grammar import BadFilter, canonicalize_filter, parse_filter
 from benchapp.models import (
     METRIC_FIELDS,
+    AuditKind,
     Incident,
     PlannedEvent,
     PlannedEventAction,
@@ -22,6 +23,7 @@ from benchapp.models import (
 )
 from benchapp.models.filtering import match_series
 from benchapp.models.planned_event_filtering import read_stored_filter
+from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -183,6 +185,7 @@ def schedule_planned_event(
             created_by=by,
         )
         _log_action(planned_event, PlannedEventAction.SCHEDULED, by=by, via=via, at=planned_event.created_at)
+        _record(planned_event, "scheduled", None, snapshot(planned_event, *_PLAN, *_STATE), by)
     return planned_event
 
 
@@ -198,7 +201,7 @@ def end_planned_event(planned_event_id: int, *, by: User | None, via: str = "") 
             raise NotSchedulable("it has already ended")
         if planned_event.from_at >= now:
             raise NotSchedulable("it has not started: cancel it instead")
-        _change(planned_event, ended_at=now, ended_by=by)
+        _change(planned_event, "ended", by, ended_at=now, ended_by=by)
         _log_action(planned_event, PlannedEventAction.ENDED, by=by, via=via, at=now)
     return planned_event
 
@@ -210,7 +213,7 @@ def resume_planned_event(planned_event_id: int, *, by: User | None, via: str = "
         planned_event = _lock(planned_event_id)
         if planned_event.canceled_at is not None or planned_event.ended_at is None:
             raise NotSchedulable("it was not ended early")
-        _change(planned_event, ended_at=None, ended_by=None)
+        _change(planned_event, "resumed", by, ended_at=None, ended_by=None)
         _log_action(planned_event, PlannedEventAction.RESUMED, by=by, via=via, at=timezone.now())
     return planned_event
 
@@ -225,7 +228,7 @@ def cancel_planned_event(planned_event_id: int, *, by: User | None, via: str = "
         planned_event, now = _lock(planned_event_id), timezone.now()
         if planned_event.canceled_at is not None:
             return planned_event
-        _change(planned_event, canceled_at=now, canceled_by=by)
+        _change(planned_event, "canceled", by, canceled_at=now, canceled_by=by)
         _log_action(planned_event, PlannedEventAction.CANCELED, by=by, via=via, at=now)
     return planned_event
 
@@ -241,7 +244,7 @@ def restore_planned_event(planned_event_id: int, *, by: User | None, via: str = 
         if planned_event.canceled_at is None:
             return planned_event
         _refuse_more(planned_event.ends_at)
-        _change(planned_event, canceled_at=None, canceled_by=None)
+        _change(planned_event, "restored", by, canceled_at=None, canceled_by=None)
         _log_action(planned_event, PlannedEventAction.RESTORED, by=by, via=via, at=timezone.now())
     return planned_event
 
@@ -267,10 +270,34 @@ def _lock(planned_event_id: int) -> PlannedEvent:
     return planned_event
 
 
-def _change(planned_event: PlannedEvent, **values: Any) -> None:
+def _change(planned_event: PlannedEvent, action: str, by: User | None, **values: Any) -> None:
+    before = snapshot(planned_event, *_STATE)
     for name, value in values.items():
         setattr(planned_event, name, value)
     planned_event.save(update_fields=list(values))
+    _record(planned_event, action, before, snapshot(planned_event, *_STATE), by)
+
+
+_PLAN: Final = ("kind", "filter", "metric", "is_regression", "incident_id", "from_at", "to_at", "reason")
+_STATE: Final = ("ended_at", "canceled_at")
+
+
+def _record(
+    planned_event: PlannedEvent,
+    action: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any],
+    by: User | None,
+) -> None:
+    record_write(
+        AuditKind.PLANNED_EVENT,
+        action,
+        object_id=planned_event.pk,
+        name=planned_event.reason,
+        before=before,
+        after=after,
+        by=by,
+    )
 
 
 def _log_action(

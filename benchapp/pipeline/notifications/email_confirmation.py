@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from benchapp.models import (
     WITHHELD,
+    AuditKind,
     Channel,
     EmailAddress,
     Notice,
@@ -23,6 +24,7 @@ from benchapp.models import (
     Subscription,
 )
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
+from benchapp.pipeline.audit import record_write
 from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER
 from benchapp.pipeline.notifications.message import Message
 
@@ -87,6 +89,7 @@ def ask_confirmation(subscription: Subscription, *, now: datetime | None = None)
             not_before_at=moment,
             created_at=moment,
         )
+        record_write(AuditKind.EMAIL_ADDRESS, "confirmation_requested", object_id=stored.pk, name=address)
     return True
 
 
@@ -144,6 +147,7 @@ def confirm_address(secret: str) -> bool:
         if stored is None:
             return False
         EmailAddress.objects.filter(pk=stored.pk).update(confirmed_at=now)
+        record_write(AuditKind.EMAIL_ADDRESS, "confirmed", object_id=stored.pk, name=stored.address)
         _drop_confirmation_mails(Q(subscription__owner=stored.owner_id), stored.address, now=now)
     return True
 
@@ -159,13 +163,17 @@ def refuse_address(secret: str) -> bool:
         if stored is None:
             return False
         RefusedAddress.objects.get_or_create(address=stored.address, defaults={"refused_at": now})
+        record_write(AuditKind.EMAIL_ADDRESS, "blocked", object_id=stored.pk, name=stored.address)
         _drop_confirmation_mails(Q(), stored.address, now=now)
     return True
 
 
+@transaction.atomic
 def allow_address(address: str) -> bool:
     """Unblock confirmation mails to an address; False if they were not blocked."""
     deleted, _ = RefusedAddress.objects.filter(pk=address.lower()).delete()
+    if deleted:
+        record_write(AuditKind.EMAIL_ADDRESS, "unblocked", name=address.lower())
     return deleted == 1
 
 

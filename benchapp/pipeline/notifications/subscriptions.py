@@ -11,8 +11,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.grammar import BadFilter, canonicalize_filter
-from benchapp.models import Channel, Notice, NoticeState, Severity, Subscription, User
+from benchapp.models import AuditKind, Channel, Notice, NoticeState, Severity, Subscription, User
+from benchapp.models.subscription import hide_secret
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
+from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
 from benchapp.pipeline.notifications.channels.ssrf_guard import (
@@ -30,7 +32,7 @@ from benchapp.pipeline.notifications.email_confirmation import (
     is_waiting_for_confirmation,
 )
 from benchapp.pipeline.notifications.enqueue import put_test
-from benchapp.pipeline.notifications.outbox import lock_subscription, read_times
+from benchapp.pipeline.notifications.outbox import lock_subscription, pause, read_times
 
 # Limits what one account can have this server send.
 SUBSCRIPTIONS_MAXIMUM: Final = 20
@@ -84,6 +86,7 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
                 ask_confirmation(made)
         except MailRefused as error:
             raise BadSubscription("address", str(error)) from error
+        _record(made, "created", after=_snapshot(made), by=owner)
     return made
 
 
@@ -98,9 +101,16 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     if has_new_address and is_refused(subscription.owner_id, values.address):
         raise BadSubscription("address", f"the owner of {values.address} blocked mail from this server")
     with transaction.atomic():
+        before = _snapshot(subscription)
+        has_new_secret_part = values.address != subscription.address
         for name, value in asdict(values).items():
             setattr(subscription, name, value)
         subscription.save(update_fields=list(asdict(values)))
+        after = _snapshot(subscription)
+        if has_new_secret_part:
+            # The addresses of two webhooks of one host are the same without their secrets.
+            after["has_new_address"] = True
+        _record(subscription, "changed", before=before, after=after)
         _reschedule(subscription)
         if has_new_address:
             forget_request(subscription, now=timezone.now())
@@ -137,6 +147,7 @@ def request_test(subscription: Subscription, by: User) -> bool:
             raise LimitReached(
                 f"one address gets at most {TESTS_OF_ADDRESS_PER_HOUR} tests an hour", counted.seconds_left
             )
+        _record(subscription, "test_requested", by=by)
     return True
 
 
@@ -150,6 +161,17 @@ def resume_subscription(subscription_id: int) -> bool:
         stored.is_active, stored.paused_reason, stored.failures = True, "", 0
         stored.save(update_fields=["is_active", "paused_reason", "failures"])
         _reschedule(stored)
+        _record(stored, "resumed", before={"is_active": False}, after={"is_active": True})
+    return True
+
+
+@transaction.atomic
+def pause_subscription(subscription_id: int, *, by: User) -> bool:
+    """Pause a subscription for a person; False if it is already paused or deleted."""
+    if not pause(subscription_id, f"paused by {by.username}"):
+        return False
+    stored = Subscription.objects.get(pk=subscription_id)
+    _record(stored, "paused", before={"is_active": True}, after={"is_active": False}, by=by)
     return True
 
 
@@ -158,17 +180,46 @@ def delete_subscription(subscription_id: int) -> None:
     """Delete a subscription with its notices; deleting it again changes nothing."""
     with transaction.atomic():
         # Before its notices, which Django deletes first: the lock order of senders.
-        Subscription.objects.select_for_update().filter(pk=subscription_id).first()
-        Subscription.objects.filter(pk=subscription_id).delete()
+        stored = Subscription.objects.select_for_update().filter(pk=subscription_id).first()
+        if stored is not None:
+            _record(stored, "deleted", before=_snapshot(stored))
+            stored.delete()
 
 
+@transaction.atomic
 def renew_secret(subscription: Subscription) -> str:
     """Replace the secret of a webhook and return the new one. Raises BadSubscription."""
     if subscription.channel != Channel.WEBHOOK:
         raise BadSubscription("", "only webhooks have a secret")
     secret = make_secret()
     Subscription.objects.filter(pk=subscription.pk).update(secret=secret)
+    _record(subscription, "secret_renewed")
     return secret
+
+
+def _snapshot(subscription: Subscription) -> dict[str, Any]:
+    """Return the settings without the secret part of a webhook's address."""
+    values = snapshot(subscription, *SubscriptionSettings.__dataclass_fields__)
+    return {**values, "address": hide_secret(subscription.channel, subscription.address)}
+
+
+def _record(
+    subscription: Subscription,
+    action: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    by: User | None = None,
+) -> None:
+    record_write(
+        AuditKind.SUBSCRIPTION,
+        action,
+        object_id=subscription.pk,
+        name=f"{subscription.channel} to {hide_secret(subscription.channel, subscription.address)}",
+        before=before,
+        after=after,
+        by=by,
+    )
 
 
 def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:

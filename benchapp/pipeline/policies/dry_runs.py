@@ -17,8 +17,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchapp.metrics import list_judged_metrics
-from benchapp.models import DetectionDryRun, DetectionPolicy, DryRunState, Series, User
+from benchapp.models import AuditKind, DetectionDryRun, DetectionPolicy, DryRunState, Series, User
 from benchapp.models.policies.thresholds import list_matching_series, read_thresholds
+from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import judge_metric
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines, read_usual_spreads
@@ -63,7 +64,7 @@ def start_dry_run(
             text = f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done, or cancel one"
             raise BadDetectionPolicy("", text)
         ids = list_matching_series(plan.filter, plan.label)
-        return DetectionDryRun.objects.create(
+        dry_run = DetectionDryRun.objects.create(
             filter=plan.filter,
             label=plan.label,
             metric=plan.metric,
@@ -73,6 +74,14 @@ def start_dry_run(
             series_count=len(ids),
             created_by=by,
         )
+        record_write(
+            AuditKind.DRY_RUN,
+            "started",
+            object_id=dry_run.pk,
+            after=snapshot(dry_run, "metric", "smallest_change", "filter", "label"),
+            by=by,
+        )
+        return dry_run
 
 
 def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:

@@ -13,6 +13,7 @@ from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import (
     THRESHOLD_MAXIMUM,
     THRESHOLD_MINIMUM,
+    AuditKind,
     DetectionPolicy,
     DetectionPolicyAction,
     DetectionPolicyLogEntry,
@@ -20,6 +21,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.models.policies.thresholds import list_matching_series
+from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -28,6 +30,7 @@ POLICY_REASON_MAXIMUM: Final = 500
 LABEL_MAXIMUM: Final = 300
 # Detection evaluates each different filter for each batch of series.
 POLICIES_MAXIMUM: Final = 100
+_AUDITED: Final = ("metric", "smallest_change", "filter", "label", "reason", "canceled_at")
 
 
 class BadDetectionPolicy(Exception):
@@ -123,8 +126,9 @@ def cancel_detection_policy(policy_id: int, *, by: User | None, via: str = "") -
     with transaction.atomic():
         policy, now = _lock(policy_id), timezone.now()
         if policy.canceled_at is None:
+            before = snapshot(policy, *_AUDITED)
             _change(policy, canceled_at=now, canceled_by=by)
-            _log_action(policy, DetectionPolicyAction.CANCELED, by=by, via=via, at=now)
+            _log_action(policy, DetectionPolicyAction.CANCELED, by=by, via=via, at=now, before=before)
     return policy
 
 
@@ -138,8 +142,9 @@ def restore_detection_policy(policy_id: int, *, by: User | None, via: str = "") 
         policy = _lock(policy_id)
         if policy.canceled_at is not None:
             _refuse_too_many()
+            before, now = snapshot(policy, *_AUDITED), timezone.now()
             _change(policy, canceled_at=None, canceled_by=None)
-            _log_action(policy, DetectionPolicyAction.RESTORED, by=by, via=via, at=timezone.now())
+            _log_action(policy, DetectionPolicyAction.RESTORED, by=by, via=via, at=now, before=before)
     return policy
 
 
@@ -164,10 +169,25 @@ def _change(policy: DetectionPolicy, **values: Any) -> None:
 
 
 def _log_action(
-    policy: DetectionPolicy, action: DetectionPolicyAction, *, by: User | None, via: str, at: datetime
+    policy: DetectionPolicy,
+    action: DetectionPolicyAction,
+    *,
+    by: User | None,
+    via: str,
+    at: datetime,
+    before: dict[str, Any] | None = None,
 ) -> None:
     """Write an entry of the activity log and mark matching series; rows are locked in the order of ids."""
     DetectionPolicyLogEntry.objects.create(policy=policy, at=at, by=by, via=via, action=action)
+    record_write(
+        AuditKind.DETECTION_POLICY,
+        action.value,
+        object_id=policy.pk,
+        name=policy.reason,
+        before=before,
+        after=snapshot(policy, *_AUDITED),
+        by=by,
+    )
     ids = list_matching_series(policy.filter, policy.label)
     list(Series.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
     Series.objects.filter(pk__in=ids).update(judging_is_due=True, judging_resumes=False)

@@ -22,9 +22,11 @@ from benchapp.pipeline.access.accounts import (
     InvitationRefused,
     SignInSource,
     accept_invitation,
+    change_password,
     count_sign_in_attempt,
     find_invitation,
     forget_sign_in_attempt,
+    record_sign_in,
 )
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.web.accounts.forms import AccountForm, SetUpForm, SignInForm
@@ -57,6 +59,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             else:
                 if user is not None:
                     login(request, user)
+                    record_sign_in(user)
                     return _remember_browser(redirect(choose_next(request, "home")), user)
                 form.add_error(None, _WRONG)
     context = {
@@ -145,7 +148,7 @@ def account(request: HttpRequest) -> HttpResponse:
     user = read_person(request)
     form = AccountForm(user, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        form.save()
+        change_password(user, form.cleaned_data["new_password1"])
         update_session_auth_hash(request, user)
         messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
         return redirect("account")

@@ -57,6 +57,7 @@ HELP: Final = {
     "study": "studies",
     "subscription": "notifications#notices",
     "subscriptions": "notifications",
+    "audit_records": "operations#audit-record",
     "tokens": "api#tokens",
     "upload": "importing#uploads-page",
     "upload_files": "importing#uploads-page",

@@ -8,6 +8,9 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from benchapp.models import User
+from benchapp.pipeline.audit import WriteSource, write_from
+
 # No inline scripts or styles and no other origins: injected HTML, as in a job name, has no effect.
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -23,6 +26,21 @@ def add_headers(
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         return _add_headers(request, get_response(request))
+
+    return answer
+
+
+def name_write_source(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Name the signed-in user and the client address as the source of the request's writes, for audit records."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        def find_user() -> User | None:
+            return request.user if isinstance(request.user, User) else None
+
+        with write_from(WriteSource(find_user, address=read_client_address(request))):
+            return get_response(request)
 
     return answer
 

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchapp.models import Channel, Role, Subscription
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
-from benchapp.pipeline.notifications.outbox import pause
 from benchapp.pipeline.notifications.subscriptions import (
     BadSubscription,
     NotConfirmed,
     change_subscription,
     create_subscription,
     delete_subscription,
+    pause_subscription,
     renew_secret,
     request_test,
     resume_subscription,
@@ -127,7 +127,7 @@ def set_subscription_active(request: HttpRequest, subscription_id: int) -> HttpR
         resume_subscription(row.id)
         text = "Resumed. Notices queued for less than a day are sent now."
     else:
-        pause(row.id, f"paused by {read_person(request).username}")
+        pause_subscription(row.id, by=read_person(request))
         text = "Paused. No new notices are created; queued notices are kept for a day."
     messages.success(request, text, extra_tags="good")
     return redirect("subscription", subscription_id=subscription_id)

@@ -112,6 +112,8 @@ def bearer(db):
 LATER = "2027-01-01T00:00:00Z"
 EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/", {}, None),
+    ("GET", "/api/v1/audit", {}, None),
+    ("GET", "/api/v1/audit", {"format": "ndjson"}, None),
     ("GET", "/api/v1/changes", {}, None),
     ("GET", "/api/v1/changes", {"format": "csv"}, None),
     ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8"}, None),
