@@ -33,6 +33,8 @@ from benchapp.pipeline.policies.policies import POLICIES_MAXIMUM
 
 _LOCK: Final = 0x61726368  # pg_advisory lock: "arch"
 _BATCH: Final = 500
+# Ids of a table for one statement.
+_PART_ROWS: Final = 100_000
 # Tables whose rows decide how series are evaluated.
 _PLANS: Final = ("planned_events", "detection_policies")
 
@@ -72,6 +74,27 @@ class _Loading:
     ) -> None:
         """Insert the staged rows of a table; without a join those that its map has as new."""
         self.counts[name] = run(_compose_insert(TABLES[name], join, more=more or {}, conflict=conflict))
+
+    def insert_in_parts(self, name: str, join: str) -> None:
+        """Insert the rows of a large table, _PART_ROWS at a time, each with its foreign keys checked.
+
+        PostgreSQL remembers each row of a statement, or of a transaction with deferred constraints, for that.
+        """
+        table = TABLES[name]
+        ((first, last),) = read(f"SELECT COALESCE(min(id), 1), COALESCE(max(id), 0) FROM {table.staged}")  # nosec B608
+        run("SET CONSTRAINTS ALL IMMEDIATE")
+        self.counts[name] = sum(
+            run(
+                _compose_insert(
+                    table,
+                    f"{join} AND staged.id >= {start} AND staged.id < {start + _PART_ROWS}",
+                    more={},
+                    conflict="",
+                )
+            )
+            for start in range(first, last + 1, _PART_ROWS)
+        )
+        run("SET CONSTRAINTS ALL DEFERRED")
 
 
 def load_archive(file: IO[bytes], *, show: Callable[[int, int], None]) -> LoadedArchive:
@@ -124,8 +147,8 @@ def _load_measurements(loading: _Loading) -> None:
     loading.insert("submissions", "JOIN new_submissions AS own ON own.id = staged.id")
     loading.insert("runs")
     loading.insert("series", more={"judging_resumes": "FALSE"})
-    loading.insert("measurements", _NEW_RUNS)
-    loading.insert("traces", _NEW_RUNS)
+    loading.insert_in_parts("measurements", _NEW_RUNS)
+    loading.insert_in_parts("traces", _NEW_RUNS)
 
 
 def _load_triage(loading: _Loading) -> None:
