@@ -30,6 +30,7 @@ NOT_RUN = {
     "celery": "tests/test_packaging.py starts the same commands of compose",
     "chmod": "creates secrets of an installation",
     "docker": "needs Docker; tests/test_packaging.py runs the commands of its services",
+    "duckdb": "no dependency; tests of the export read its Parquet files",
     "export": "sets variables",
     "for": "creates secrets of an installation",
     "granian": "tests/test_packaging.py starts the same command of compose",
