@@ -17,7 +17,7 @@ DROP FUNCTION benchapp_refuse_audit_change();
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchapp", "0037_sql_views"),
+        ("benchapp", "0038_canceled_dry_runs"),
     ]
 
     operations = [
