@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
 
@@ -184,6 +184,7 @@ _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
 
 UNKNOWN: Final = "–"
 _THIN_SPACE: Final = "\u202f"
+_PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches"}
 
 
 def lower_label(label: str) -> str:
@@ -242,3 +243,38 @@ def format_three_digits(value: float) -> str:
     if magnitude < 0.001:
         return "<0.001" if value > 0 else ">-0.001"
     return f"{value:.3g}"
+
+
+class Measured(Protocol):
+    """A metric, or a value with its unit."""
+
+    @property
+    def unit(self) -> str:
+        """Return the base unit."""
+
+
+def format_with_unit(value: float | None, measured: Measured) -> str:
+    """Format a value in its base unit for a sentence, with "IOPS" for operations per second."""
+    text = format_value(value, measured.unit)
+    return f"{text} IOPS" if measured.unit == "operations/s" and value is not None else text
+
+
+def format_percent(share: float) -> str:
+    """Format a share, or the size of a change, with two significant digits: "0.35 %", "3.2 %", "15 %", "120 %"."""
+    percent = abs(share) * 100
+    if 0 < percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def format_signed_percent(relative: float) -> str:
+    """Format a relative change with its sign: "+8.3 %", "−20.0 %", "±0.0 %"."""
+    sign = "±" if abs(relative) < 0.0005 else "+" if relative > 0 else "−"
+    return f"{sign}{abs(relative) * 100:.1f} %"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Format a count with its noun, thin spaces between thousands: "1 run", "5 189 more runs"."""
+    *others, last = noun.split(" ")
+    word = last if number == 1 else _PLURALS.get(last, f"{last}s")
+    return " ".join([format_integer(number), *others, word])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ GROUPS_MAXIMUM: Final = 12
 _GROUP_NAME_MAXIMUM: Final = 60
 _GROUP_DIMENSION: Final = Dimension(GROUP, "Group", "text", "target")
 _SEPARATOR: Final = ","
+_LOG_POSITIONS: Final = ("count", "size")
 _JOINT: Final = " · "
 
 # A value of an axis: of one dimension, or one for each combined dimension; None: unknown.
@@ -52,6 +54,16 @@ class Axis:
     def name(self) -> str:
         """Return the name as in the address: that of a dimension, or several separated by commas."""
         return self.dimension.name
+
+    @property
+    def positions(self) -> list[float]:
+        """Return the place of each value: logarithmic for sizes and counts, evenly spaced for names."""
+        numbers = [float(value) for value in self.values if isinstance(value, int | float)]
+        if not self.dimension.is_continuous or len(numbers) != len(self.values):
+            return [float(place) for place in range(len(self.values))]
+        if self.dimension.kind in _LOG_POSITIONS and all(number > 0 for number in numbers):
+            return [log2(number) for number in numbers]
+        return numbers
 
 
 def find_axis(text: str) -> str:

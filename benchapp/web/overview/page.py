@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.matrix import describe_previous, format_metric_value
 from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
 from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
@@ -21,7 +22,6 @@ from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_ser
 from benchapp.queries.pinned_charts import list_pinned_charts
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
-from benchapp.web.charts.matrix.texts import describe_previous, format_metric_value
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.overview.attention import AttentionLine, list_attention
 from benchapp.web.overview.charts import CHART_TITLES

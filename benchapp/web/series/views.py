@@ -7,6 +7,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.history import (
+    describe_latency_kind,
+    describe_level,
+    describe_limit,
+    describe_references,
+    describe_small_steps,
+    describe_time_range,
+    find_shown_level,
+    format_series_title,
+)
 from benchapp.metrics import (
     Metric,
     ReferenceLine,
@@ -36,16 +46,6 @@ from benchapp.web.charts.history.latency import make_latency_figures
 from benchapp.web.charts.history.point_table import make_point_table
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import make_environment_change_lines
-from benchapp.web.charts.history.texts import (
-    describe_latency_kind,
-    describe_level,
-    describe_limit,
-    describe_references,
-    describe_small_steps,
-    describe_time_range,
-    find_shown_level,
-    format_series_title,
-)
 from benchapp.web.incidents.detection_status_texts import describe_metric_detection
 from benchapp.web.incidents.tables import make_change_lines
 from benchapp.web.incidents.texts import describe_drift

@@ -7,9 +7,8 @@ from typing import Final, Literal
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.metrics import CATALOGUE
+from benchapp.charts.texts.marks import describe_mark
 from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
-from benchapp.web.site.value_texts import format_signed_percent
 
 MarkKind = Literal["worse", "better", "settled"]
 _TITLES: Final = {
@@ -34,16 +33,8 @@ def show_mark(mark: SeriesMark | None, *, metric: str, now: datetime | None = No
     """Return the mark of a series on a page about a metric: "▼ −21.7 % since 8 Nov", with the year of another year."""
     if mark is None:
         return None
-    name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
-    size = f"{name}{format_signed_percent(mark.relative)}"
     is_this_year = mark.started_at.year == (now or timezone.now()).year
-    day = f"{mark.started_at:%-d %b}" if is_this_year else f"{mark.started_at:%-d %b %Y}"
-    text = {
-        "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
-        "recovered": f"recovered from {size}",
-        "accepted": f"accepted {size} on {day}",
-        "muted": f"muted {size} on {day}",
-    }[mark.state]
+    text = describe_mark(mark, metric=metric, has_year=not is_this_year)
     kind: MarkKind = "settled" if mark.state != "open" else "worse" if mark.is_regression else "better"
     return ShownMark(
         text,

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from benchapp.charts.texts.matrix import list_omitted
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.models import Change, Measurement, Series
 from benchapp.pipeline.judge import judge_series
 from benchapp.queries.charts import matrix as module
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.scaling_shapes import BadChart
-from benchapp.web.charts.matrix.texts import list_omitted
 from tests.factories import (
     calculate_levels,
     make_change,

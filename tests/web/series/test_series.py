@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.charts.texts.history import ShownLevel, describe_level
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.series.levels import LevelChange, LevelRow
-from benchapp.web.charts.history.texts import ShownLevel, describe_level
 from benchapp.web.incidents.detection_status_texts import describe_phases
 from tests.factories import (
     NOON,

@@ -5,8 +5,8 @@ import json
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.charts.texts.history import format_factor
 from benchapp.models import Series
-from benchapp.web.charts.history.texts import format_factor
 from tests.factories import calculate_levels, make_measurement, make_run, make_series, make_workload
 from tests.web.pages import Page
 

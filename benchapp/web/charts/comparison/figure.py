@@ -10,6 +10,12 @@ from django import forms
 from django.http import QueryDict
 from django.urls import reverse
 
+from benchapp.charts.texts.comparison import (
+    describe_comparison,
+    describe_comparison_title,
+    describe_side,
+    find_shared_parts,
+)
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.comparison import (
@@ -23,11 +29,9 @@ from benchapp.queries.comparison_scopes import summarize_scopes
 from benchapp.web.charts.comparison.scopes import ScopeTable, describe_scope_results, make_scope_table
 from benchapp.web.charts.comparison.table import (
     ComparisonLine,
-    find_shared_parts,
     make_chart,
     make_lines,
 )
-from benchapp.web.charts.comparison.texts import describe_comparison, describe_comparison_title, describe_side
 from benchapp.web.site.filter_forms import BoundField, format_request_time
 
 # The most significant lines come first; the CSV has all.
@@ -184,7 +188,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         found=found,
         names=names,
         title=describe_comparison_title(found, *names),
-        common=" · ".join(find_shared_parts(found.pairs[:most])),
+        common=" · ".join(find_shared_parts([pair.title for pair in found.pairs[:most]])),
         sentences=[
             *([describe_scope_results(scopes)] if scopes else []),
             *describe_comparison(found, *names),

@@ -1,19 +1,16 @@
 """A comparison as lines of a table, as points of a chart, and as Markdown."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from benchapp.charts.texts.comparison import describe_place, describe_result, find_shared_parts, split_title
 from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
 from benchapp.queries.charts.comparison import Pair
-from benchapp.web.charts.comparison.texts import name_scopes
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
 CHART_MAXIMUM: Final = 40
 _SEPARATOR: Final = " · "
-# Of workload, layout and host, and within a layout.
-_PARTS: Final = re.compile(r" · |, ")
 _METRICS: Final = tuple(CATALOGUE)
 
 
@@ -44,18 +41,9 @@ class ComparisonLine:
 
 def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
     """Return the lines by metric, within a metric in the order of the pairs, numbered from 1."""
-    shared = find_shared_parts(pairs)
+    shared = find_shared_parts([pair.title for pair in pairs])
     grouped = sorted(enumerate(pairs), key=lambda ranked: _METRICS.index(ranked[1].metric))
     return [_make_line(number, rank, pair, shared=shared) for number, (rank, pair) in enumerate(grouped, 1)]
-
-
-def find_shared_parts(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return the parts that all titles have, in their order; without the first, the pattern, if all are the same."""
-    titles = list(dict.fromkeys(pair.title for pair in pairs))
-    if len(titles) < 2:
-        return tuple(_PARTS.split(titles[0])[1:]) if titles else ()
-    others = [set(_PARTS.split(title)) for title in titles]
-    return tuple(part for part in _PARTS.split(titles[0]) if all(part in other for other in others))
 
 
 def make_chart(lines: Sequence[ComparisonLine], key: str) -> list[dict[str, Any]]:
@@ -112,27 +100,9 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
     )
 
 
-def describe_place(pair: Pair) -> str:
-    """Return the hosts or pools of a pair: "fast → slow", or one if both sides have the same."""
-    a, b = name_scopes(pair.a_scopes), name_scopes(pair.b_scopes)
-    return a if a == b else f"{a} → {b}"
-
-
-def describe_result(pair: Pair) -> tuple[str, str]:
-    """Return the result of a pair, and its class: worse, better or none."""
-    found = pair.comparison
-    if pair.is_significant and pair.is_worse is not None:
-        return ("worse", "worse") if pair.is_worse else ("better", "better")
-    if found.low is None:
-        if pair.is_usual is not None:
-            return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
-        return "too few runs" if pair.has_few_runs else "no interval: values of 0", "none"
-    return "no significant difference", "none"
-
-
 def _make_line(number: int, rank: int, pair: Pair, *, shared: Sequence[str]) -> ComparisonLine:
     metric, found = CATALOGUE[pair.metric], pair.comparison
-    parts = [part for part in _PARTS.split(pair.title) if part not in shared]
+    parts = [part for part in split_title(pair.title) if part not in shared]
     result, result_class = describe_result(pair)
     return ComparisonLine(
         number=number,

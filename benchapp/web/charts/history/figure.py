@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import QueryDict
 
+from benchapp.charts.texts.history import format_history_title
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.metrics import Metric, ReferenceLimit, ReferenceLine
 from benchapp.queries.badges import HARMLESS_CODES
@@ -20,7 +21,6 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
-from benchapp.web.charts.history.texts import format_history_title
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.value_texts import format_count

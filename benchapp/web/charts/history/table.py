@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import numpy as np
-
+from benchapp.charts.texts.history import list_levels
 from benchapp.metrics import Metric
-from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.environment_changes import EnvironmentChange, EnvironmentHistory
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
@@ -93,18 +91,6 @@ def make_environment_change_lines(history: SeriesHistory | EnvironmentHistory) -
     lines = sorted(by_run.values(), key=lambda line: line.change.at, reverse=True)
     left_out = len(lines[_CHANGES_SHOWN:]) + sum(environments.left_out for _, environments in found)
     return ChangeLines(tuple(lines[:_CHANGES_SHOWN]), left_out)
-
-
-def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
-    """Return the levels that contain runs of the time range."""
-    points = line.points.points
-    known = points.at_us[points.counts & ~np.isnan(points.values[metric])]
-    if not known.size:
-        return ()
-    first_at, last_at = from_us(known[0]), from_us(known[-1])
-    return tuple(
-        level for level in line.levels.get(metric, ()) if level.from_at <= last_at and level.to_at >= first_at
-    )
 
 
 def _make_line(

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.history import describe_level_changes, format_history_title
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
 from benchapp.queries.incidents.detection_status import list_variability
 from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
@@ -18,7 +19,6 @@ from benchapp.web.charts.history.figure import (
 )
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request
 from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
-from benchapp.web.charts.history.texts import describe_level_changes, format_history_title
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps

@@ -8,12 +8,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
-from benchapp.grammar import Filter, parse_filter, write_filter
-from benchapp.metrics import Metric
-from benchapp.queries.charts.history import IDS_MAXIMUM
-from benchapp.queries.charts.matrix import NONE, read_matrix
-from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
-from benchapp.web.charts.matrix.texts import (
+from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,
     describe_cell_place,
@@ -25,6 +20,11 @@ from benchapp.web.charts.matrix.texts import (
     format_metric_value,
     list_omitted,
 )
+from benchapp.grammar import Filter, parse_filter, write_filter
+from benchapp.metrics import Metric
+from benchapp.queries.charts.history import IDS_MAXIMUM
+from benchapp.queries.charts.matrix import NONE, read_matrix
+from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline

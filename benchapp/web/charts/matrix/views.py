@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.matrix import LONG_REASONS, REASONS
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
@@ -17,7 +18,6 @@ from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
-from benchapp.web.charts.matrix.texts import LONG_REASONS, REASONS
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import log2
 from typing import Any, Final
 
 from django.http import QueryDict
 from django.urls import reverse
 
+from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
@@ -16,12 +16,10 @@ from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
 from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
-from benchapp.web.charts.scaling.texts import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import show_mark
 
-_LOG_POSITIONS: Final = ("count", "size")
 # Sentences beside the chart; the rest is behind a disclosure.
 SENTENCES_SHOWN: Final = 8
 
@@ -188,7 +186,7 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
             "labels": x.labels,
             "ticks": x.ticks,
             "settings": x.settings,
-            "positions": _place(chart),
+            "positions": x.positions,
         },
         "draw": "lines" if is_lines else "bars",
         "scale": asked.scale or "linear",
@@ -208,17 +206,6 @@ def _make_layer(chart: ScalingChart) -> dict[str, Any]:
         "metric": {"label": metric.label, "unit": metric.unit, "better": metric.better},
         "facets": [_make_facet(chart, facet) for facet in chart.facets],
     }
-
-
-def _place(chart: ScalingChart) -> list[float]:
-    """Return the position of each x: logarithmic for sizes and counts, evenly spaced for names."""
-    values, dimension = chart.x.values, chart.x.dimension
-    numbers = [float(value) for value in values if isinstance(value, int | float)]
-    if not dimension.is_continuous or len(numbers) != len(values):
-        return [float(place) for place in range(len(values))]
-    if dimension.kind in _LOG_POSITIONS and all(number > 0 for number in numbers):
-        return [log2(number) for number in numbers]
-    return numbers
 
 
 def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:

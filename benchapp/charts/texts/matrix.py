@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import Metric, format_value
+from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
 from benchapp.queries.series.levels import CurrentLevel
-from benchapp.web.site.value_texts import format_count, format_integer, format_signed_percent
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",

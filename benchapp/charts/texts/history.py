@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+
 from benchapp.metrics import (
     PERCENTILES,
     Metric,
     ReferenceLimit,
     ReferenceLine,
+    format_count,
+    format_percent,
+    format_signed_percent,
     format_value,
+    format_with_unit,
 )
+from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
-from benchapp.web.charts.history.table import list_levels
-from benchapp.web.site.value_texts import (
-    format_count,
-    format_percent,
-    format_signed_percent,
-    format_with_unit,
-)
 
 # Below this number of runs no spread is shown.
 _FEW: int = 5
@@ -200,6 +200,18 @@ def _describe_last_run(metric: Metric, level: LevelRow) -> str:
     way = "above" if percent > 0 else "below"
     assessment = "better" if (percent > 0) == (metric.better == "higher") else "worse"
     return f"Last run: {last}, {abs(percent):.1f} % {way} the median ({assessment})."
+
+
+def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
+    """Return the levels that contain runs of the time range."""
+    points = line.points.points
+    known = points.at_us[points.counts & ~np.isnan(points.values[metric])]
+    if not known.size:
+        return ()
+    first_at, last_at = from_us(known[0]), from_us(known[-1])
+    return tuple(
+        level for level in line.levels.get(metric, ()) if level.from_at <= last_at and level.to_at >= first_at
+    )
 
 
 _SENTENCES_MAXIMUM = 8

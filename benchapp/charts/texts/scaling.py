@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.charts.texts.sentence_writer import Clause, SentenceWriter
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import lower_label
+from benchapp.metrics import format_with_unit, lower_label
 from benchapp.queries.charts.axes import GROUP, split_axis
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
@@ -30,8 +31,6 @@ from benchapp.queries.charts.scaling_findings import (
     list_places,
 )
 from benchapp.queries.titles import describe_value
-from benchapp.web.charts.scaling.sentence_writer import Clause, SentenceWriter
-from benchapp.web.site.value_texts import format_with_unit
 
 # The order of findings in a title and in the summary: the most surprising first.
 FINDING_ORDER: Final = (

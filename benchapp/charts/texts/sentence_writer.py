@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.metrics import format_value, lower_label
+from benchapp.metrics import format_percent, format_value, format_with_unit, lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtLimit,
@@ -22,7 +22,6 @@ from benchapp.queries.charts.scaling_findings import (
     Unclear,
     list_places,
 )
-from benchapp.web.site.value_texts import format_percent, format_with_unit
 
 # Values of these dimensions can be the subject of a sentence; others are followed by a colon.
 _SUBJECT_DIMENSIONS: Final = ("pattern", "rw")

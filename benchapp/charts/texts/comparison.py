@@ -1,12 +1,20 @@
 """The title and summary of a comparison."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE, format_value, lower_label
+from benchapp.metrics import (
+    CATALOGUE,
+    format_count,
+    format_integer,
+    format_signed_percent,
+    format_value,
+    lower_label,
+)
 from benchapp.queries.charts.comparison import (
     COMPARED_MAXIMUM,
     SERIES_MAXIMUM,
@@ -14,10 +22,11 @@ from benchapp.queries.charts.comparison import (
     Pair,
     Side,
 )
-from benchapp.web.site.value_texts import format_count, format_integer, format_signed_percent
 
 _NAMED_MAXIMUM: Final = 3
 _SCOPE: Final = "host or pool"
+# Of workload, layout and host, and within a layout.
+_PARTS: Final = re.compile(r" · |, ")
 
 
 def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> str:
@@ -155,3 +164,35 @@ def _count_few(found: ComparisonResult) -> int:
 
 def _is(pair: Pair, *, is_worse: bool) -> bool:
     return pair.is_significant and pair.is_worse is is_worse
+
+
+def split_title(title: str) -> list[str]:
+    """Return the parts of a title: of workload, layout and host, and within a layout."""
+    return _PARTS.split(title)
+
+
+def find_shared_parts(titles: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts that all titles have, in their order; without the first, the pattern, if all are the same."""
+    titles = list(dict.fromkeys(titles))
+    if len(titles) < 2:
+        return tuple(split_title(titles[0])[1:]) if titles else ()
+    others = [set(split_title(title)) for title in titles]
+    return tuple(part for part in split_title(titles[0]) if all(part in other for other in others))
+
+
+def describe_place(pair: Pair) -> str:
+    """Return the hosts or pools of a pair: "fast → slow", or one if both sides have the same."""
+    a, b = name_scopes(pair.a_scopes), name_scopes(pair.b_scopes)
+    return a if a == b else f"{a} → {b}"
+
+
+def describe_result(pair: Pair) -> tuple[str, str]:
+    """Return the result of a pair, and its class: worse, better or none."""
+    found = pair.comparison
+    if pair.is_significant and pair.is_worse is not None:
+        return ("worse", "worse") if pair.is_worse else ("better", "better")
+    if found.low is None:
+        if pair.is_usual is not None:
+            return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
+        return "too few runs" if pair.has_few_runs else "no interval: values of 0", "none"
+    return "no significant difference", "none"

@@ -1,0 +1,1 @@
+"""What pages, answers and images of a chart share: texts, images."""

@@ -1,0 +1,1 @@
+"""Titles and sentences of charts."""
