@@ -60,6 +60,10 @@ API = {
     "api/v1/hosts/<str:name>": (API_READERS, Row("PATCH", API_ADMINS)),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/changes": (API_READERS,),
+    **{
+        f"api/v1/charts/{kind}.<image_format:image_format>": (API_READERS,)
+        for kind in ("comparison", "history", "host", "matrix", "scaling")
+    },
     "api/v1/fleet/changes": (API_READERS,),
     "api/v1/fleet/levels": (API_READERS,),
     "api/v1/fleet/submissions": (API_READERS,),

@@ -68,6 +68,7 @@ def address_of(db):
     parts = {
         "name": host.name,
         "dimension_name": "host",
+        "image_format": "svg",
         "chart_name": "fleet",
         "pin_id": 1,
         "run_id": run.id,

@@ -254,7 +254,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "posting": {"framework", "ingest", "resources"},
         "policies": {"framework", "resources"},
         "resources": {"framework", "ingest"},
-        "sharing": {"framework", "resources"},
+        "sharing": {"charts", "framework", "resources"},
         "urls": {"audit", "charts", "policies", "resources", "sharing"},
     },
     "web": {

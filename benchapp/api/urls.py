@@ -1,6 +1,6 @@
 """Everything below /api/v1/. POST /submissions and POST /fio are served before Django, in `intake`."""
 
-from django.urls import path
+from django.urls import path, register_converter
 
 from benchapp.api import audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
@@ -28,7 +28,25 @@ from benchapp.api.resources import maintenance as planned_events
 from benchapp.api.resources import points as all_points
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
-from benchapp.api.sharing import feed, links, status_badge
+from benchapp.api.sharing import chart_images, feed, links, status_badge
+from benchapp.charts.images.options import FORMATS
+
+
+class ImageFormatConverter:
+    """The suffix of an image."""
+
+    regex = "|".join(FORMATS)
+
+    def to_python(self, value: str) -> str:
+        """Return the format."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Return the suffix."""
+        return value
+
+
+register_converter(ImageFormatConverter, "image_format")
 
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
@@ -69,6 +87,27 @@ urlpatterns = [
     path("runs/<int:run_id>/output", run_output.RunOutputFile.as_view(), name="api_run_output"),
     path("runs/<int:run_id>/report", run_report.RunReport.as_view(), name="api_run_report"),
     path("runs/<int:run_id>/traces", traces.RunTracesView.as_view(), name="api_run_traces"),
+    path(
+        "charts/comparison.<image_format:image_format>",
+        chart_images.ComparisonImage.as_view(),
+        name="api_comparison_image",
+    ),
+    path(
+        "charts/history.<image_format:image_format>",
+        chart_images.HistoryImage.as_view(),
+        name="api_history_image",
+    ),
+    path("charts/host.<image_format:image_format>", chart_images.HostImage.as_view(), name="api_host_image"),
+    path(
+        "charts/matrix.<image_format:image_format>",
+        chart_images.MatrixImage.as_view(),
+        name="api_matrix_image",
+    ),
+    path(
+        "charts/scaling.<image_format:image_format>",
+        chart_images.ScalingImage.as_view(),
+        name="api_scaling_image",
+    ),
     path("changes", changes.Changes.as_view(), name="api_changes"),
     path("comparison", comparison.ComparisonView.as_view(), name="api_comparison"),
     path("history", history.Histories.as_view(), name="api_history"),

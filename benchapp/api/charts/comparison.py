@@ -1,6 +1,7 @@
 """Compare two hosts, layouts, periods or runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
@@ -31,6 +32,7 @@ from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
+    ComparisonResult,
     Pair,
     Side,
     compare_sides,
@@ -168,14 +170,7 @@ class ComparisonView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
-        a, b = (_read_side(wanted, name) for name in _SIDES)
-        found = compare_sides(
-            a,
-            b,
-            common=wanted["match"],
-            series_ids=wanted.get("series", ()),
-            metrics=wanted.get("metrics", DEFAULT_METRICS),
-        )
+        found = read_comparison(wanted).found
         scopes = summarize_scopes(found.pairs, wanted.get("metrics", DEFAULT_METRICS))
         return answer_rows(
             request,
@@ -196,6 +191,28 @@ class ComparisonView(ApiView):
                 "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
             },
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSides:
+    """Both sides of a request, and what their comparison found."""
+
+    a: Side
+    b: Side
+    found: ComparisonResult
+
+
+def read_comparison(wanted: Mapping[str, Any]) -> ComparedSides:
+    """Return the comparison of validated parameters; Problem 400 for the filter of a side."""
+    a, b = (_read_side(wanted, name) for name in _SIDES)
+    found = compare_sides(
+        a,
+        b,
+        common=wanted["match"],
+        series_ids=wanted.get("series", ()),
+        metrics=wanted.get("metrics", DEFAULT_METRICS),
+    )
+    return ComparedSides(a, b, found)
 
 
 def _read_side(wanted: Mapping[str, Any], name: str) -> Side:

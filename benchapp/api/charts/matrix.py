@@ -131,17 +131,8 @@ class MatrixView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read the matrix of a filter: a cell for each combination, also missing ones."""
         wanted = read_parameters(request, MatrixParameters)
-        format = wanted.pop("format")
-        try:
-            matrix = read_matrix(wanted.pop("match"), **wanted)
-        except BadChart as problem:
-            raise Problem(
-                400,
-                "parameter-invalid",
-                "Bad query parameter",
-                f"{problem.parameter}: {problem}",
-                pointer=problem.parameter,
-            ) from problem
+        format = wanted["format"]
+        matrix = read_asked_matrix(wanted)
         cells = [
             _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
         ]
@@ -149,6 +140,21 @@ class MatrixView(ApiView):
             return answer_json(request, _describe(matrix, cells))
         columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
         return answer_lines(request, cells, columns=columns, format=format, file_name="matrix")
+
+
+def read_asked_matrix(wanted: Mapping[str, Any]) -> Matrix:
+    """Return the matrix of validated parameters; Problem 400 for an axis that is not valid."""
+    axes = {name: wanted[name] for name in ("metric", "x", "rows", "facet") if name in wanted}
+    try:
+        return read_matrix(wanted["match"], **axes)
+    except BadChart as problem:
+        raise Problem(
+            400,
+            "parameter-invalid",
+            "Bad query parameter",
+            f"{problem.parameter}: {problem}",
+            pointer=problem.parameter,
+        ) from problem
 
 
 def _list_names(matrix: Matrix) -> list[str]:

@@ -230,7 +230,7 @@ class Scaling(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingParameters)
-        chart = _read_chart(make_request(wanted))
+        chart = read_chart(make_request(wanted))
         cells = [_describe_cell(each, *found) for each in chart.stack for found in each.walk()]
         file_name = f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}"
         if chart.cell_runs_maximum is not None and wanted["format"] != "json":
@@ -305,7 +305,8 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
     return ScalingRequest(**given | own)
 
 
-def _read_chart(request: ScalingRequest) -> ScalingChart:
+def read_chart(request: ScalingRequest) -> ScalingChart:
+    """Return the chart of a request; Problem 400 for a parameter that is not valid."""
     try:
         return read_scaling(request)
     except BadChart as error:

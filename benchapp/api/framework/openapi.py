@@ -242,6 +242,8 @@ _EXAMPLES: Final = {
     "started_at": "2026-11-21T10:00:00Z",
     "stripe_count": "4",
     "text": "db-",
+    "time_zone": "Europe/Berlin",
+    "title": "Disks of the fleet",
     "to": "now",
     "until": "2026-11-21T10:00:00Z",
     "username": "anna",

@@ -36,6 +36,13 @@ def answer_text(request: Request, text: str, content_type: str) -> HttpResponse:
     return _answer(request, text.encode(), content_type, {})
 
 
+def answer_image(
+    request: Request, image: bytes, content_type: str, *, headers: Mapping[str, str] | None = None
+) -> HttpResponse:
+    """Return an image; the pixels of a PNG are compressed already."""
+    return _answer(request, image, content_type, headers or {}, may_pack="svg" in content_type)
+
+
 def answer_rows(
     request: Request,
     kind: type[AnswerPage],
@@ -142,7 +149,14 @@ def _make_cell(value: Any) -> Cell:
     return value if is_plain else dump_json(value).decode().strip('"')
 
 
-def _answer(request: Request, body: bytes, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
+def _answer(
+    request: Request,
+    body: bytes,
+    content_type: str,
+    headers: Mapping[str, str],
+    *,
+    may_pack: bool = True,
+) -> HttpResponse:
     """Compress and answer, with a weak ETag of the body if the headers have none; 304 if a GET knows it.
 
     BREACH needs a secret beside text of the attacker's in one compressed body: reads hold no secret, and the answers
@@ -154,7 +168,7 @@ def _answer(request: Request, body: bytes, content_type: str, headers: Mapping[s
         if is_known(request, etag):
             return answer_not_modified(etag)
         headers = {**headers, "ETag": etag}
-    packed = len(body) >= _COMPRESSION_FROM_BYTES and accepts_gzip(request)
+    packed = may_pack and len(body) >= _COMPRESSION_FROM_BYTES and accepts_gzip(request)
     response = HttpResponse(
         zlib.compress(body, GZIP_LEVEL, wbits=31) if packed else body,
         content_type=content_type,

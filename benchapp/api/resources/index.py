@@ -34,6 +34,7 @@ RESOURCES = {
     "incidents": f"{PREFIX}/incidents",
     "incident_feed": f"{PREFIX}/incidents/feed",
     "status_badge": f"{PREFIX}/status-badge",
+    "chart_images": f"{PREFIX}/charts/history.svg",
     "links": f"{PREFIX}/links",
     "planned_events": f"{PREFIX}/planned-events",
     "studies": f"{PREFIX}/studies",

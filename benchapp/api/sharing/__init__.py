@@ -1,1 +1,1 @@
-"""What other sites embed: status badges, feeds, and the signed links to them."""
+"""What other sites embed: status badges, feeds, images of charts, and the signed links to them."""

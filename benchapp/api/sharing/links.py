@@ -22,12 +22,18 @@ from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_t
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.charts.images.options import FORMATS
 from benchapp.models import AuditKind, Scope
 from benchapp.pipeline.audit import record_write
 
 log = structlog.get_logger(__name__)
 
-SIGNED_PATHS: Final = (f"{PREFIX}/status-badge", f"{PREFIX}/incidents/feed")
+IMAGE_KINDS: Final = ("history", "scaling", "matrix", "comparison", "host")
+SIGNED_PATHS: Final = (
+    f"{PREFIX}/status-badge",
+    f"{PREFIX}/incidents/feed",
+    *(f"{PREFIX}/charts/{kind}.{suffix}" for kind in IMAGE_KINDS for suffix in FORMATS),
+)
 LIFETIME_MAXIMUM: Final = timedelta(days=366)
 _SIGNER: Final = Signer(salt="benchapp.api.sharing.links")
 
@@ -84,7 +90,7 @@ class Links(ApiView):
 
     @extend_schema(operation_id="create_link", request=LinkInput, responses={201: LinkAnswer})
     def post(self, request: Request) -> Response:
-        """Sign the address of a status badge or a feed, to be read without a token until it expires."""
+        """Sign the address of a badge, a feed or an image of a chart, to be read without a token until it expires."""
         refuse_parameters(request)
         wanted = read_body(request, LinkInput)
         address, expires_at = urlsplit(wanted["url"]), wanted["expires_at"]

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -235,8 +236,7 @@ def test_python_client_calls_every_operation(
         if operation["operationId"] in called:
             continue
         called.add(operation["operationId"])
-        names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-        own = [part[1:-1] for part in template.split("/") if part.startswith("{")]
+        names, own = (re.findall(r"{(\w+)}", each) for each in (path, template))
         values = {name: more_things[key] for name, key in zip(names, own, strict=True)} | query
         if body is not None:
             values["body"] = body

@@ -86,6 +86,7 @@ def things(db):
     study = Study.objects.create(title="Disks", panels=[panel])
     return {
         "name": "db-7",
+        "image_format": "svg",
         "dimension_name": "volume_type",
         "run_id": run.id,
         "series_id": series.id,
@@ -118,6 +119,11 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/changes", {"format": "csv"}, None),
     ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8"}, None),
     ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8", "format": "ndjson"}, None),
+    ("GET", "/api/v1/charts/comparison.{image_format}", {"a": "host:db-7", "b": "host:db-8"}, None),
+    ("GET", "/api/v1/charts/history.{image_format}", {}, None),
+    ("GET", "/api/v1/charts/host.{image_format}", {"host": "db-7"}, None),
+    ("GET", "/api/v1/charts/matrix.{image_format}", {}, None),
+    ("GET", "/api/v1/charts/scaling.{image_format}", {}, None),
     ("GET", "/api/v1/dimensions", {}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
@@ -368,7 +374,7 @@ def test_document_names_every_path_of_the_api():
 
 
 def _without_converters(route: str) -> str:
-    for kind in ("str", "int", "uuid", "path"):
+    for kind in ("str", "int", "uuid", "path", "image_format"):
         route = route.replace(f"<{kind}:", "<")
     return route
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.http import QueryDict
 from django.urls import reverse
 
+from benchapp.charts.images.scaling import choose_mode
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
@@ -176,7 +177,6 @@ def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
 def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
     """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
     x = chart.x
-    is_lines = asked.draw == "lines" or (asked.draw is None and x.dimension.is_continuous)
     return {
         **_make_layer(chart),
         "more": [_make_layer(each) for each in chart.more],
@@ -188,7 +188,7 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
             "settings": x.settings,
             "positions": x.positions,
         },
-        "draw": "lines" if is_lines else "bars",
+        "draw": choose_mode(chart, asked.draw),
         "scale": asked.scale or "linear",
         "ideal": asked.is_ideal,
         "runUrl": reverse("run", args=[0]) if asked.has_runs else "",

@@ -1,0 +1,329 @@
+"""Charts as SVG and PNG, for pages that cannot run JavaScript: wikis, tickets, e-mail, chat."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Any, ClassVar, Final
+from zoneinfo import ZoneInfo
+
+from django.http import Http404, HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.api.charts.comparison import ComparisonParameters, read_comparison
+from benchapp.api.charts.history import HistoryParameters
+from benchapp.api.charts.matrix import MatrixParameters, read_asked_matrix
+from benchapp.api.charts.scaling import ScalingParameters, make_request, read_chart
+from benchapp.api.framework.parameters import ChoiceParameter, Parameters, read_parameters, text_parameter
+from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known, make_etag
+from benchapp.api.framework.view import ApiView
+from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.charts.images.comparison import draw_comparison
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.host import draw_host
+from benchapp.charts.images.matrix import draw_matrix
+from benchapp.charts.images.options import (
+    CONTENT_TYPES,
+    HEIGHT_DEFAULT,
+    HEIGHT_MAXIMUM,
+    HEIGHT_MINIMUM,
+    PIXELS_MAXIMUM,
+    SCALE_MAXIMUM,
+    THEMES,
+    WIDTH_DEFAULT,
+    WIDTH_MAXIMUM,
+    WIDTH_MINIMUM,
+    ImageFormat,
+    ImageOptions,
+    TooManyPixels,
+)
+from benchapp.charts.images.scaling import draw_scaling
+from benchapp.charts.texts.comparison import describe_side
+from benchapp.grammar import Filter, write_filter
+from benchapp.queries.charts.history import choose_series, read_history
+from benchapp.queries.hosts.hosts import read_host
+from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.queries.incidents.changes import read_marks_version
+
+TITLE_MAXIMUM: Final = 200
+# Requests that wait for the drawing of others are turned away after a few; an image takes a tenth of a second.
+_RETRY_AFTER_S: Final = 2
+_UTC: Final = "UTC"
+_ZONE_NAME_MAXIMUM: Final = 64
+
+
+@extend_schema_field({"type": "string"})
+class ZoneField(serializers.Field[tzinfo, Any, tzinfo, Any]):
+    """The name of a time zone."""
+
+    def to_internal_value(self, data: Any) -> tzinfo:
+        """Return the zone."""
+        name = str(data)[:_ZONE_NAME_MAXIMUM]
+        if name == _UTC:
+            return UTC
+        try:
+            return ZoneInfo(name)
+        # A name that is a directory, or no path at all, is refused in other ways.
+        except (KeyError, ValueError, OSError) as error:
+            raise serializers.ValidationError(
+                f"{name!r} is not a time zone; use a name of the IANA database: Europe/Berlin"
+            ) from error
+
+    def to_representation(self, value: tzinfo) -> tzinfo:
+        """Return the zone itself."""
+        return value
+
+
+class ImageParameters(SignedParameters):
+    """How a chart is drawn."""
+
+    width = serializers.IntegerField(
+        required=False,
+        min_value=WIDTH_MINIMUM,
+        max_value=WIDTH_MAXIMUM,
+        default=WIDTH_DEFAULT,
+        help_text="in CSS pixels",
+    )
+    height = serializers.IntegerField(
+        required=False,
+        min_value=HEIGHT_MINIMUM,
+        max_value=HEIGHT_MAXIMUM,
+        help_text=f"in CSS pixels; default: {HEIGHT_DEFAULT}, of a matrix and a comparison what their rows need",
+    )
+    scale_factor = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=SCALE_MAXIMUM,
+        default=1,
+        help_text=f"pixels of a PNG for each CSS pixel; a PNG has at most {PIXELS_MAXIMUM} pixels",
+    )
+    theme = ChoiceParameter(choices=THEMES, required=False, default="light")
+    title = text_parameter(TITLE_MAXIMUM, help_text="default: the title of the page, with its finding")
+    time_zone = ZoneField(
+        required=False,
+        help_text="name of the IANA database; default: UTC; of times in the image",
+    )
+
+
+class HistoryImageParameters(HistoryParameters, ImageParameters):
+    """Those of the history; the first three metrics are drawn, below each other."""
+
+    format = None  # type: ignore[assignment]
+    resolution = None  # type: ignore[assignment]
+    scale = ChoiceParameter(choices=("linear", "log"), required=False)
+
+
+class ScalingImageParameters(ScalingParameters, ImageParameters):
+    """Those of the scaling chart, with its display."""
+
+    format = None  # type: ignore[assignment]
+
+
+class MatrixImageParameters(MatrixParameters, ImageParameters):
+    """Those of the matrix."""
+
+    format = None  # type: ignore[assignment]
+
+
+class ComparisonImageParameters(ComparisonParameters, ImageParameters):
+    """Those of the comparison."""
+
+    format = None  # type: ignore[assignment]
+
+
+class HostImageParameters(ImageParameters):
+    """Which host."""
+
+    host = serializers.CharField(max_length=100, help_text="name of the host")
+
+
+def _describe(operation_id: str, parameters: type[Parameters]) -> Callable[..., Any]:
+    """Return the description of an operation that answers an image."""
+    kind = OpenApiParameter("image_format", str, OpenApiParameter.PATH, enum=list(CONTENT_TYPES))
+    return extend_schema(
+        operation_id=operation_id,
+        parameters=[kind, parameters],
+        responses={(200, "image/svg+xml"): OpenApiTypes.STR, (200, "image/png"): OpenApiTypes.BINARY},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Validated parameters, and how to draw."""
+
+    wanted: dict[str, Any]
+    options: ImageOptions
+
+
+class ChartImage(ApiView):
+    """One kind of chart as an image."""
+
+    permission_classes = [MayReadOrHasLink]
+    parameters: ClassVar[type[Parameters]]
+
+    def read(self, request: Request, image_format: ImageFormat) -> _Asked:
+        """Return the parameters of a request."""
+        wanted = read_parameters(request, self.parameters)
+        zone = wanted.get("time_zone", UTC)
+        options = ImageOptions(
+            format=image_format,
+            width=wanted["width"],
+            height=wanted.get("height"),
+            scale=wanted["scale_factor"],
+            theme=wanted["theme"],
+            title=wanted.get("title", ""),
+            zone=zone,
+            zone_name=_UTC if zone is UTC else str(zone),
+            address=make_base_url(request),
+        )
+        return _Asked(wanted, options)
+
+    def answer(
+        self,
+        request: Request,
+        asked: _Asked,
+        draw: Callable[[ImageOptions], bytes],
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        """Draw and answer; Problem 400 for too many pixels, 503 while too many wait for images."""
+        try:
+            image = draw(asked.options)
+        except TooManyPixels as error:
+            detail = f"scale_factor: {error}"
+            raise Problem(
+                400, "parameter-invalid", "Bad query parameter", detail, pointer="scale_factor"
+            ) from error
+        except TooManyDrawings as error:
+            raise Problem(
+                503,
+                "busy",
+                "Try again later",
+                "many images are being drawn; try again",
+                headers={"Retry-After": str(_RETRY_AFTER_S)},
+            ) from error
+        return answer_image(request, image, CONTENT_TYPES[asked.options.format], headers=headers)
+
+
+class HistoryImage(ChartImage):
+    """A history as an image."""
+
+    parameters = HistoryImageParameters
+
+    @_describe("draw_history", HistoryImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw up to 12 series over time: runs, levels, changes, environment changes."""
+        asked = self.read(request, image_format)
+        wanted = asked.wanted
+        metrics = wanted.get("metrics", ("iops",))
+        if len(metrics) > PANELS_MAXIMUM:
+            detail = f"metrics: {len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}"
+            raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer="metrics")
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
+        marks = read_marks_version([row.id for row in chosen.rows], metrics=metrics)
+        etag = make_etag(request, f"{chosen.version}\n{marks}")
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        span = {name: wanted.get(name) for name in ("from_at", "to_at")}
+        history = read_history(
+            chosen,
+            metrics=metrics,
+            terms=() if "series" in wanted else wanted["match"].fact_terms,
+            color=wanted.get("color"),
+            **span,
+        )
+        shown = HistorySpan(filter=_write_selection(wanted), is_log=wanted.get("scale") == "log", **span)
+        return self.answer(
+            request,
+            asked,
+            lambda options: draw_history(history, chosen, options, asked=shown),
+            headers={"ETag": etag},
+        )
+
+
+class ScalingImage(ChartImage):
+    """A scaling chart as an image."""
+
+    parameters = ScalingImageParameters
+
+    @_describe("draw_scaling", ScalingImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw metrics by one dimension: median and spread of each combination."""
+        asked = self.read(request, image_format)
+        wanted = asked.wanted
+        chart = read_chart(make_request(wanted))
+        return self.answer(
+            request,
+            asked,
+            lambda options: draw_scaling(
+                chart,
+                options,
+                mode=wanted.get("draw"),
+                is_log=wanted.get("scale") == "log",
+                is_ideal=wanted.get("ideal") == "1",
+            ),
+        )
+
+
+class MatrixImage(ChartImage):
+    """The matrix as an image."""
+
+    parameters = MatrixImageParameters
+
+    @_describe("draw_matrix", MatrixImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the current level of each combination of a filter."""
+        asked = self.read(request, image_format)
+        matrix = read_asked_matrix(asked.wanted)
+        return self.answer(request, asked, lambda options: draw_matrix(matrix, options))
+
+
+class ComparisonImage(ChartImage):
+    """A comparison as an image."""
+
+    parameters = ComparisonImageParameters
+
+    @_describe("draw_comparison", ComparisonImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the ratio of B to A for each value that both sides have, with its interval."""
+        asked = self.read(request, image_format)
+        compared = read_comparison(asked.wanted)
+        found = compared.found
+        names = (
+            describe_side(compared.a, found.scopes[0], found.labels[0]),
+            describe_side(compared.b, found.scopes[1], found.labels[1]),
+        )
+        common = write_filter(asked.wanted["match"])
+        return self.answer(
+            request, asked, lambda options: draw_comparison(found, names, options, common=common)
+        )
+
+
+class HostImage(ChartImage):
+    """The levels of a host as an image."""
+
+    parameters = HostImageParameters
+
+    @_describe("draw_host", HostImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the levels of a host by pattern, relative to 90 days ago."""
+        asked = self.read(request, image_format)
+        host = read_host(asked.wanted["host"])
+        if host is None:
+            raise Http404(f"host {asked.wanted['host'][:80]!r} does not exist")
+        patterns = read_host_patterns(host)
+        until = timezone.now()
+        return self.answer(request, asked, lambda options: draw_host(host, patterns, options, until=until))
+
+
+def _write_selection(wanted: dict[str, Any]) -> str:
+    """Return what selects the series of a history, as in its address."""
+    if "series" in wanted:
+        return f"series {', '.join(map(str, wanted['series']))}"
+    selected: Filter = wanted["match"]
+    return write_filter(selected)

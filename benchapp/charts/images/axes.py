@@ -1,0 +1,163 @@
+"""Axes of chart images: round ticks in one unit, times in a time zone, as the axes of the pages (value_axis.js)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from benchapp.charts.images.frame import TEXT_PX, Canvas
+from benchapp.metrics import find_step, format_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_LEADS: Final = (1, 2, 5)
+_DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAxis:
+    """A value axis in base units. divisor: of the unit shown; unit: its name. starts_at_zero: false where it is cut."""
+
+    low: float
+    high: float
+    divisor: float
+    unit: str
+    is_log: bool
+    starts_at_zero: bool
+
+    @property
+    def ticks(self) -> list[float]:
+        """Return the places of the ticks, in base units."""
+        return _list_log_ticks(self) if self.is_log else _list_ticks(self)
+
+    def name(self, label: str) -> str:
+        """Return the title of the axis: "p99 latency, ms (starts above 0)"."""
+        notes = ["log"] if self.is_log else [] if self.starts_at_zero else ["does not start at 0"]
+        unit = f", {self.unit}" if self.unit and self.unit not in label else ""
+        return f"{label}{unit}{f' ({notes[0]})' if notes else ''}"
+
+    def format_tick(self, value: float) -> str:
+        """Return a value in the unit of the axis, without the unit."""
+        shown = value / self.divisor
+        return format_integer(round(shown)) if abs(shown) >= 1000 else f"{shown:.4g}"
+
+
+def make_value_axis(
+    values: Sequence[float], unit: str, *, is_log: bool = False, has_zero: bool = False
+) -> ValueAxis:
+    """Return the axis of values in a base unit.
+
+    It starts at zero where that costs less than half of the height, and always with has_zero, for bars. A log axis
+    needs a value above zero, else it is linear.
+    """
+    known = [value for value in values if math.isfinite(value)]
+    positive = [value for value in known if value > 0]
+    most = max(known, default=0.0)
+    divisor, name = find_step(most or 1.0, unit)
+    name = name or ("IOPS" if unit == "operations/s" else "")
+    if is_log and positive:
+        low, high = _widen_log(min(positive), max(positive))
+        return ValueAxis(low, high, divisor, name, is_log=True, starts_at_zero=False)
+    least = min(known, default=0.0)
+    starts_at_zero = has_zero or least < most / 2 or most == 0
+    low = 0.0 if starts_at_zero else least - max(most - least, most * 0.02) * 0.15
+    high = most + max(most - low, most * 0.02) * 0.12
+    step = _round_step((high - low) / divisor / 5) * divisor or divisor
+    return ValueAxis(
+        0.0 if starts_at_zero else max(0.0, math.floor(low / step) * step),
+        math.ceil(high / step - 1e-9) * step or divisor,
+        divisor,
+        name,
+        is_log=False,
+        starts_at_zero=starts_at_zero,
+    )
+
+
+def show_value_axis(canvas: Canvas, axes: Axes, axis: ValueAxis, label: str) -> None:
+    """Set limits, ticks, faint horizontal grid and title of the y axis."""
+    if axis.is_log:
+        axes.set_yscale("log")
+    axes.set_ylim(axis.low, axis.high)
+    axes.set_yticks(axis.ticks, [axis.format_tick(value) for value in axis.ticks])
+    axes.minorticks_off()
+    axes.grid(axis="y", color=canvas.colors.line, linewidth=1)
+    axes.set_axisbelow(True)
+    axes.set_ylabel(axis.name(label), fontsize=TEXT_PX, color=canvas.colors.muted, labelpad=6)
+
+
+def show_time_axis(
+    canvas: Canvas, axes: Axes, first: datetime, last: datetime, *, has_labels: bool = True
+) -> None:
+    """Set limits, ticks and title of a time axis in the zone of the image."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+    zone, colors = canvas.options.zone, canvas.colors
+    low, high = float(date2num(first)), float(date2num(last))
+    room = max((high - low) * 0.015, 1 / 48)
+    axes.set_xlim(low - room, high + room)
+    locator = AutoDateLocator(tz=zone, minticks=3, maxticks=max(4, canvas.options.width // 120))
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, tz=zone, show_offset=False)
+    # Day and month before the year; times with the day at midnight.
+    formatter.formats = ["%Y", "%b", "%-d %b", "%H:%M", "%H:%M", "%S.%f"]
+    formatter.zero_formats = ["", "%b %Y", "%-d %b", "%-d %b", "%H:%M", "%H:%M"]
+    axes.xaxis.set_major_formatter(formatter)
+    show_line_below(canvas, axes)
+    if has_labels:
+        axes.set_xlabel(f"Time, {canvas.options.zone_name}", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
+    else:
+        axes.tick_params(axis="x", labelbottom=False)
+
+
+def show_line_below(canvas: Canvas, axes: Axes) -> None:
+    """Draw the x axis as a line with ticks below."""
+    axes.spines["bottom"].set_visible(True)
+    axes.spines["bottom"].set_color(canvas.colors.field_line)
+    axes.tick_params(axis="x", length=4, pad=3)
+
+
+def spread_apart(places: Sequence[float], *, top: float, bottom: float, height: float) -> list[float]:
+    """Return the places of labels, moved so that none covers another and all are between top and bottom."""
+    order = sorted(range(len(places)), key=lambda index: places[index])
+    moved = list(places)
+    for rank, index in enumerate(order):
+        least = top if rank == 0 else moved[order[rank - 1]] + height
+        moved[index] = max(moved[index], least)
+    for rank in range(len(order) - 1, -1, -1):
+        most = bottom if rank == len(order) - 1 else moved[order[rank + 1]] - height
+        moved[order[rank]] = min(moved[order[rank]], most)
+    return moved
+
+
+def _list_ticks(axis: ValueAxis) -> list[float]:
+    step = _round_step((axis.high - axis.low) / axis.divisor / 5) * axis.divisor
+    first, last = math.ceil(axis.low / step - 1e-9), math.floor(axis.high / step + 1e-9)
+    return [place * step for place in range(first, last + 1)]
+
+
+def _list_log_ticks(axis: ValueAxis) -> list[float]:
+    low, high = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
+    leads = (1,) if high - low > 4 else _LEADS
+    ticks = [lead * 10.0**power for power in range(low, high + 1) for lead in leads]
+    return [tick for tick in ticks if axis.low * 0.9999 <= tick <= axis.high * 1.0001]
+
+
+def _widen_log(least: float, most: float) -> tuple[float, float]:
+    """Return the nearest 1, 2 or 5 of a decade outside of the values."""
+    below, above = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.floor(math.log10(most))
+    low = next((step for step in (5, 2, 1) if step * below <= least * 0.98), 0.5)
+    high = next(step for step in (1, 2, 5, 10) if step * above >= most * 1.02 or step == 10)
+    return low * below, high * above
+
+
+def _round_step(step: float) -> float:
+    """Return the next step of 1, 2, 2.5 or 5 times a power of ten."""
+    if step <= 0 or not math.isfinite(step):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(lead for lead in _STEPS if lead * power >= step * 0.999999) * power

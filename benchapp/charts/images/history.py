@@ -1,0 +1,506 @@
+"""The history of up to 12 series as an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchapp.charts.images.axes import (
+    ValueAxis,
+    make_value_axis,
+    show_time_axis,
+    show_value_axis,
+    spread_apart,
+)
+from benchapp.charts.images.frame import (
+    LINE,
+    TEXT_PX,
+    Canvas,
+    ImageBox,
+    draw_image,
+    measure_text,
+    shorten_text,
+)
+from benchapp.charts.images.legend import LegendEntry, draw_sample, write_dash
+from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.styles import GRAY_STYLE, LineStyle, assign_styles, style_of_value
+from benchapp.charts.texts.comparison import find_shared_parts
+from benchapp.charts.texts.history import find_shown_level, format_history_title, list_levels
+from benchapp.metrics import CATALOGUE, Metric, format_count, format_value, format_with_unit
+from benchapp.models import ChangeState
+from benchapp.queries.charts.downsampling import from_us
+from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
+from benchapp.queries.incidents.changes import ChangeMark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANELS_MAXIMUM: Final = 3
+# Up to so many lines have their names at their ends; bands of more than three would overlap.
+_END_LABELS: Final = 6
+_END_ROOM: Final = 150
+_BANDS: Final = 3
+_CROWDED: Final = 400
+_LEFT_ROOM: Final = 64
+_AXIS_ROOM: Final = 36
+_PANEL_GAP: Final = 12
+# The rows below the chart take at most this share of its box.
+_ROWS_SHARE: Final = 0.35
+_ENVIRONMENT_GAP: Final = 48
+_US: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySpan:
+    """What a history was asked for. filter: as in the address, "" without; from_at, to_at: None if open."""
+
+    filter: str = ""
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    is_log: bool = False
+
+
+def draw_history(
+    history: SeriesHistory, chosen: ChosenSeries, options: ImageOptions, *, asked: HistorySpan
+) -> bytes:
+    """Return the image of a history: a panel for each of its first three metrics. Errors: as of draw_image."""
+    metrics = [CATALOGUE[name] for name in history.metrics[:PANELS_MAXIMUM]]
+    styles = _choose_styles(history)
+
+    def draw(canvas: Canvas, box: ImageBox) -> None:
+        span = _find_span(history, asked)
+        if span is None:
+            canvas.write_message(box, "No runs in this time range." if chosen.rows else "No series match.")
+            return
+        rows = _list_rows(history, metrics[0], styles)
+        below = _count_rows(len(rows), box)
+        chart = ImageBox(box.left, box.top, box.width, box.height - below * LINE - (6 if below else 0))
+        boxes = _place_panels(chart, len(metrics))
+        for place, metric in enumerate(metrics):
+            panel = _HistoryPanel(canvas, history, metric, styles, span, is_log=asked.is_log)
+            panel.draw(boxes[place], is_last=place == len(metrics) - 1)
+        _write_rows(canvas, rows, ImageBox(box.left, chart.bottom + 6, box.width, below * LINE), below=below)
+
+    return draw_image(
+        options,
+        title=format_history_title(history, metrics[0]),
+        foot=list(_list_foot(history, chosen, asked, options)),
+        draw=draw,
+    )
+
+
+def _choose_styles(history: SeriesHistory) -> list[LineStyle]:
+    if history.colors is not None:
+        return [GRAY_STYLE] * len(history.lines)
+    return assign_styles([(line.row.workload.rw, line.row.direction) for line in history.lines])
+
+
+def _find_span(history: SeriesHistory, asked: HistorySpan) -> tuple[datetime, datetime] | None:
+    """Return start and end of the axis: what was asked for, else the first and the last run; None without runs."""
+    times = [line.points.points.at_us for line in history.lines if line.points.points.at_us.size]
+    if not times:
+        return None
+    first, last = from_us(min(each[0] for each in times)), from_us(max(each[-1] for each in times))
+    # An open or later end would leave the right side empty.
+    return (asked.from_at or first, max(last, asked.from_at or first))
+
+
+def _place_panels(box: ImageBox, count: int) -> list[ImageBox]:
+    """Return the plot areas, the first one twice as high as the others; room for axes is left out."""
+    left, width = box.left + _LEFT_ROOM, box.width - _LEFT_ROOM
+    height = box.height - _AXIS_ROOM - (count - 1) * _PANEL_GAP
+    share = height / (count + 1) if count > 1 else height
+    places, top = [], box.top
+    for place in range(count):
+        own = (2 * share if count > 1 else share) if place == 0 else share
+        places.append(ImageBox(left, top, width, own))
+        top += own + _PANEL_GAP
+    return places
+
+
+class _HistoryPanel:
+    """One metric of the history while it is drawn."""
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        history: SeriesHistory,
+        metric: Metric,
+        styles: Sequence[LineStyle],
+        span: tuple[datetime, datetime],
+        *,
+        is_log: bool,
+    ) -> None:
+        self.canvas, self.history, self.metric, self.span = canvas, history, metric, span
+        self.colors = canvas.colors
+        self.lines = list(zip(history.lines, styles, strict=True))
+        self.is_crowded = history.run_count > _CROWDED
+        self.axis = make_value_axis(list(self._list_values()), metric.unit, is_log=is_log)
+
+    def draw(self, box: ImageBox, *, is_last: bool) -> None:
+        has_ends = 1 < len(self.lines) <= _END_LABELS and self.canvas.options.width >= 640
+        plot = ImageBox(box.left, box.top, box.width - (_END_ROOM if has_ends else 4), box.height)
+        axes = self.canvas.add_axes(plot)
+        show_value_axis(self.canvas, axes, self.axis, self.metric.label)
+        show_time_axis(self.canvas, axes, *self.span, has_labels=is_last)
+        self._draw_environment(axes, has_names=is_last)
+        for line, style in self.lines:
+            if len(self.lines) <= _BANDS:
+                self._draw_bands(axes, line, style)
+        # Few points are above the steps, many below them.
+        layers = (
+            [self._draw_parts, self._draw_steps] if self.is_crowded else [self._draw_steps, self._draw_parts]
+        )
+        for draw_layer in layers:
+            for line, style in self.lines:
+                draw_layer(axes, line, style)
+        for line, _ in self.lines:
+            self._draw_small_steps(axes, line)
+        self._draw_changes(axes, plot)
+        if not any(True for _ in self._list_values()):
+            self.canvas.write_message(plot, f"No run has a value of {self.metric.label}.")
+        if has_ends:
+            self._write_ends(plot)
+
+    def _list_values(self) -> Iterator[float]:
+        name = self.metric.name
+        for line in self.history.lines:
+            for part in line.parts:
+                if part.buckets is not None:
+                    spread = part.buckets.spreads[name]
+                    yield from spread.minimum.tolist()
+                    yield from spread.maximum.tolist()
+                else:
+                    points = part.points.points
+                    yield from points.values[name][points.counts].tolist()
+            for level in self._list_visible(line):
+                yield from (level.median, level.p10, level.p90)
+
+    def _list_visible(self, line: HistoryLine) -> tuple[Any, ...]:
+        first, last = self.span
+        return tuple(
+            level
+            for level in line.levels.get(self.metric.name, ())
+            if level.to_at >= first and level.from_at <= last
+        )
+
+    def _list_level_spans(self, line: HistoryLine) -> list[tuple[Any, float, float]]:
+        """Return the visible levels with start and end: a level ends where the next one begins."""
+        levels = self._list_visible(line)
+        ends = [*(level.from_at for level in levels[1:]), levels[-1].to_at] if levels else []
+        low, high = (_number(moment) for moment in self.span)
+        return [
+            (level, max(_number(level.from_at), low), min(_number(end), high))
+            for level, end in zip(levels, ends, strict=True)
+        ]
+
+    def _draw_bands(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+        for level, start, end in self._list_level_spans(line):
+            if level.n > 2:
+                axes.fill_between(
+                    [start, end], level.p10, level.p90, color=style.color, alpha=0.14, linewidth=0
+                )
+
+    def _draw_steps(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+        spans = self._list_level_spans(line)
+        if not spans:
+            return
+        x = [place for _, start, end in spans for place in (start, end)]
+        y = [level.median for level, _, _ in spans for _ in range(2)]
+        # The halo separates the line from points of the same color.
+        axes.plot(x, y, color=self.colors.paper, alpha=0.7, linewidth=4, solid_capstyle="butt")
+        axes.plot(
+            x,
+            y,
+            color=style.color,
+            linewidth=2,
+            linestyle=write_dash(style) if len(self.lines) > 1 else "-",
+            solid_capstyle="butt",
+        )
+
+    def _draw_small_steps(self, axes: Axes, line: HistoryLine) -> None:
+        if self.metric.name != self.history.metrics[0]:
+            return
+        for step in line.small_steps:
+            if step.to_at >= self.span[0] and step.from_at <= self.span[1]:
+                start, at, end = (_number(moment) for moment in (step.from_at, step.at, step.to_at))
+                axes.plot(
+                    [start, at, at, end],
+                    [step.before, step.before, step.after, step.after],
+                    color=self.colors.ink,
+                    linewidth=1,
+                    linestyle=(0, (2, 2)),
+                )
+
+    def _draw_parts(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+        for part in line.parts:
+            own = style
+            if self.history.colors is not None:
+                values = self.history.colors.values
+                own = style_of_value(None if part.value is None else values.index(part.value))
+            if part.buckets is not None:
+                self._draw_buckets(axes, part, own)
+            else:
+                self._draw_points(axes, part, own)
+
+    def _draw_points(self, axes: Axes, part: HistoryPart, style: LineStyle) -> None:
+        points = part.points.points
+        x, y = points.at_us / _US, points.values[self.metric.name]
+        known = ~np.isnan(y)
+        counts = points.counts & known
+        size = 4 if self.is_crowded else 6
+        good, doubtful = counts & ~points.is_doubtful, counts & points.is_doubtful
+        excluded = points.is_excluded & ~points.has_failed & known
+        mark: dict[str, Any] = {"linestyle": "", "marker": style.marker, "markersize": size}
+        axes.plot(
+            _numbers(x[good]),
+            y[good],
+            **mark,
+            markerfacecolor=style.color,
+            markeredgewidth=0,
+            alpha=0.45 if self.is_crowded else 0.75,
+        )
+        hollow = {**mark, "markerfacecolor": self.colors.paper, "markeredgewidth": 1.25}
+        axes.plot(_numbers(x[doubtful]), y[doubtful], **hollow, markeredgecolor=style.color)
+        axes.plot(_numbers(x[excluded]), y[excluded], **hollow, markeredgecolor=self.colors.muted)
+        # Struck through.
+        axes.plot(
+            _numbers(x[excluded]),
+            y[excluded],
+            linestyle="",
+            marker=[(-1, -1), (1, 1)],
+            markersize=10,
+            markeredgecolor=self.colors.muted,
+            markeredgewidth=1.25,
+        )
+        failed = points.has_failed
+        self._draw_crosses(axes, _numbers(x[failed]), y[failed])
+
+    def _draw_buckets(self, axes: Axes, part: HistoryPart, style: LineStyle) -> None:
+        buckets = part.buckets
+        if buckets is None:
+            return
+        spread = buckets.spreads[self.metric.name]
+        x = _numbers((buckets.first_us + buckets.last_us) / 2 / _US)
+        known = ~np.isnan(spread.median)
+        axes.vlines(
+            x[known], spread.minimum[known], spread.maximum[known], color=style.color, alpha=0.5, linewidth=2
+        )
+        axes.plot(
+            x[known],
+            spread.median[known],
+            linestyle="",
+            marker="_",
+            markersize=4,
+            markeredgecolor=style.color,
+            markeredgewidth=1.5,
+        )
+        failed = buckets.failed > 0
+        self._draw_crosses(axes, x[failed], np.full(int(failed.sum()), np.nan))
+
+    def _draw_crosses(self, axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+        """Draw failed runs: a hollow cross at the value, at the lower edge without one."""
+        if not x.size:
+            return
+        inside = np.clip(np.where(np.isnan(y), self.axis.low, y), self.axis.low, self.axis.high)
+        axes.plot(
+            x,
+            inside,
+            linestyle="",
+            marker="X",
+            markersize=9,
+            markerfacecolor=self.colors.paper,
+            markeredgecolor=self.colors.ink,
+            markeredgewidth=1.25,
+            clip_on=False,
+        )
+
+    def _draw_environment(self, axes: Axes, *, has_names: bool) -> None:
+        """Draw environment changes as dotted lines, named above the axis where there is room."""
+        low, high = (_number(moment) for moment in self.span)
+        changes = sorted(
+            (_number(change.at), [field.label for field in change.fields])
+            for line in self.history.lines
+            for change in line.environments.changes
+            if self.span[0] <= change.at <= self.span[1]
+        )
+        free = -1.0
+        for x, labels in changes:
+            axes.axvline(x, color=self.colors.field_line, linewidth=1, linestyle=(0, (1, 3)))
+            place = (x - low) / max(high - low, 1e-9) * self.canvas.options.width
+            if has_names and place >= free:
+                name = labels[0] if len(set(labels)) == 1 else f"{labels[0]} +{len(set(labels)) - 1}"
+                axes.annotate(
+                    shorten_text(name, 90, size=9),
+                    (x, 0),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(3, 2),
+                    textcoords="offset points",
+                    fontsize=9,
+                    color=self.colors.muted,
+                )
+                free = place + max(_ENVIRONMENT_GAP, measure_text(name, size=9) + 8)
+
+    def _draw_changes(self, axes: Axes, plot: ImageBox) -> None:
+        """Draw detected changes as vertical lines with direction, size and incident; dashed while suspected."""
+        low, high = axes.get_xlim()
+        free = -1.0
+        for mark in sorted(self._list_changes(), key=lambda mark: mark.at):
+            x = _number(mark.at)
+            color = self.colors.regression if mark.is_regression else self.colors.improvement
+            is_suspected = mark.state == ChangeState.SUSPECTED
+            axes.axvline(x, color=color, linewidth=1.5, linestyle=(0, (3, 3)) if is_suspected else "-")
+            place = (x - low) / (high - low) * plot.width
+            text = describe_change_mark(mark, has_incident=self.canvas.options.has_incidents)
+            if place < free:
+                continue
+            width = measure_text(text, weight="bold") + 6
+            is_left = place + width > plot.width
+            axes.annotate(
+                text,
+                (x, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(-4 if is_left else 4, -2),
+                textcoords="offset points",
+                ha="right" if is_left else "left",
+                va="top",
+                fontsize=TEXT_PX,
+                fontweight="bold",
+                color=color,
+                bbox={"facecolor": self.colors.paper, "edgecolor": "none", "pad": 1, "alpha": 0.8},
+            )
+            free = place + width
+
+    def _list_changes(self) -> list[ChangeMark]:
+        return [
+            mark
+            for line in self.history.lines
+            for mark in line.changes
+            if mark.metric == self.metric.name and self.span[0] <= mark.at <= self.span[1]
+        ]
+
+    def _write_ends(self, plot: ImageBox) -> None:
+        """Write the names of the lines beside their last levels."""
+        found = [
+            (line, style, spans[-1][0])
+            for line, style in self.lines
+            if (spans := self._list_level_spans(line))
+        ]
+        places = [plot.bottom - _share(level.median, self.axis) * plot.height for _, _, level in found]
+        moved = spread_apart(places, top=plot.top + 6, bottom=plot.bottom - 6, height=LINE - 2)
+        for (line, style, _), y in zip(found, moved, strict=True):
+            name = shorten_text(line.name, _END_ROOM - 12)
+            self.canvas.write(plot.right + 8, y, name, color=self.colors.ink, middle=True)
+            self.canvas.write(plot.right + 1, y, "■", size=6, color=style.color, middle=True)
+
+
+def describe_change_mark(mark: ChangeMark, *, has_incident: bool) -> str:
+    """Return the label of a change: "▼ 21 %, incident 12"."""
+    sign = "▲" if mark.relative > 0 else "▼"
+    incident = f", incident {mark.incident_id}" if has_incident and mark.incident_id else ""
+    return f"{sign} {abs(mark.relative) * 100:.0f} %{incident}"
+
+
+def _list_rows(history: SeriesHistory, metric: Metric, styles: Sequence[LineStyle]) -> list[LegendEntry]:
+    """Return a row for each series: name, median, p10 to p90 and runs of its last level; then one for each color."""
+    rows = []
+    for line, style in zip(history.lines, styles, strict=True):
+        shown = find_shown_level(list_levels(line, metric.name))
+        if shown is None:
+            text = f"{line.name}: no valid run with a value"
+        else:
+            level = shown.level
+            low, high = (format_value(value, metric.unit) for value in (level.p10, level.p90))
+            spread = f", p10–p90 {low} to {high}" if level.n > 1 else ""
+            text = (
+                f"{line.name}: {format_with_unit(level.median, metric)}{spread}, n = {level.n}"
+                f" since {level.from_at:%-d %b %Y}"
+            )
+        rows.append(LegendEntry(text, style))
+    if (colors := history.colors) is not None:
+        rows += [
+            LegendEntry(
+                f"{colors.dimension.label}: {colors.describe(value)}", style_of_value(place), has_line=False
+            )
+            for place, value in enumerate(colors.values)
+        ]
+        unknown = f"unknown and {colors.others} more" if colors.others else "unknown"
+        rows.append(LegendEntry(f"{colors.dimension.label}: {unknown}", style_of_value(None), has_line=False))
+    return rows
+
+
+def _count_rows(count: int, box: ImageBox) -> int:
+    return min(count, max(1, int(box.height * _ROWS_SHARE / LINE)))
+
+
+def _write_rows(canvas: Canvas, rows: Sequence[LegendEntry], box: ImageBox, *, below: int) -> None:
+    """Write the rows; the last one counts those for which there is no room."""
+    shown = rows if len(rows) <= below else rows[: below - 1]
+    for place, row in enumerate(shown):
+        y = box.top + place * LINE + LINE / 2
+        draw_sample(canvas, row, box.left, y)
+        canvas.write(box.left + 32, y, shorten_text(row.text, box.width - 32), middle=True)
+    if len(shown) < len(rows):
+        more = f"and {len(rows) - len(shown)} more; a higher image names all"
+        canvas.write(
+            box.left + 32,
+            box.top + len(shown) * LINE + LINE / 2,
+            more,
+            color=canvas.colors.muted,
+            middle=True,
+        )
+
+
+def _list_foot(
+    history: SeriesHistory, chosen: ChosenSeries, asked: HistorySpan, options: ImageOptions
+) -> Iterator[str]:
+    titles = [line.row.title for line in history.lines]
+    scopes = sorted({line.row.scope_name for line in history.lines})
+    common = find_shared_parts(titles) if len(titles) > 1 else titles
+    where = ", ".join(scopes) if len(scopes) <= _END_LABELS else f"{len(scopes)} hosts or pools"
+    yield " · ".join([*([where] if where else []), *common])
+    span = _find_span(history, asked)
+    parts = [f"Filter: {asked.filter}"] if asked.filter else []
+    runs, series = format_count(history.run_count, "run"), format_count(len(history.lines), "series")
+    parts.append(f"{runs} of {series}")
+    if chosen.left_out:
+        more = " or more" if chosen.has_more else ""
+        parts.append(f"{format_count(chosen.left_out, 'series')}{more} not shown")
+    if span is not None:
+        first, last = (moment.astimezone(options.zone) for moment in span)
+        parts.append(
+            f"{first:%-d %b %Y %H:%M} to {last:%-d %b %Y %H:%M} {options.zone_name}, clock of the hosts"
+        )
+    yield " · ".join(parts)
+    marks = "bars: min to max of several runs" if history.resolution is not None else "marks: runs"
+    reading = (
+        f"Steps: median of each level; bands: its p10 to p90; {marks}; hollow: data-quality badge; struck through:"
+        " excluded; hollow crosses: failed; dotted: environment changes."
+    )
+    if history.newest is not None:
+        reading += f" Only the newest {history.newest} runs of each series."
+    yield reading
+    if options.address:
+        yield options.address
+
+
+def _share(value: float, axis: ValueAxis) -> float:
+    """Return the place of a value on an axis, 0 to 1."""
+    if axis.is_log:
+        low, high, at = np.log([axis.low, axis.high, max(value, axis.low)])
+        return float((at - low) / (high - low))
+    return (value - axis.low) / (axis.high - axis.low)
+
+
+def _number(moment: datetime) -> float:
+    """Return a time in days, as matplotlib counts them."""
+    return moment.timestamp() / 86_400
+
+
+def _numbers(seconds: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(seconds / 86_400, dtype=np.float64)

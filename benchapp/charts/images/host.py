@@ -1,0 +1,137 @@
+"""The levels of a host as an image: a small history for each pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from math import nan
+from typing import Final
+
+from benchapp.charts.images.axes import show_line_below
+from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.styles import assign_styles
+from benchapp.charts.texts.marks import describe_mark
+from benchapp.metrics import format_count, format_value, format_with_unit
+from benchapp.queries.hosts.hosts import HostRow
+from benchapp.queries.hosts.patterns import HostPattern
+from benchapp.queries.series.relative_levels import HISTORY_DAYS
+from benchapp.queries.titles import describe_value
+
+_COLUMNS_MAXIMUM: Final = 3
+_HEIGHT_MINIMUM: Final = 130
+_HEAD: Final = 3 * LINE + 4
+_AXIS_ROOM: Final = 24
+_LEFT_ROOM: Final = 44
+_END_ROOM: Final = 44
+
+
+def draw_host(
+    host: HostRow, patterns: Sequence[HostPattern], options: ImageOptions, *, until: datetime
+) -> bytes:
+    """Return the image of a host: of each pattern the levels of 90 days relative to the first one.
+
+    until: the last day of the histories. Errors: as of draw_image.
+    """
+
+    def draw(canvas: Canvas, box: ImageBox) -> None:
+        if not patterns:
+            canvas.write_message(box, "No levels yet: a series has a level from its first valid run on.")
+            return
+        columns = min(_COLUMNS_MAXIMUM, len(patterns), max(1, int(box.width // 300)))
+        fit = max(1, int((box.height - LINE) // _HEIGHT_MINIMUM)) * columns
+        shown = patterns[:fit]
+        if len(shown) < len(patterns):
+            more = f"and {format_count(len(patterns) - len(shown), 'more pattern')}; a higher image shows all"
+            canvas.write(box.left, box.bottom - LINE, more, color=canvas.colors.muted)
+            box = ImageBox(box.left, box.top, box.width, box.height - LINE)
+        width, height = box.width / columns, box.height / -(-len(shown) // columns)
+        styles = assign_styles([_split(pattern) for pattern in shown])
+        for place, pattern in enumerate(shown):
+            row, column = divmod(place, columns)
+            own = ImageBox(box.left + column * width, box.top + row * height, width - 12, height - 8)
+            _draw_pattern(canvas, own, pattern, color=styles[place].color, until=until)
+
+    return draw_image(
+        options, title=_describe_host(host, patterns), foot=list(_list_foot(host, options, until)), draw=draw
+    )
+
+
+def _split(pattern: HostPattern) -> tuple[str, str]:
+    return pattern.series.workload.rw, pattern.series.direction
+
+
+def _draw_pattern(
+    canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color: str, until: datetime
+) -> None:
+    colors, level = canvas.colors, pattern.level
+    name = describe_value("pattern", pattern.pattern)
+    canvas.write(box.left, box.top, shorten_text(name, box.width, weight="bold"), weight="bold")
+    low, high = (format_value(value, pattern.metric.unit) for value in (level.p10, level.p90))
+    spread = f", p10–p90 {low} to {high}" if level.n > 1 else ""
+    value = f"{format_with_unit(level.median, pattern.metric)}{spread}, n = {level.n}"
+    canvas.write(box.left, box.top + LINE, shorten_text(value, box.width))
+    if pattern.mark is not None:
+        text = describe_mark(pattern.mark, metric=pattern.metric.name, has_year=True)
+        worse = colors.regression if pattern.mark.is_regression else colors.improvement
+        shade = worse if pattern.mark.state == "open" else colors.muted
+        canvas.write(box.left, box.top + 2 * LINE, shorten_text(text, box.width), color=shade)
+    plot = ImageBox(
+        box.left + _LEFT_ROOM,
+        box.top + _HEAD,
+        box.width - _LEFT_ROOM - _END_ROOM,
+        box.height - _HEAD - _AXIS_ROOM,
+    )
+    known = [value * 100 for value in pattern.history if value is not None]
+    if not known or plot.height < 20:
+        return
+    axes = canvas.add_axes(plot)
+    least, most = min(*known, 100.0), max(*known, 100.0)
+    room = max((most - least) * 0.15, 2.0)
+    axes.set_ylim(least - room, most + room)
+    axes.set_yticks([100], ["100 %"])
+    axes.axhline(100, color=colors.field_line, linewidth=1, linestyle=(0, (2, 2)))
+    days = list(range(len(pattern.history)))
+    values = [nan if value is None else value * 100 for value in pattern.history]
+    axes.step(days, values, where="post", color=color, linewidth=2)
+    axes.set_xlim(0, max(len(days) - 1, 1))
+    zone = canvas.options.zone
+    first = datetime.fromtimestamp(until.timestamp() - (len(days) - 1) * 86_400, zone)
+    last = until.astimezone(zone)
+    axes.set_xticks([0, days[-1]], [f"{first:%-d %b}", f"{last:%-d %b %Y}"])
+    show_line_below(canvas, axes)
+    end = next(value for value in reversed(values) if value == value)
+    axes.annotate(
+        f"{end:.0f} %",
+        (1, end),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=TEXT_PX,
+        color=colors.ink,
+        annotation_clip=False,
+    )
+
+
+def _describe_host(host: HostRow, patterns: Sequence[HostPattern]) -> str:
+    """Return the title: "db-09: 1 open regression, 3 patterns"."""
+    name = f"{host.name} (pool {host.pool})" if host.pool else host.name
+    if not patterns:
+        return f"{name}: no levels"
+    count = len(host.mark.incident_ids) if host.mark else 0
+    regressions = format_count(count, "open regression") if count else "no open regressions"
+    return f"{name}: {regressions}, {format_count(len(patterns), 'pattern')}"
+
+
+def _list_foot(host: HostRow, options: ImageOptions, until: datetime) -> Iterator[str]:
+    scope = f"pool {host.pool}" if host.pool else f"host {host.name}"
+    last = until.astimezone(options.zone)
+    yield f"Series of {scope} · {HISTORY_DAYS} days until {last:%-d %b %Y} {options.zone_name}"
+    yield (
+        f"Lines: levels of the series of each pattern relative to {HISTORY_DAYS} days ago, or to their first one;"
+        " geometric mean, above 100 % is faster. Values: current level of the series that is worst compared with its"
+        " peers: median, p10 to p90, n runs."
+    )
+    if options.address:
+        yield options.address

@@ -1,0 +1,219 @@
+"""The matrix as an image: a cell for each combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from benchapp.charts.images.frame import (
+    LINE,
+    TEXT_PX,
+    Canvas,
+    ImageBox,
+    draw_image,
+    measure_text,
+    shorten_text,
+)
+from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.texts.marks import describe_mark
+from benchapp.charts.texts.matrix import (
+    REASONS,
+    describe_changes,
+    describe_matrix,
+    describe_matrix_counts,
+    format_metric_value,
+)
+from benchapp.grammar import write_filter
+from benchapp.metrics import format_count, format_value, lower_label
+from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixPanel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ROW_HEIGHT: Final = 46
+_HEAD_HEIGHT: Final = 18
+_PANEL_GAP: Final = 8
+_SMALL_PX: Final = 9
+_NAME_SHARE: Final = 0.3
+_CELL_WIDTH_MINIMUM: Final = 76
+# Wider cells have a line of the newest values.
+_LINE_FROM: Final = 190
+_LINE_WIDTH: Final = 70
+# The least height of that line, relative to the level.
+_LINE_SPAN: Final = 0.1
+
+
+def draw_matrix(matrix: Matrix, options: ImageOptions) -> bytes:
+    """Return the image of a matrix. Errors: as of draw_image."""
+
+    def draw(canvas: Canvas, box: ImageBox) -> None:
+        if not matrix.panels or not matrix.size:
+            canvas.write_message(box, "No series match.")
+            return
+        _Table(canvas, matrix, box).draw()
+
+    heads = sum(_HEAD_HEIGHT * (2 if panel.label else 1) + _PANEL_GAP for panel in matrix.panels)
+    return draw_image(
+        options,
+        title=describe_matrix(matrix),
+        foot=list(_list_foot(matrix, options)),
+        draw=draw,
+        body_height=heads + sum(len(panel.rows) for panel in matrix.panels) * _ROW_HEIGHT + LINE,
+    )
+
+
+class _Table:
+    """The cells while they are drawn, from top to bottom as far as there is room."""
+
+    def __init__(self, canvas: Canvas, matrix: Matrix, box: ImageBox) -> None:
+        self.canvas, self.matrix, self.box = canvas, matrix, box
+        self.colors = canvas.colors
+        # One area in pixels from the upper left corner.
+        self.axes: Axes = canvas.add_axes(box)
+        self.axes.set_axis_off()
+        self.axes.set_xlim(0, box.width)
+        self.axes.set_ylim(box.height, 0)
+        names = [measure_text(row.label) for panel in matrix.panels for row in panel.rows]
+        self.name_width = min(max(names, default=0) + 12, box.width * _NAME_SHARE)
+        room = box.width - self.name_width
+        count = len(matrix.x.values)
+        self.columns = max(1, min(count, int(room // _CELL_WIDTH_MINIMUM)))
+        self.cell_width = min(room / self.columns, 260)
+        self.hidden_rows = 0
+        self.top = 0.0
+
+    def draw(self) -> None:
+        bottom = self.box.height - LINE
+        for panel in self.matrix.panels:
+            head = _HEAD_HEIGHT * (2 if panel.label else 1)
+            if self.hidden_rows or self.top + head + _ROW_HEIGHT > bottom:
+                self.hidden_rows += len(panel.rows)
+                continue
+            self._draw_panel(panel, bottom)
+            self.top += _PANEL_GAP
+        self._write_hidden()
+
+    def _draw_panel(self, panel: MatrixPanel, bottom: float) -> None:
+        if panel.label:
+            self._write(0, self.top, panel.label, self.box.width, weight="bold")
+            self.top += _HEAD_HEIGHT
+        name = self.matrix.x.dimension.label
+        self._write(0, self.top, f"{name}:", self.name_width, color=self.colors.muted)
+        for place, label in enumerate(self.matrix.x.labels[: self.columns]):
+            right = self.name_width + (place + 1) * self.cell_width - 8
+            self._write(right, self.top, label, self.cell_width - 8, color=self.colors.muted, align="right")
+        self.top += _HEAD_HEIGHT
+        for row in panel.rows:
+            if self.top + _ROW_HEIGHT > bottom:
+                self.hidden_rows += 1
+                continue
+            self.axes.plot(
+                [0, self.name_width + self.columns * self.cell_width],
+                [self.top, self.top],
+                color=self.colors.line,
+                linewidth=1,
+            )
+            self._write(0, self.top + 6, row.label, self.name_width - 8)
+            for place, cell in enumerate(row.cells[: self.columns]):
+                self._draw_cell(cell, self.name_width + place * self.cell_width)
+            self.top += _ROW_HEIGHT
+
+    def _draw_cell(self, cell: MatrixCell, left: float) -> None:
+        right, width = left + self.cell_width - 8, self.cell_width - 12
+        level, metric = cell.level, self.matrix.metric
+        if level is None:
+            reason = REASONS.get(cell.state, "")
+            self.axes.bar(
+                [left + self.cell_width / 2],
+                [_ROW_HEIGHT - 6],
+                bottom=self.top + 3,
+                width=self.cell_width - 6,
+                color="none",
+                edgecolor=self.colors.line,
+                hatch="///",
+                linewidth=0,
+            )
+            self._write(right, self.top + 14, reason, width, color=self.colors.muted, align="right")
+            return
+        value = format_metric_value(level.median, metric).removesuffix(" IOPS")
+        self._write(right, self.top + 4, value, width, weight="bold", align="right")
+        low, high = (format_value(number, metric.unit) for number in (level.p10, level.p90))
+        below = f"n = {level.n}"
+        if level.n > 1:
+            spread = f"{low}–{high}, {below}"
+            below = spread if measure_text(spread, size=_SMALL_PX) <= width else below
+        self._write(
+            right, self.top + 19, below, width, color=self.colors.muted, size=_SMALL_PX, align="right"
+        )
+        if cell.mark is not None:
+            text = describe_mark(cell.mark, metric=metric.name, has_year=True)
+            worse = self.colors.regression if cell.mark.is_regression else self.colors.improvement
+            color = worse if cell.mark.state == "open" else self.colors.muted
+            self._write(right, self.top + 31, text, width, color=color, size=_SMALL_PX, align="right")
+        if self.cell_width >= _LINE_FROM and len(level.recent) > 1:
+            self._draw_recent(level.recent, left + 10)
+
+    def _draw_recent(self, recent: tuple[float, ...] | Any, left: float) -> None:
+        """Draw the newest values, oldest first; full height: a tenth of the level, or more if they differ more."""
+        values = list(recent)
+        middle = (min(values) + max(values)) / 2
+        span = max(max(values) - min(values), abs(middle) * _LINE_SPAN) or 1.0
+        height = 18
+        x = [left + place * _LINE_WIDTH / (len(values) - 1) for place in range(len(values))]
+        y = [self.top + 14 - (value - middle) / span * height for value in values]
+        self.axes.plot(x, y, color=self.colors.muted, linewidth=1.25)
+
+    def _write_hidden(self) -> None:
+        hidden = [
+            format_count(count, f"more {noun}")
+            for count, noun in (
+                (self.hidden_rows, "row"),
+                (len(self.matrix.x.values) - self.columns, "column"),
+            )
+            if count > 0
+        ]
+        if hidden:
+            text = f"and {', '.join(hidden)}; a larger image shows all"
+            self._write(0, self.box.height - LINE, text, self.box.width, color=self.colors.muted)
+
+    def _write(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        width: float,
+        *,
+        color: str = "",
+        weight: str = "normal",
+        size: float = TEXT_PX,
+        align: str = "left",
+    ) -> None:
+        self.axes.text(
+            x,
+            y,
+            shorten_text(text, width, size=size, weight=weight),
+            fontsize=size,
+            fontweight=weight,
+            color=color or self.colors.ink,
+            ha=align,
+            va="top",
+        )
+
+
+def _list_foot(matrix: Matrix, options: ImageOptions) -> Iterator[str]:
+    yield from islice(describe_changes(matrix), 2)
+    filter = write_filter(matrix.shown_filter)
+    parts = [f"Filter: {filter}"] if filter else []
+    parts.append(describe_matrix_counts(matrix))
+    newest = max((cell.level.last_at for *_, cell in matrix.walk() if cell.level), default=None)
+    if newest is not None:
+        parts.append(f"newest run {newest.astimezone(options.zone):%-d %b %Y %H:%M} {options.zone_name}")
+    yield " · ".join(parts)
+    names = ", ".join(lower_label(each.label) for each in (*matrix.rows, *matrix.facets))
+    yield (
+        f"Cell: median {matrix.metric.label} of the current level, p10–p90, n runs, open or accepted change;"
+        f" {matrix.metric.better} is better. Rows: {names}; columns: {lower_label(matrix.x.dimension.label)}."
+    )
+    if options.address:
+        yield options.address

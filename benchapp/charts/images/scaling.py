@@ -1,0 +1,375 @@
+"""A scaling chart as an image: bars or lines, a panel for each facet and metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
+from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
+from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
+from benchapp.charts.texts.scaling import describe_scaling
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import write_filter
+from benchapp.metrics import format_count, format_with_unit, lower_label
+from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from benchapp.queries.charts.scaling_shapes import ScalingLimit
+from benchapp.queries.titles import describe_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DrawMode = Literal["bars", "lines"]
+_COLUMNS_MAXIMUM: Final = 3
+_PANEL_HEIGHT_MINIMUM: Final = 110
+_LEFT_ROOM: Final = 64
+_AXIS_ROOM: Final = 38
+_LABEL_ROOM: Final = 18
+_GROUP_SHARE: Final = 0.82
+_BAR_SHARE: Final = 0.92
+_BAR_PX_MAXIMUM: Final = 56
+# A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
+_FAR: Final = 3
+_IDEAL_ROOM: Final = 1.25
+_SOLID: Final = 0.88
+_LOG_ALPHA: Final = 0.35
+
+
+def choose_mode(chart: ScalingChart, asked: str | None) -> DrawMode:
+    """Return whether a chart has bars or lines: as asked, without lines for sizes and depths."""
+    has_lines = asked == "lines" or (asked is None and chart.x.dimension.is_continuous)
+    return "lines" if has_lines else "bars"
+
+
+def draw_scaling(
+    chart: ScalingChart,
+    options: ImageOptions,
+    *,
+    mode: str | None = None,
+    is_log: bool = False,
+    is_ideal: bool = False,
+) -> bytes:
+    """Return the image of a scaling chart. mode: of choose_mode; is_ideal: linear scaling. Errors: of draw_image."""
+    is_bars = choose_mode(chart, mode) == "bars" and chart.over is None
+
+    def draw(canvas: Canvas, box: ImageBox) -> None:
+        if chart.is_empty:
+            canvas.write_message(box, "No series match, or none has a value.")
+            return
+        lines = chart.facets[0].lines
+        styles = assign_styles([(line.rw, line.direction) for line in lines])
+        rows = []
+        if len(lines) > 1:
+            entries = [
+                LegendEntry(line.label, style, _hatch(style) if is_bars else None)
+                for line, style in zip(lines, styles, strict=True)
+            ]
+            rows = place_legend(entries, box.width)
+        below = len(rows) * LINE + (6 if rows else 0)
+        panels = ImageBox(box.left, box.top, box.width, box.height - below)
+        for each, facet, place in _place_panels(canvas, chart, panels):
+            panel = _ScalingPanel(canvas, each, styles, is_bars=is_bars, is_log=is_log, is_ideal=is_ideal)
+            panel.draw(facet, place)
+        write_legend(canvas, rows, ImageBox(box.left, panels.bottom + 6, box.width, below))
+
+    title = describe_scaling(chart, find_findings(chart))
+    return draw_image(options, title=title, foot=list(_list_foot(chart, options, is_bars=is_bars)), draw=draw)
+
+
+def _place_panels(
+    canvas: Canvas, chart: ScalingChart, box: ImageBox
+) -> Iterator[tuple[ScalingChart, ScalingFacet, ImageBox]]:
+    """Yield the panels with their boxes: facets side by side, the metrics of each one below the other."""
+    columns = min(_COLUMNS_MAXIMUM, len(chart.facets), max(1, int(box.width // 300)))
+    bands = -(-len(chart.facets) // columns)
+    fit = max(1, int(box.height // (_PANEL_HEIGHT_MINIMUM * len(chart.stack))))
+    hidden = len(chart.facets) - fit * columns
+    if hidden > 0:
+        bands = fit
+        text = f"and {format_count(hidden, 'more panel')}; a higher image shows all"
+        canvas.write(box.left, box.bottom - LINE, text, color=canvas.colors.muted)
+        box = ImageBox(box.left, box.top, box.width, box.height - LINE)
+    height, width = box.height / (bands * len(chart.stack)), box.width / columns
+    for place in range(min(len(chart.facets), bands * columns)):
+        band, column = divmod(place, columns)
+        for layer, each in enumerate(chart.stack):
+            top = box.top + (band * len(chart.stack) + layer) * height
+            yield each, each.facets[place], ImageBox(box.left + column * width, top, width, height)
+
+
+class _ScalingPanel:
+    """One metric of one facet while it is drawn."""
+
+    def __init__(
+        self,
+        canvas: Canvas,
+        chart: ScalingChart,
+        styles: Sequence[LineStyle],
+        *,
+        is_bars: bool,
+        is_log: bool,
+        is_ideal: bool,
+    ) -> None:
+        self.canvas, self.chart, self.styles = canvas, chart, styles
+        self.colors = canvas.colors
+        self.is_bars, self.is_ideal = is_bars, is_ideal
+        cells = [cell for facet in chart.facets for line in facet.lines for cell in line.cells]
+        values = [value for cell in cells for value in _list_values(cell)]
+        self.most = max(values, default=0.0)
+        limits = [value for facet in chart.facets for limit in facet.limits for value in limit.values]
+        within = [value for value in limits if value is not None and value <= _FAR * self.most]
+        if is_ideal:
+            within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
+        self.axis = make_value_axis(
+            [*values, *within], chart.metric.unit, is_log=is_log, has_zero=is_bars and not is_log
+        )
+        self.over_axis = (
+            make_value_axis(
+                [cell.over for cell in cells if cell.over is not None], chart.over.unit, has_zero=True
+            )
+            if chart.over
+            else None
+        )
+
+    def draw(self, facet: ScalingFacet, box: ImageBox) -> None:
+        label = _LABEL_ROOM if facet.label else 0
+        plot = ImageBox(
+            box.left + _LEFT_ROOM,
+            box.top + label + 6,
+            box.width - _LEFT_ROOM - 12,
+            box.height - label - 6 - _AXIS_ROOM,
+        )
+        if facet.label:
+            text = shorten_text(facet.label, plot.width, weight="bold")
+            self.canvas.write(plot.left, box.top, text, weight="bold")
+        axes = self.canvas.add_axes(plot)
+        show_value_axis(self.canvas, axes, self.axis, self.chart.metric.label)
+        self._show_x(axes, plot)
+        for index, line in enumerate(facet.lines):
+            self._draw_line(axes, line, index, width_px=plot.width)
+        for limit in facet.limits:
+            self._draw_limit(axes, limit, plot)
+        self._draw_knees(axes, facet)
+        if not any(cell.spread or cell.state == "failed" for line in facet.lines for cell in line.cells):
+            self.canvas.write_message(plot, "No values")
+
+    def _show_x(self, axes: Axes, plot: ImageBox) -> None:
+        x, over = self.chart.x, self.over_axis
+        show_line_below(self.canvas, axes)
+        if over is not None and self.chart.over is not None:
+            axes.set_xlim(over.low, over.high)
+            axes.set_xticks(over.ticks, [over.format_tick(value) for value in over.ticks])
+            name = over.name(self.chart.over.label)
+        else:
+            places = self._list_places()
+            room = 0.5 if self.is_bars else (places[-1] - places[0]) * 0.06 or 1.0
+            axes.set_xlim(places[0] - room, places[-1] + room)
+            each = plot.width / max(len(places), 1)
+            skip = max(1, -(-len(places) * 34 // int(max(plot.width, 34))))
+            ticks = ["\n".join(shorten_text(part, each * skip - 4) for part in tick[:2]) for tick in x.ticks]
+            axes.set_xticks(places[::skip], ticks[::skip])
+            name = x.dimension.label
+        axes.set_xlabel(name, fontsize=TEXT_PX, color=self.colors.muted, labelpad=3)
+
+    def _list_places(self) -> list[float]:
+        return (
+            [float(place) for place in range(len(self.chart.x.values))]
+            if self.is_bars
+            else self.chart.x.positions
+        )
+
+    def _place_cell(self, cell: ScalingPoint, index: int, place: int) -> float:
+        """Return the x of a cell: its throughput, its position, or the middle of its bar."""
+        if self.chart.over is not None:
+            return nan if cell.over is None else cell.over
+        at = self._list_places()[place]
+        if not self.is_bars:
+            return at
+        return at + (index - (len(self.styles) - 1) / 2) * self._bar_step()
+
+    def _bar_step(self) -> float:
+        """Return the distance of the bars of one x."""
+        return _GROUP_SHARE / len(self.styles)
+
+    def _draw_line(self, axes: Axes, line: ScalingLine, index: int, *, width_px: float) -> None:
+        style = self.styles[index]
+        places = [self._place_cell(cell, index, place) for place, cell in enumerate(line.cells)]
+        values = [nan if cell.value is None else cell.value for cell in line.cells]
+        if self.is_bars:
+            axes.bar(
+                places,
+                values,
+                width=min(self._bar_step(), _BAR_PX_MAXIMUM / width_px * len(places)) * _BAR_SHARE,
+                bottom=0,
+                color=style.color,
+                alpha=_LOG_ALPHA if self.axis.is_log else _SOLID,
+                hatch=_hatch(style),
+                edgecolor=self.colors.paper,
+                linewidth=0,
+            )
+        else:
+            axes.plot(
+                places,
+                values,
+                color=style.color,
+                linewidth=2,
+                linestyle=write_dash(style),
+                marker=style.marker,
+                markersize=7,
+                markeredgewidth=0,
+            )
+        if self.is_ideal:
+            ideals = [nan if cell.ideal is None else cell.ideal for cell in line.cells]
+            if any(map(isfinite, ideals)):
+                axes.plot(places, ideals, color=style.color, linewidth=1.25, linestyle=(0, (6, 4)))
+        for cell, x in zip(line.cells, places, strict=True):
+            if isfinite(x):
+                self._draw_cell(axes, cell, x, style)
+
+    def _draw_cell(self, axes: Axes, cell: ScalingPoint, x: float, style: LineStyle) -> None:
+        """Draw what a cell has beside its value: spread, runs, earlier value, failure, change."""
+        color = self.colors.ink if self.is_bars else style.color
+        if cell.state == "failed":
+            axes.plot(
+                [x],
+                [0.04],
+                transform=axes.get_xaxis_transform(),
+                linestyle="",
+                marker="X",
+                markersize=9,
+                markerfacecolor=self.colors.paper,
+                markeredgecolor=self.colors.ink,
+                markeredgewidth=1.25,
+                clip_on=False,
+            )
+        spread = cell.spread
+        if spread is None:
+            return
+        if cell.state == "apart":
+            axes.vlines([x], [spread.p10], [spread.p90], color=style.color, linewidth=8)
+            axes.vlines([x], [spread.p10], [spread.p90], color=self.colors.paper, linewidth=5)
+        elif spread.n > 1:
+            axes.vlines([x], [spread.p10], [spread.p90], color=color, linewidth=1.25)
+            marks: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 7, "markeredgewidth": 1.25}
+            axes.plot([x, x], [spread.p10, spread.p90], color=color, **marks)
+        if cell.earlier is not None and cell.earlier.median is not None:
+            axes.plot(
+                [x],
+                [cell.earlier.median],
+                linestyle="",
+                marker=style.marker,
+                markersize=7,
+                markerfacecolor=self.colors.paper,
+                markeredgecolor=color,
+            )
+        if cell.runs:
+            own = [run for run in cell.runs if self.chart.over is None or run.over is not None]
+            xs = [x if self.chart.over is None else run.over or 0.0 for run in own]
+            values = [run.value for run in own]
+            axes.plot(xs, values, linestyle="", marker=".", markersize=3, color=color, alpha=0.6)
+        if cell.mark is not None and cell.mark.state == "open":
+            worse = cell.mark.is_regression
+            axes.annotate(
+                "▲" if cell.mark.relative > 0 else "▼",
+                (x, spread.p90),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                fontsize=TEXT_PX,
+                color=self.colors.regression if worse else self.colors.improvement,
+            )
+
+    def _draw_limit(self, axes: Axes, limit: ScalingLimit, plot: ImageBox) -> None:
+        """Draw a limit at each x: targets solid, others dashed; one far above all values is named only."""
+        if self.chart.over is not None:
+            return
+        known = [
+            (place, value) for place, value in zip(self._list_places(), limit.values, strict=True) if value
+        ]
+        if not known:
+            return
+        name = f"target: {limit.name}" if limit.target else limit.name
+        line: Any = "-" if limit.target else (0, (6, 4))
+        shown = [(place, value) for place, value in known if value <= _FAR * self.most]
+        half = 0.5 if self.is_bars else 0.0
+        x = [edge for place, _ in shown for edge in ((place - half, place + half) if half else (place,))]
+        y = [value for _, value in shown for _ in range(2 if half else 1)]
+        if len(shown) == 1 and not half:
+            x, y = [shown[0][0] - 0.5, shown[0][0] + 0.5], [shown[0][1]] * 2
+        if shown:
+            axes.plot(x, y, color=self.colors.ink, linewidth=1.25, linestyle=line)
+        place, value = shown[0] if shown else (known[0][0], self.axis.high)
+        text = f"{name} {format_with_unit(known[0][1], self.chart.metric)}{'' if shown else ' ↑'}"
+        axes.annotate(
+            shorten_text(text, plot.width - 8),
+            (place - half, value),
+            xytext=(4, 3 if shown else -12),
+            textcoords="offset points",
+            fontsize=TEXT_PX,
+            color=self.colors.ink,
+            bbox={"facecolor": self.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
+        )
+
+    def _draw_knees(self, axes: Axes, facet: ScalingFacet) -> None:
+        for bend in find_bends(self.chart):
+            if bend.place is None or self.chart.facets[bend.facet] is not facet:
+                continue
+            cell = facet.lines[bend.line].cells[bend.place]
+            if cell.over is not None and cell.value is not None:
+                axes.annotate(
+                    f"knee: {self.chart.x.labels[bend.place]}",
+                    (cell.over, cell.value),
+                    xytext=(6, 8),
+                    textcoords="offset points",
+                    fontsize=TEXT_PX,
+                    color=self.colors.ink,
+                )
+
+
+def _hatch(style: LineStyle) -> str:
+    return HATCHES[next(place for place, each in enumerate(STYLES) if each.color == style.color)]
+
+
+def _list_values(cell: ScalingPoint) -> list[float]:
+    spread, earlier = cell.spread, cell.earlier
+    found = [cell.value, *((spread.p10, spread.p90) if spread else ()), earlier.median if earlier else None]
+    return [value for value in (*found, *(run.value for run in cell.runs)) if value is not None]
+
+
+def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> Iterator[str]:
+    shown = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
+    yield " · ".join(
+        f"{DIMENSIONS[name].label} {describe_value(name, value)}"
+        for name, value in chart.common
+        if name not in shown
+    )
+    spreads = [cell.spread for each in chart.stack for *_, cell in each.walk() if cell.spread]
+    parts = [f"Filter: {filter}"] if (filter := write_filter(chart.shown_filter)) else []
+    parts.append(f"{format_count(chart.counts.shown, 'series')}")
+    if spreads:
+        least, most = (choose(spread.n for spread in spreads) for choose in (min, max))
+        runs = format_count(most, "run") if least == most else f"{least} to {format_count(most, 'run')}"
+        last = max(spread.last_at for spread in spreads).astimezone(options.zone)
+        parts += [f"n = {runs} per value", f"newest run {last:%-d %b %Y %H:%M} {options.zone_name}"]
+    if chart.as_of is not None:
+        parts.append(
+            f"state before {chart.as_of.astimezone(options.zone):%-d %b %Y %H:%M} {options.zone_name}"
+        )
+    yield " · ".join(parts)
+    names = [lower_label(chart.x.dimension.label)]
+    names += [
+        f"{word}: {lower_label(axis.dimension.label)}"
+        for word, axis in (("color", chart.color), ("panels", chart.facet))
+        if axis is not None
+    ]
+    mark = "Bars" if is_bars else "Marks"
+    yield (
+        f"{mark}: median of the current level; whiskers: p10 to p90; gaps: no value; hollow crosses: failed;"
+        f" {chart.metric.better} is better. By {', '.join(names)}."
+    )
+    if options.address:
+        yield options.address

@@ -1,0 +1,197 @@
+"""Charts as SVG and PNG: what they show, how they are bounded, and who may read them."""
+
+import struct
+from datetime import timedelta
+from xml.etree import ElementTree
+
+import pytest
+from django.test import Client
+
+from benchapp.charts.images import frame
+from tests.factories import (
+    NOON,
+    add_series,
+    make_change,
+    make_host,
+    make_incident,
+    make_series,
+    make_workload,
+)
+
+pytestmark = pytest.mark.django_db
+
+SVG = "{http://www.w3.org/2000/svg}"
+KINDS = {
+    "history": "series={series}",
+    "scaling": "q=host:db-1",
+    "matrix": "q=host:db-1",
+    "comparison": "a=host:db-1&b=host:db-2",
+    "host": "host=db-1",
+}
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
+
+
+@pytest.fixture
+def series():
+    """Give a series of db-1 with a regression; db-2 measured the same."""
+    own, _ = (
+        add_series([1000.0, 1010.0, 1020.0, 800.0, 810.0, 820.0], host=make_host(name))
+        for name in ("db-1", "db-2")
+    )
+    return own
+
+
+def read_texts(answer):
+    """Return the texts of an SVG as one."""
+    root = ElementTree.fromstring(answer.content)
+    return "\n".join(part.text or "" for part in root.iter(f"{SVG}text"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_chart_is_an_svg_and_a_png_that_depend_on_its_data_alone(reader, series, kind):
+    query = KINDS[kind].format(series=series.pk)
+
+    drawn = [reader.get(f"/api/v1/charts/{kind}.svg?{query}") for _ in range(2)]
+    image = reader.get(f"/api/v1/charts/{kind}.png?{query}&width=400&height=300&scale_factor=2&theme=dark")
+    known = reader.get(
+        f"/api/v1/charts/{kind}.svg?{query}", headers={"If-None-Match": drawn[0].headers["ETag"]}
+    )
+
+    root = ElementTree.fromstring(drawn[0].content)
+    assert [answer.headers["Content-Type"] for answer in drawn] == ["image/svg+xml; charset=utf-8"] * 2
+    assert drawn[0].content == drawn[1].content
+    assert root.attrib["width"] == "1200"
+    assert {part.tag for part in root.iter()} & {
+        f"{SVG}script",
+        f"{SVG}foreignObject",
+        f"{SVG}image",
+    } == set()
+    # The policy of all answers forbids inline styles.
+    assert [part.tag for part in root.iter() if part.tag == f"{SVG}style" or "style" in part.attrib] == []
+    assert (image.headers["Content-Type"], image.content[:8]) == ("image/png", b"\x89PNG\r\n\x1a\n")
+    assert struct.unpack(">II", image.content[16:24]) == (800, 600)
+    assert known.status_code == 304
+    assert reader.get(f"/api/v1/charts/{kind}.gif?{query}").status_code == 404
+
+
+def test_history_names_host_metric_filter_runs_spread_changes_and_zone(reader, series):
+    make_incident(changes=[make_change(series, before=1000.0, after=800.0, started_at=NOON)])
+
+    texts = read_texts(
+        reader.get("/api/v1/charts/history.svg?q=host:db-1&metrics=iops,latency_p99_ns&time_zone=Asia/Tokyo")
+    )
+    page = reader.get("/api/v1/history?q=host:db-1").json()["lines"][0]
+
+    level = page["levels"]["iops"][-1]
+    for part in (
+        "IOPS over time",
+        "db-1",
+        "Filter: host:db-1",
+        "6 runs of 1 series",
+        "Asia/Tokyo",
+        "p99 latency",
+    ):
+        assert part in texts
+    assert f"n = {level['n']}" in texts
+    assert "p10–p90" in texts
+    assert "▼ 20 %, incident" in texts
+
+
+def test_texts_are_escaped_and_cut_to_the_width(reader, series):
+    title = '"><script>alert(1)</script>&amp; $x^2$ \x08中 ' + "long " * 30
+
+    answer = reader.get("/api/v1/charts/history.svg", {"title": title[:200], "width": 800, "height": 300})
+
+    texts = read_texts(answer)
+    assert b"<script" not in answer.content
+    assert '"><script>alert(1)</script>&amp; $x^2$ □' in texts
+    assert "…" in texts
+
+
+@pytest.mark.parametrize(
+    ("address", "pointer"),
+    [
+        ("history.png?width=2400&height=2400&scale_factor=3", "scale_factor"),
+        ("history.svg?width=100", "width"),
+        ("history.svg?time_zone=Mars/Base", "time_zone"),
+        ("history.svg?time_zone=../etc/passwd", "time_zone"),
+        ("history.svg?time_zone=Europe", "time_zone"),
+        ("history.svg?metrics=iops,latency_p50_ns,latency_p95_ns,latency_p99_ns", "metrics"),
+        ("history.svg?format=csv", "format"),
+        ("history.svg?resolution=1", "resolution"),
+        ("scaling.svg?x=nothing", "x"),
+        ("matrix.svg?x=nothing", "x"),
+        ("comparison.svg?a=nothing:1", "a"),
+        ("host.svg", "host"),
+    ],
+)
+def test_a_parameter_that_is_not_valid_is_refused(reader, address, pointer):
+    answer = reader.get(f"/api/v1/charts/{address}")
+
+    assert (answer.status_code, answer.json()["pointer"]) == (400, pointer)
+
+
+def test_charts_without_data_say_so(reader):
+    found = {
+        kind: read_texts(reader.get(f"/api/v1/charts/{kind}.svg?{query}"))
+        for kind, query in {
+            "history": "q=host:none",
+            "scaling": "q=host:none",
+            "matrix": "q=host:none",
+            "comparison": "a=host:none&b=host:other",
+        }.items()
+    }
+    make_host("db-3")
+
+    assert "No series match." in found["history"]
+    assert "No series match, or none has a value." in found["scaling"]
+    assert "No series match." in found["matrix"]
+    assert "No matching series." in found["comparison"]
+    assert "No levels yet" in read_texts(reader.get("/api/v1/charts/host.svg?host=db-3"))
+    assert reader.get("/api/v1/charts/host.svg?host=none").status_code == 404
+
+
+def test_matrix_and_comparison_are_as_high_as_their_rows_need(reader):
+    host = make_host("db-1")
+    for depth in (1, 2, 4, 8):
+        make_series([1000.0] * 3, host=host, workload=make_workload(iodepth=depth))
+
+    heights = [
+        float(
+            ElementTree.fromstring(reader.get(f"/api/v1/charts/matrix.svg?{query}").content).attrib["height"]
+        )
+        for query in ("rows=iodepth&x=volume_count&facet=none", "rows=volume_count&x=iodepth&facet=none")
+    ]
+
+    assert heights[0] > heights[1] >= 240
+
+
+def test_image_is_read_by_a_signed_link_until_it_expires(reader, series, monkeypatch):
+    address = f"/api/v1/charts/history.png?series={series.pk}&width=400&height=300"
+    made = reader.post(
+        "/api/v1/links", {"url": address, "expires_at": "+30d"}, content_type="application/json"
+    )
+    url = made.json()["url"]
+
+    answers = [Client().get(each).status_code for each in (url, url.replace("history", "host"), address)]
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=31))
+
+    assert (made.status_code, answers, Client().get(url).status_code) == (201, [200, 403, 401], 403)
+
+
+def test_too_many_waiting_requests_are_turned_away(reader, series):
+    with frame._DRAWING:
+        for _ in range(frame.WAITING_MAXIMUM):
+            frame._WAITING.acquire()
+        try:
+            answer = reader.get("/api/v1/charts/history.svg")
+        finally:
+            for _ in range(frame.WAITING_MAXIMUM):
+                frame._WAITING.release()
+
+    assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "busy", "2")
+    assert reader.get("/api/v1/charts/history.svg").status_code == 200
