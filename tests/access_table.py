@@ -190,6 +190,9 @@ WEB = {
     # The token is the key.
     "shared/<share_token:token>/": (EVERYBODY,),
     "shared/<share_token:token>/charts/<int:place>": (EVERYBODY,),
+    "shared/<share_token:token>/image.png": (EVERYBODY,),
+    # Without the URL of a shared study there is nothing.
+    "oembed": (Row("GET", "........"),),
     "matrix/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
     "hosts/add": (Row("POST", PAGE_ADMINS),),

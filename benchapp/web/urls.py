@@ -138,6 +138,8 @@ urlpatterns = [
     path("studies/<int:study_id>/share", study_edits.share, name="share_study"),
     path("studies/<int:study_id>/remove", study_edits.remove_study, name="remove_study"),
     path("shared/<share_token:token>/", shared_studies.shared_study, name="shared_study"),
+    path("shared/<share_token:token>/image.png", shared_studies.shared_image, name="shared_image"),
+    path("oembed", shared_studies.oembed, name="oembed"),
     path(
         "shared/<share_token:token>/charts/<int:place>",
         shared_studies.shared_chart,

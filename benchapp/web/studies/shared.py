@@ -1,21 +1,27 @@
-"""Shared studies: read by a secret link; the text at once, then each chart by its own request."""
+"""Shared studies: read by a secret link; the text at once, then each chart by its own request; previews of the link."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import patch_cache_control
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.options import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions
 from benchapp.queries.studies import StudyDetail, read_shared_study
 from benchapp.web.site.errors import not_found
 from benchapp.web.site.markdown import render_markdown
+from benchapp.web.site.page_context import make_base_url
 from benchapp.web.studies.page_cache import PageCache, TooManyReaders
+from benchapp.web.studies.panel_image import draw_panel
 from benchapp.web.studies.panels import RENDERED_KINDS, list_kinds, make_panel, name_panel
+from benchapp.web.studies.preview import describe_embed, find_share_token, make_preview
 from benchapp.web.studies.rate_limit import count_chart
 
 # Each chart is rendered at most once in this time, however many readers follow the link.
@@ -29,6 +35,8 @@ _CACHE: Final = PageCache(
     waiting_maximum=_WAITING_MAXIMUM,
 )
 _BUSY_WAIT_S: Final = 2
+# Incidents are no part of a shared study.
+_IMAGE_OPTIONS: Final = ImageOptions(format="png", height=HEIGHT_DEFAULT, has_incidents=False)
 _NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
 
 
@@ -48,7 +56,14 @@ def shared_study(request: HttpRequest, token: str) -> HttpResponse:
     study = read_shared_study(token)
     if study is None:
         return _reject(request, token)
-    return _answer_cached(token, "study", state=study.version, render=lambda: _render_study(study))
+    base_url = make_base_url(request)
+    # The page has absolute URLs, for previews: one for each name of this server.
+    return _answer_cached(
+        token,
+        f"study at {base_url}",
+        state=study.version,
+        render=lambda: _render_study(study, base_url),
+    )
 
 
 @require_safe
@@ -66,21 +81,76 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
     )
 
 
-def _answer_cached(token: str, name: str, *, state: str, render: Callable[[], bytes]) -> HttpResponse:
+@require_safe
+def shared_image(request: HttpRequest, token: str) -> HttpResponse:
+    """Draw the first chart of a shared study as a PNG, with data at most five minutes old."""
+    wait_s = count_chart(request)
+    if wait_s:
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
+    study = read_shared_study(token)
+    if study is None or not study.panels:
+        return _reject(request, token)
+    _release_connection()
+    return _answer_cached(
+        token,
+        "image",
+        state=study.version,
+        render=lambda: draw_panel(study.panels[0], _IMAGE_OPTIONS),
+        content_type=CONTENT_TYPES["png"],
+    )
+
+
+@require_safe
+def oembed(request: HttpRequest) -> HttpResponse:
+    """Describe a shared study for a page that embeds its link (oembed.com).
+
+    404 for every other URL, also of a link that was revoked; 501 for another format than JSON.
+    """
+    if request.GET.get("format", "json") != "json":
+        return _answer_json({"error": "Only format=json is available."}, status=501)
+    sizes = [request.GET.get(name, "") for name in ("maxwidth", "maxheight")]
+    if not all(re.fullmatch(r"[1-9][0-9]{0,4}|", size, re.ASCII) for size in sizes):
+        return _answer_json({"error": "maxwidth and maxheight are numbers of pixels."}, status=400)
+    base_url = make_base_url(request)
+    token = find_share_token(request.GET.get("url", ""), base_url=base_url)
+    study = None if token is None else read_shared_study(token)
+    if study is None:
+        error = "No shared study has this URL: the link may have been revoked."
+        return _answer_json({"error": error}, status=404)
+    width, height = (int(size) if size else None for size in sizes)
+    preview = make_preview(study, base_url=base_url)
+    return _answer_json(
+        describe_embed(preview, base_url=base_url, cache_age_s=CACHE_TTL_S, width=width, height=height)
+    )
+
+
+def _answer_json(members: dict[str, str | int], *, status: int = 200) -> HttpResponse:
+    return _add_private_headers(JsonResponse(members, status=status))
+
+
+def _answer_cached(
+    token: str,
+    name: str,
+    *,
+    state: str,
+    render: Callable[[], bytes],
+    content_type: str | None = None,
+) -> HttpResponse:
     try:
         page = _CACHE.get_or_render(token, name, state=state, render=render)
-    except TooManyReaders:
+    except (TooManyReaders, TooManyDrawings):
         return _defer("Many readers wait for this page.", wait_s=_BUSY_WAIT_S, status=503)
-    return _add_private_headers(HttpResponse(page))
+    return _add_private_headers(HttpResponse(page, content_type=content_type))
 
 
-def _render_study(study: StudyDetail) -> bytes:
+def _render_study(study: StudyDetail, base_url: str) -> bytes:
     places = [
         PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
         for place, panel in enumerate(study.panels, start=1)
     ]
     context = {
         "study": study,
+        "preview": make_preview(study, base_url=base_url),
         "text": render_markdown(study.text, has_own_links=False),
         "places": places,
         "kinds": sorted({panel.kind for panel in study.panels} & RENDERED_KINDS),

@@ -127,20 +127,9 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
 
     query: query string of the history page. Raises BadFilter.
     """
-    asked = read_history_request(query)
+    asked, chosen, history = read_asked_history(query)
     text = query.get("q", "")
     filter = parse_filter(text)
-    if query.get("series") and asked.ids is None:
-        # No fallback to the most recent series: a shared link must not show series that nobody selected.
-        raise BadFilter("series: expected ids separated by commas, as 1,2,3")
-    chosen = choose_series(filter, ids=asked.ids)
-    history = read_history(
-        chosen,
-        metrics=[metric.name for metric in asked.metrics],
-        terms=() if asked.ids is not None else filter.fact_terms,
-        color=asked.color,
-        **asked.span,
-    )
     return make_history_figure(
         asked,
         choice=write_series_query(asked, text),
@@ -154,6 +143,29 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         document=make_document(history, chosen),
         table=make_history_table(history, asked.metric),
     )
+
+
+def read_asked_history(
+    query: QueryDict, *, metrics_maximum: int | None = None
+) -> tuple[HistoryRequest, ChosenSeries, SeriesHistory]:
+    """Return the request of the query string of a history page, its series and their history. Raises BadFilter.
+
+    metrics_maximum: of the panels, from the main one on.
+    """
+    asked = read_history_request(query)
+    filter = parse_filter(query.get("q", ""))
+    if query.get("series") and asked.ids is None:
+        # No fallback to the most recent series: a shared link must not show series that nobody selected.
+        raise BadFilter("series: expected ids separated by commas, as 1,2,3")
+    chosen = choose_series(filter, ids=asked.ids)
+    history = read_history(
+        chosen,
+        metrics=[metric.name for metric in asked.metrics[:metrics_maximum]],
+        terms=() if asked.ids is not None else filter.fact_terms,
+        color=asked.color,
+        **asked.span,
+    )
+    return asked, chosen, history
 
 
 def write_series_query(asked: HistoryRequest, text: str) -> str:

@@ -1,0 +1,78 @@
+"""The image of a chart of a study, for previews of its shared link."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from django.http import QueryDict
+
+from benchapp.charts.images.comparison import draw_comparison
+from benchapp.charts.images.frame import draw_image
+from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.matrix import draw_matrix
+from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.scaling import draw_scaling
+from benchapp.grammar import BadFilter, parse_filter, write_filter
+from benchapp.models import PanelKind
+from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.studies import PanelRow
+from benchapp.web.charts.comparison.figure import BadComparison, show_comparison
+from benchapp.web.charts.history.figure import read_asked_history
+from benchapp.web.charts.matrix.figure import read_asked_matrix
+from benchapp.web.charts.scaling.request import read_asked, read_chart
+
+
+def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
+    """Return the image of a chart with current data; of one that cannot be rendered, with the reason.
+
+    Raises TooManyDrawings.
+    """
+    draw = _RENDERERS.get(panel.kind)
+    try:
+        if draw is None:
+            raise BadFilter("this version cannot render this kind of chart")
+        return draw(QueryDict(panel.query), options)
+    except (BadFilter, BadChart, BadComparison) as problem:
+        text = f"Chart not available: {str(problem).rstrip('.')}."
+        return draw_image(
+            options,
+            title=panel.title,
+            foot=(),
+            draw=lambda canvas, box: canvas.write_message(box, text),
+        )
+
+
+def _draw_history(query: QueryDict, options: ImageOptions) -> bytes:
+    asked, chosen, history = read_asked_history(query, metrics_maximum=PANELS_MAXIMUM)
+    span = HistorySpan(
+        filter="" if asked.ids is not None else query.get("q", "").strip(),
+        from_at=asked.from_at,
+        to_at=asked.to_at,
+        is_log=asked.is_log,
+    )
+    return draw_history(history, chosen, options, asked=span)
+
+
+def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:
+    # Not drawn without its filter: a shared link would give access to all measurements.
+    parse_filter(query.get("q", ""))
+    asked, errors = read_asked(query)
+    chart = read_chart(asked, errors)
+    return draw_scaling(chart, options, mode=asked.draw, is_log=asked.is_log, is_ideal=asked.is_ideal)
+
+
+def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:
+    return draw_matrix(read_asked_matrix(query, parse_filter(query.get("q", ""))), options)
+
+
+def _draw_comparison(query: QueryDict, options: ImageOptions) -> bytes:
+    figure = show_comparison(query, key="image", has_links=False)
+    common = write_filter(parse_filter(query.get("q", "")))
+    return draw_comparison(figure.found, figure.names, options, common=common)
+
+
+_RENDERERS: Final[Mapping[str, Callable[[QueryDict, ImageOptions], bytes]]] = {
+    PanelKind.SCALING: _draw_scaling,
+    PanelKind.MATRIX: _draw_matrix,
+    PanelKind.HISTORY: _draw_history,
+    PanelKind.COMPARE: _draw_comparison,
+}
