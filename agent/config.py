@@ -128,6 +128,11 @@ def check_url(url: str) -> str:
         )
     if parts.query or parts.fragment or not url.isascii() or re.search(r"\s", url.strip()):
         raise ConfigurationError(f"{url!r} is not a valid server URL; remove the query, fragment or spaces")
+    if parts.path.strip("/"):
+        raise ConfigurationError(
+            f"{url!r} has the path {parts.path!r}, but the server answers only at the root of its address; "
+            f"use {parts.scheme}://{parts.netloc}"
+        )
     return url.strip().rstrip("/")
 
 
@@ -147,6 +152,8 @@ def read_token(config: Config, environ: Mapping[str, str]) -> str:
         raise ConfigurationError(
             f"no token at {config.token_file}; enroll this host with `bench-agent enroll URL`"
         ) from None
+    except PermissionError:
+        raise ConfigurationError(_explain_foreign_token(config)) from None
     except OSError as error:
         raise ConfigurationError(f"cannot read the token: {error}") from None
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
@@ -156,6 +163,21 @@ def read_token(config: Config, environ: Mapping[str, str]) -> str:
                 f"{config.token_file} has mode {mode:04o}: other users can read the token; run chmod 600 on it"
             )
         return check_token(file.read(4096), config.token_file)
+
+
+def _explain_foreign_token(config: Config) -> str:
+    """Return what a user can do on a host that another user, usually root, enrolled."""
+    from agent.files import describe_user
+
+    try:
+        owner = describe_user(os.stat(config.token_file).st_uid)
+    except OSError:
+        owner = "another user"
+    return (
+        f"{config.token_file} belongs to {owner}, who enrolled this host, and cannot be read by "
+        f"{describe_user(os.geteuid())}: run bench-agent as {owner}, or enroll this user as another host with "
+        f"`bench-agent enroll URL --config {USER_PATH} --name NAME`"
+    )
 
 
 def check_token(text: str, source: str) -> str:

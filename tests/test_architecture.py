@@ -94,6 +94,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "quantities",
             "running",
             "scheduling",
+            "storage",
             "sweeping",
         },
         "config": {"exit_codes", "files", "quantities"},

@@ -96,14 +96,20 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
     ):
         results.append(result)
         if result.exit_code == ExitCode.OK:
-            console.report(f"ok       {result.name:<14}{result.detail}")
+            mark = "warning" if result.is_warning else "ok"
+            console.report(f"{mark:<9}{result.name:<14}{result.detail}")
         else:
             console.report(f"FAILED   {result.name:<14}{result.detail}")
             if console.is_quiet:
                 console.warn(f"{result.name}: {result.detail}")
     document = {
         "checks": [
-            {"name": result.name, "ok": result.exit_code == ExitCode.OK, "detail": result.detail}
+            {
+                "name": result.name,
+                "ok": result.exit_code == ExitCode.OK,
+                "warning": result.is_warning,
+                "detail": result.detail,
+            }
             for result in results
         ]
     }

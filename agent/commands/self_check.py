@@ -16,6 +16,7 @@ from agent.measuring.resources import check_resources
 from agent.measuring.workspace import Workspace
 from agent.profiles.profile import load_profile, make_plan
 from agent.running.session import Session
+from agent.storage.layout import describe_storage
 
 # Charts are ordered by the host's clock; larger differences are visible.
 _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
@@ -23,11 +24,12 @@ _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check; exit_code is OK if it passed."""
+    """The result of one check; exit_code is OK if it passed. is_warning: runs are possible, but not representative."""
 
     name: str
     exit_code: ExitCode
     detail: str
+    is_warning: bool = False
 
 
 def check_everything(
@@ -43,6 +45,9 @@ def check_everything(
         yield _run_check(
             "directory", lambda: _check_directory(directory, session, trusts_directory=trusts_directory)
         )
+        warning = _find_storage_warning(directory) if os.path.isdir(directory) else None
+        if warning:
+            yield CheckResult("storage", ExitCode.OK, warning, is_warning=True)
     yield _run_check("schedule", _check_schedule)
     try:
         client = session.make_client()
@@ -86,6 +91,23 @@ def _check_directory(directory: str, session: Session, *, trusts_directory: bool
     return f"{directory} is writable, " + (
         "O_DIRECT works" if is_direct else "O_DIRECT is not supported: direct=0"
     )
+
+
+def _find_storage_warning(directory: str) -> str | None:
+    """Return why results of a directory would not be those of the storage; None if nothing speaks against it."""
+    storage = describe_storage(os.path.realpath(directory))
+    memory = storage.facts.get("memory_filesystem")
+    if memory:
+        return (
+            f"{directory} is on {memory}, in memory: a run measures memory, not storage, and gets the badge "
+            "memory-filesystem; set --directory to one on the storage under test"
+        )
+    if storage.target.get("filesystem") == "overlay":
+        return (
+            f"{directory} is on an overlay, the layers of a container: a run measures the disk of the runtime "
+            "and the copying between layers; mount a volume of the storage under test"
+        )
+    return None
 
 
 def _check_schedule() -> str:

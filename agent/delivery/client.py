@@ -22,6 +22,8 @@ from agent.exit_codes import ConfigurationError
 RETRY_AFTER_MAXIMUM_S = 3600.0
 _DELAY_MINIMUM_S = 0.5
 _DELAY_MAXIMUM_S = 60.0
+# What OpenSSL reports about an answer in plain text: "HTTP/1.1 400" instead of a TLS record.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 # Limit for a whole exchange: a server that sends single bytes never lets a read time out.
 EXCHANGE_MAXIMUM_S = 60.0
 # The longest response is the gate of a run: 1 KB for each series and metric.
@@ -279,6 +281,12 @@ def _describe_error(error: Exception) -> Response:
     if isinstance(reason, ssl.SSLCertVerificationError):
         problem = (
             f"the server certificate is not trusted ({reason.verify_message}); for a private CA, set ca_file"
+        )
+        return Response(None, {}, None, problem, is_permanent=True)
+    if isinstance(reason, ssl.SSLError) and reason.reason in _NOT_TLS:
+        problem = (
+            f"the server does not speak TLS at this port ({reason.reason}): configure the https port, or an http:// "
+            "URL if the server has no certificate"
         )
         return Response(None, {}, None, problem, is_permanent=True)
     if isinstance(reason, (InvalidURL, UnicodeError)):

@@ -59,6 +59,21 @@ def describe_limits(*, root: str = "/") -> dict[str, Any]:
     return {"limits": known} if known else {}
 
 
+def read_throttled_s(*, root: str = "/") -> float | None:
+    """Return how long this process's groups have waited for CPU because of a quota; None without such a counter."""
+    waits = []
+    for group in _find_groups(root):
+        for directory in group.directories if group.has("cpu") else ():
+            counters = dict(
+                line.partition(" ")[::2] for line in read_text(directory, "cpu.stat").splitlines()
+            )
+            # Version 2 counts microseconds, version 1 nanoseconds.
+            for name, factor in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+                if counters.get(name, "").isdigit():
+                    waits.append(int(counters[name]) * factor)
+    return max(waits, default=None)
+
+
 def find_container(*, root: str = "/") -> str | None:
     """Return the container runtime; None if no container is detected."""
     runtime = read_line(root, "run/systemd/container")

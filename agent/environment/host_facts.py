@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from agent.environment.control_groups import describe_limits, find_container
+from agent.environment.machine_state import read_governor
 from agent.environment.time_zone import find_time_zone
 from agent.storage.hashed_ids import hash_identifier
 from agent.storage.layout import Storage
@@ -65,7 +66,7 @@ def describe_environment(
         "cpu_model": _read_cpu_field(cpuinfo, "model name"),
         "cpu_count": _count_cpus(root, cpuinfo),
         "memory_bytes": _read_memory(root),
-        "governor": _read_of_cpus(root, "scaling_governor"),
+        "governor": read_governor(root),
         "virtualization": _find_virtualization(root, cpuinfo),
         **{name: storage.environment.get(name) for name in _STORAGE_FIELDS},
         "facts": {

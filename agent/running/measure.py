@@ -15,6 +15,7 @@ from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, 
 from agent.delivery.spool import Entry, Spool
 from agent.environment.cloud import find_instance
 from agent.environment.host_facts import describe_environment, find_instance_type
+from agent.environment.machine_state import describe_interference, list_interference, read_machine_state
 from agent.environment.time_zone import find_process_zone
 from agent.exit_codes import CannotMeasure, Interrupted
 from agent.measuring.fio import Fio, FioResult, StopSignals, choose_engine, find_fio, prefer_engine
@@ -96,13 +97,15 @@ class _RunSetup:
 class _CompletedRun:
     """The result of the profile.
 
-    fallbacks: labels for deviations from the profile; after: load and I/O after the run.
+    fallbacks: labels for deviations from the profile; after: load and I/O after the run; interference: what slowed the
+    machine down during it.
     """
 
     method_result: MethodResult
     fallbacks: Mapping[str, str]
     logs: Mapping[str, str]
     after: Observation
+    interference: Mapping[str, Any]
 
     @property
     def result(self) -> FioResult:
@@ -203,13 +206,17 @@ def _run_in_workspace(
         make_context = partial(
             MethodContext, workspace=workspace, engine=engine, is_direct=is_direct, stop=stop
         )
+        state = read_machine_state()
         method_result = _run_with_progress(make_context, request, fio=setup.fio, session=session)
+        interference = describe_interference(state, read_machine_state())
         logs = _collect_logs(workspace, session) if request.has_logs else {}
         # Before the test file is removed, which is I/O of the agent.
         after = observe(() if stop.received else setup.disks)
     if not workspace.is_removed:
         session.console.warn(f"cannot remove {workspace.directory}; the next run tries again")
-    return _CompletedRun(method_result, fallbacks, logs, after)
+    for text in list_interference(interference):
+        session.console.note(text)
+    return _CompletedRun(method_result, fallbacks, logs, after, interference)
 
 
 def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
@@ -278,6 +285,7 @@ def _fill_envelope(
         **setup.conditions,
         **before.as_facts("before"),
         **completed.after.as_facts("after"),
+        **completed.interference,
         **completed.method_result.facts,
     }
     return make_envelope(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Sequence
+import re
+from typing import Any, Mapping, Sequence
 
 from agent.storage.devices import Layer, choose_disks, find_devices, trace_layers
 from agent.storage.mounts import Mount, choose_mount
 from agent.storage.sysfs import read_choice, read_line
 
+MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
+_RAM_DISK = re.compile(r"(ram|zram)\d+")
 _DELETED = " (deleted)"
 
 
@@ -37,6 +40,17 @@ def describe_overlay(mount: Mount, mounts: Sequence[Mount], *, root: str = "/") 
         return {}
     place = _describe_place(upper, [other for other in mounts if other != mount], root)
     return {"overlay": {"upper_directory": upper, **place}} if place else {}
+
+
+def find_memory_filesystem(mount: Mount, layers: Sequence[Layer], facts: Mapping[str, Any]) -> str | None:
+    """Return what keeps the files in memory: a filesystem (also below an overlay or loop device), or a RAM disk.
+
+    facts: of describe_loops and describe_overlay.
+    """
+    below = [facts.get("overlay", {}), *facts.get("loop", {}).values()]
+    filesystems = [mount.filesystem, *(str(place.get("filesystem")) for place in below)]
+    found = next((name for name in filesystems if name in MEMORY_FILESYSTEMS), None)
+    return found or next((layer.name for layer in layers if _RAM_DISK.fullmatch(layer.name)), None)
 
 
 def describe_caches(layers: Sequence[Layer]) -> dict[str, Any]:

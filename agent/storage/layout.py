@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from agent.storage.backing_storage import describe_caches, describe_loops, describe_overlay
+from agent.storage.backing_storage import (
+    describe_caches,
+    describe_loops,
+    describe_overlay,
+    find_memory_filesystem,
+)
 from agent.storage.btrfs import read_btrfs
 from agent.storage.devices import (
     Layer,
@@ -93,6 +98,9 @@ def describe_storage(
         **describe_loops(stack.layers, mounts, root=root),
         **describe_overlay(mount, mounts, root=root),
     }
+    memory_filesystem = find_memory_filesystem(mount, stack.layers, facts)
+    if memory_filesystem:
+        facts["memory_filesystem"] = memory_filesystem
     return Storage(target, environment, facts)
 
 

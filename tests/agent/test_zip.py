@@ -1,5 +1,6 @@
 """The agent as one file: a zip that Python runs."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -39,6 +40,23 @@ def run(archive: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("name", ["agent/__init__.py", "agent/__main__.py"])
+def test_first_files_parse_with_python_3_6(name: str) -> None:
+    ast.parse((ROOT / name).read_text(), feature_version=(3, 6))
+
+
+def test_earlier_python_gets_one_line_and_exit_code_2() -> None:
+    code = "import sys; sys.version_info = (3, 6, 8); from agent.commands.cli import main"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("bench-agent: CPython 3.8 or later is required, this is 3.6 at ")
 
 
 def test_zip_prints_its_version(archive: Path) -> None:

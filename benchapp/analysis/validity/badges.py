@@ -9,6 +9,7 @@ CODES: Final = (
     "failed-job",
     "littles-law",
     "cached",
+    "memory-filesystem",
     "degraded-raid",
     "too-short",
     "not-steady",

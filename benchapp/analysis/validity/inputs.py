@@ -48,7 +48,8 @@ class ValidityInputs:
     samples: of the percentiles, an upper bound if is_sample_limit; percents: those with a metric.
     maximum_ns, p99_99_ns: of one distribution.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
-    raid_state: as reported by btrfs, ZFS or a controller.
+    raid_state: as reported by btrfs, ZFS or a controller. memory_filesystem: tmpfs, ramfs or a RAM disk that holds the
+    files.
     """
 
     error: int | None = None
@@ -84,3 +85,4 @@ class ValidityInputs:
     members_missing: int | None = None
     sync_action: str = ""
     raid_state: str = ""
+    memory_filesystem: str = ""

@@ -270,7 +270,16 @@ def _judge_raid(inputs: ValidityInputs) -> Badge | None:
     return Badge("degraded-raid", f"RAID array degraded during the run ({', '.join(parts)}).", numbers)
 
 
-_OF_ANY_JOB: Final = (_judge_raid, _judge_samples)
+def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
+    if not inputs.memory_filesystem:
+        return None
+    return Badge(
+        "memory-filesystem",
+        f"The files were in memory ({inputs.memory_filesystem}): the values are those of memory, not of storage.",
+    )
+
+
+_OF_ANY_JOB: Final = (_judge_memory_filesystem, _judge_raid, _judge_samples)
 _OF_A_WHOLE_JOB: Final = (
     _judge_flight,
     _judge_cache,

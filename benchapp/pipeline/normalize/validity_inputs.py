@@ -2,9 +2,11 @@
 
 Facts of the environment that senders can provide:
 - `md`: {`degraded`: number of missing members, `sync_action`: of the md array, as in sysfs}
+- `memory_filesystem`: tmpfs, ramfs or a RAM disk that holds the files, also below an overlay or loop device
 - `raid_state`: state reported by btrfs, ZFS or a hardware controller: "optimal", or one of RAID_TROUBLES
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -33,6 +35,7 @@ _NETWORK_FILESYSTEMS: Final = frozenset(
     )
 )
 _MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
+_RAM_DISK: Final = re.compile(r"z?ram\d{1,4}")
 # Prefixes of volume types that are attached over a network.
 _NETWORK_VOLUMES: Final = _split(
     "gp2 gp3 io1 io2 st1 sc1 ebs pd- hyperdisk premium_ premiumv2 standard_ standardssd ultrassd"
@@ -56,6 +59,7 @@ class RunContext:
     members_missing: int | None
     sync_action: str
     raid_state: str
+    memory_filesystem: str
 
 
 def read_run_context(
@@ -77,7 +81,16 @@ def read_run_context(
         else None,
         sync_action=action if action in _SYNC_ACTIONS else "",
         raid_state=state if state in RAID_TROUBLES else "",
+        memory_filesystem=_find_memory_filesystem(facts, target),
     )
+
+
+def _find_memory_filesystem(facts: Mapping[str, Any], target: Mapping[str, Any]) -> str:
+    for name in (target.get("filesystem"), facts.get("memory_filesystem")):
+        text = str(name or "").lower()
+        if text in _MEMORY_FILESYSTEMS or _RAM_DISK.fullmatch(text):
+            return text
+    return ""
 
 
 def _find_storage(
@@ -123,7 +136,7 @@ def collect_validity_inputs(
     """
     if context.format == "time":
         # The shell's time has only a duration: no queue, device or samples.
-        return ValidityInputs(error=group.error)
+        return ValidityInputs(error=group.error, memory_filesystem=context.memory_filesystem)
     jobs = [context.jobs[index] for index in group.jobs if index in context.jobs]
     is_read = direction.name == "read"
     return ValidityInputs(
@@ -145,6 +158,7 @@ def collect_validity_inputs(
         members_missing=context.members_missing,
         sync_action=context.sync_action,
         raid_state=context.raid_state,
+        memory_filesystem=context.memory_filesystem,
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),
         **_describe_samples(context, direction, latency),

@@ -31,6 +31,10 @@ BADGES: Final[dict[str, Rule]] = {
         " polling); or reads with a median below 10 µs from network storage.",
         "Use direct=1, or files of at least twice the memory. Disable caches on the host.",
     ),
+    "memory-filesystem": Rule(
+        "The files were on tmpfs, ramfs or a RAM disk, also below an overlay or a loop device.",
+        "Set --directory to one on the storage under test.",
+    ),
     "degraded-raid": Rule(
         "The array had missing members, was rebuilding or checking, or reported a degraded state.",
         "Wait for the rebuild or replace the disk, then run again.",

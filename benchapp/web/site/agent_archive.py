@@ -11,7 +11,11 @@ from typing import Final
 
 from django.conf import settings
 
-_SHEBANG: Final = b"#!/usr/bin/env python3\n"
+# The end of a zip names its files. Without it Python reads the file as source text, and its error message is the name
+# of this encoding, which does not exist.
+_SHEBANG: Final = (
+    b"#!/usr/bin/env python3\n# coding: this-file-is-incomplete.download-bench-agent.pyz-again\n"
+)
 _MAIN: Final = b"import sys\n\nfrom agent.commands.cli import main\n\nsys.exit(main())\n"
 # The earliest time in a zip: the same sources must give the same bytes, and so the same ETag.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)

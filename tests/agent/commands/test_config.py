@@ -153,7 +153,7 @@ def test_named_file_must_exist(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://bench.example.com", "http://127.0.0.1:8000", "https://x.example/bench", "http://[::1]:8000"],
+    ["https://bench.example.com", "http://127.0.0.1:8000", "http://[::1]:8000"],
 )
 def test_valid_url_is_accepted(url: str) -> None:
     assert check_url(url + "/") == url
@@ -210,3 +210,33 @@ def test_invalid_token_is_refused_without_showing_it(tmp_path: Path, token: str)
         read_token(load(tmp_path, ""), {"BENCH_AGENT_TOKEN": token})
 
     assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [
+        ("https://bench.example.com/hosts/", "https://bench.example.com"),
+        ("http://127.0.0.1:8000/api/v1", "http://127.0.0.1:8000"),
+    ],
+)
+def test_url_with_a_path_is_refused_with_the_address_to_use(url: str, root: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"has the path .*; use {root}$"):
+        check_url(url)
+
+
+def test_user_of_a_host_that_root_enrolled_learns_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load(tmp_path, "[server]\nurl = https://x.example\n")
+    Path(config.token_file).write_text("bench_0123456789")
+
+    def refuse(*arguments: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    with pytest.raises(ConfigurationError) as caught:
+        read_token(config, {})
+
+    assert "who enrolled this host, and cannot be read by" in str(caught.value)
+    assert "bench-agent enroll URL --config ~/.config/bench-agent/agent.ini --name NAME" in str(caught.value)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.commands.enroll import set_option
+from agent.storage.layout import Storage
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import ENROLLMENT_TOKEN, TOKEN, HostileServer
@@ -146,6 +147,31 @@ def test_check_passes_on_a_working_machine(host: Machine, server: HostileServer)
     assert f"{server.url} knows this host as rack1-host7" in ended.stdout
     assert "s ahead of the server" in ended.stdout or "s behind the server" in ended.stdout
     assert host.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("storage", "text"),
+    [
+        (
+            Storage({"filesystem": "tmpfs"}, {}, {"memory_filesystem": "tmpfs"}),
+            "is on tmpfs, in memory: a run measures",
+        ),
+        (Storage({"filesystem": "overlay"}, {}, {}), "is on an overlay, the layers of a container"),
+        (Storage({"filesystem": "xfs"}, {}, {}), None),
+    ],
+)
+def test_check_warns_of_a_directory_that_is_not_on_storage(
+    host: Machine, monkeypatch: pytest.MonkeyPatch, storage: Storage, text: str | None
+) -> None:
+    monkeypatch.setattr("agent.commands.self_check.describe_storage", lambda path: storage)
+
+    checked = host.run_json("check", "--directory", str(host.directory))
+    shown = host.run("check", "--directory", str(host.directory)).stdout
+
+    warnings = [each["detail"] for each in checked["checks"] if each["warning"]]
+    assert checked["exit_code"] == 0
+    assert [text in warning for warning in warnings] == ([True] if text else [])
+    assert ("warning  storage" in shown) == (text is not None)
 
 
 def test_check_reports_a_wrong_clock(host: Machine, server: HostileServer) -> None:

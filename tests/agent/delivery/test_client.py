@@ -243,6 +243,14 @@ def tls_server(certificate: Path) -> Iterator[HostileServer]:
         hostile.shutdown()
 
 
+def test_https_to_an_http_port_is_a_configuration_error(server: HostileServer) -> None:
+    response = make_client(server.url.replace("http:", "https:")).post_submission(ID, PACKED)
+
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.REFUSED
+    assert "the server does not speak TLS at this port" in response.describe()
+    assert "or an http:// URL if the server has no certificate" in response.describe()
+
+
 def test_untrusted_certificate_is_refused_before_the_token_is_sent(tls_server: HostileServer) -> None:
     response = make_client(tls_server.url).post_submission(ID, PACKED)
 

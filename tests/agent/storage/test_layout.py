@@ -189,6 +189,31 @@ def test_filesystem_without_a_device_has_no_volumes(
     assert (target["volume_count"], target["volume_size_bytes"]) == (None, None)
 
 
+UPPER = "upperdir=/up/u,workdir=/up/w"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("40 27 0:53 / /data rw - tmpfs tmpfs rw\n", "tmpfs"),
+        (
+            f"39 27 0:53 / /up rw - tmpfs tmpfs rw\n40 27 0:54 / /data rw - overlay overlay rw,lowerdir=/a,{UPPER}\n",
+            "tmpfs",
+        ),
+        ("40 27 1:0 / /data rw - ext4 /dev/ram0 rw\n", "ram0"),
+        ("40 27 0:52 / /data rw - nfs4 filer:/export rw\n", None),
+    ],
+)
+def test_files_in_memory_are_a_fact(tmp_path: Path, lines: str, found: str | None) -> None:
+    files, links = disk("ram0", "1:0")
+
+    storage = describe(
+        tmp_path, {"proc/self/mountinfo": ROOT_MOUNT + lines, "up/u/x": "", "up/w/x": "", **files}, links
+    )
+
+    assert storage.facts.get("memory_filesystem") == found
+
+
 @pytest.mark.parametrize(
     ("path", "mount_point"),
     [("/", "/"), ("/data", "/data"), ("/data/x", "/data"), ("/database", "/"), ("/my disk/x", "/my disk")],

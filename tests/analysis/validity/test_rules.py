@@ -175,6 +175,7 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
                 samples=10,
                 percents=(99.0,),
                 members_missing=2,
+                memory_filesystem="tmpfs",
             )
         ),
     ]
@@ -254,3 +255,9 @@ def test_times_step_up_where_they_round_to_the_next_unit(value: float, words: st
 def test_sizes_are_binary_and_counts_have_thin_spaces() -> None:
     assert format_size(64 * 2**20) == "64 MiB"
     assert format_count(33_415.2) == "33\u202f415"
+
+
+def test_files_in_memory_are_named_also_for_a_failed_job() -> None:
+    (badge,) = judge_validity(dataclasses.replace(GOOD, memory_filesystem="tmpfs"))
+    assert (badge.code, "(tmpfs)" in badge.sentence) == ("memory-filesystem", True)
+    assert codes_of(memory_filesystem="zram0", error=28)[:2] == ["failed-job", "memory-filesystem"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchapp.pipeline.incidents.run_facts import compare_facts, read_facts_of
+from benchapp.models import Run
+from benchapp.pipeline.incidents.run_facts import compare_facts, read_facts_of, with_facts
 from tests.factories import make_environment, make_run
 
 pytestmark = pytest.mark.django_db
@@ -25,3 +26,29 @@ def test_agent_that_reports_its_version_first_is_no_suspect(old: str | None, dif
     found = compare_facts(read_facts_of(before), read_facts_of(after))
 
     assert [each.name for each in found] == (["agent_version"] if differs else [])
+
+
+def test_suspend_throttling_and_governor_of_a_run_are_suspects() -> None:
+    quiet = {"suspended_s": 0, "cpu_throttle_events": 0, "governor_change": "none"}
+    before = make_run(command={"conditions": quiet})
+    after = make_run(
+        command={
+            "conditions": {
+                "suspended_s": 60.0,
+                "cpu_throttle_events": 4,
+                "governor_change": "performance → powersave",
+            }
+        }
+    )
+
+    found = compare_facts(*(read_facts_of(run) for run in (_reload(before), _reload(after))))
+
+    assert [(each.name, each.before, each.after) for each in found if each.name in quiet] == [
+        ("cpu_throttle_events", "0", "4"),
+        ("governor_change", "none", "performance → powersave"),
+        ("suspended_s", "0", "60.0"),
+    ]
+
+
+def _reload(run: Run) -> Run:
+    return with_facts(Run.objects.filter(pk=run.pk)).get()

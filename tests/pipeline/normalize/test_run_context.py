@@ -50,3 +50,19 @@ def test_state_of_the_array_is_read_from_the_facts(facts: dict[str, Any], found:
     context = describe(environment={"facts": facts})
 
     assert (context.members_missing, context.sync_action, context.raid_state) == found
+
+
+@pytest.mark.parametrize(
+    ("target", "facts", "memory_filesystem"),
+    [
+        ({"filesystem": "tmpfs"}, {}, "tmpfs"),
+        ({"filesystem": "overlay"}, {"memory_filesystem": "ramfs"}, "ramfs"),
+        ({"filesystem": "ext4"}, {"memory_filesystem": "zram0"}, "zram0"),
+        ({"filesystem": "xfs"}, {"memory_filesystem": "<b>"}, ""),
+        ({"filesystem": "xfs", "volume_type": "pmem"}, {}, ""),
+    ],
+)
+def test_files_in_memory_are_found_by_filesystem_and_fact(
+    target: dict[str, str], facts: dict[str, Any], memory_filesystem: str
+) -> None:
+    assert describe(target=target, environment={"facts": facts}).memory_filesystem == memory_filesystem

@@ -46,6 +46,17 @@ def test_archive_runs(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"#!/usr/bin/env python3\n")
 
 
+def test_incomplete_archive_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "bench-agent.pyz"
+    content = build_agent_archive(AGENT)
+    path.write_bytes(content[: len(content) // 2])
+
+    ended = subprocess.run([sys.executable, path, "version"], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 1
+    assert "this-file-is-incomplete.download-bench-agent.pyz-again" in ended.stderr
+
+
 @pytest.mark.django_db
 def test_agent_is_public_and_sent_once_per_etag() -> None:
     response = Client().get(reverse("agent_archive"))
