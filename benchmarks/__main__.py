@@ -16,6 +16,7 @@ BENCHMARKS: Final = {
     "intake": "results accepted and stored a second",
     "memory": "how far the web process grows while a thousand clients send large bodies",
     "pages": "pages per second over 2 million measurements; files; a history of 1 000 points in Chromium",
+    "reads": "lists of 100 and a history of 1 000 points by the API over 1 million measurements",
     "charts": "scaling, matrix and history over 1 million measurements in 20 000 series",
     "export": "complete lists: 100 000 and 1 million measurements as CSV, JSON, NDJSON and Parquet",
     "archive": "archives: export and import of 1 million measurements, beside COPY",

@@ -59,6 +59,7 @@ def main() -> None:
                 "per_s": len(latencies_s) / elapsed_s,
                 "count": len(latencies_s),
                 "p50_ms": latencies_s[len(latencies_s) // 2] * 1e3,
+                "p95_ms": latencies_s[int(len(latencies_s) * 0.95)] * 1e3,
                 "p99_ms": latencies_s[int(len(latencies_s) * 0.99)] * 1e3,
                 "statuses": dict(statuses),
             }

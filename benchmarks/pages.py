@@ -2,12 +2,8 @@
 
     python -m benchmarks pages [--pages NAME …] [--database DIR] [--writes PER_S]
 
-Two versions are compared on one database: with --database the first run builds it, which takes minutes, and keeps it;
-each run measures a copy. With --pages only these pages are measured, without files and drawing.
-
-Pages per second: 8 connections that keep one request each under way, over 2 million measurements, while a series is
-written once a second (--writes), as by a fleet with 3 600 results an hour: each write makes cached charts invalid.
-CPU: of the web process and of PostgreSQL, per page. The limit beside them is a page without a query, in the same frame.
+With --pages only these pages are measured, without files and drawing. Pages per second and CPU: as in
+benchmarks.fleet_load, over 2 million measurements. The limit beside them is a page without a query, in the same frame.
 Drawing: a history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the
 click to the first contentful paint and to the drawn chart; on loopback, and as over a slow line (Chromium's emulation).
 Web process, PostgreSQL, client and Chromium share the cores.
@@ -15,30 +11,18 @@ Web process, PostgreSQL, client and Chromium share the cores.
 
 import argparse
 import json
-import os
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
-from benchapp.embedded.child import stop
-from benchmarks.charts import SEED as FLEET
-from benchmarks.charts import VACUUM
-from benchmarks.client import frame
-from tests.clusters import copy_cluster
-from tests.servers import ROOT, Servers
+from benchmarks.fleet_load import describe_fleet, measure_load, read_fleet_options, start_fleet
+from tests.servers import Servers
 
-SERIES, MEASUREMENTS = 4000, 500
-CONNECTIONS = 8
-SECONDS = 10
-WRITES_PER_S = 1
+MEASUREMENTS = 500
 RATED = {
     "no-query": "/docs/errors",
     "overview": "/",
@@ -100,92 +84,25 @@ def _read_options() -> argparse.Namespace:
         metavar="NAME",
         help=f"measure only these pages, no files and no drawing: {', '.join(RATED)}",
     )
-    parser.add_argument(
-        "--database",
-        type=Path,
-        metavar="DIR",
-        help="build the database there, or reuse the one that is there",
-    )
-    for name, default, text in (
-        ("series", SERIES, "series, 400 for each host"),
-        ("measurements", MEASUREMENTS, "measurements of each series"),
-        ("seconds", SECONDS, "load for each page, in seconds"),
-        ("writes", WRITES_PER_S, "series written each second"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
-    options = parser.parse_args()
-    if options.series < 400 or options.series % 400:
-        parser.error("--series: 400 for each host, so a multiple of 400")
-    if options.database and options.database.exists() and not (options.database / "18").is_dir():
-        # The directory becomes private to the account of PostgreSQL.
-        parser.error(f"--database: {options.database} exists and holds no database; name a new directory")
-    return options
+    return read_fleet_options(parser, measurements=MEASUREMENTS)
 
 
 def _rate_pages(options: argparse.Namespace) -> None:
     """Print pages per second and CPU time per page over a fleet."""
-    kept = options.database and options.database / "18"
-    is_built = kept is not None and kept.exists()
-    servers = Servers(environment={"BENCHAPP_PUBLIC_READ": "1"}, cluster=kept if is_built else None)
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        if not is_built:
-            _build_fleet(servers, options)
-            if kept is not None:
-                stop(servers.processes.pop("postgres"), ask=signal.SIGINT, patience_s=60)
-                copy_cluster(servers.postgres.directory, kept, account=servers.account)
-                servers.start_postgres()
-        servers.manage("collectstatic", "--noinput", "--verbosity", "0")
-        servers.start_web()
-        ((count,),) = servers.query("SELECT count(*) FROM benchapp_measurement")
-        head = f"{count:,} measurements, {CONNECTIONS} clients, {options.writes} writes/s".replace(",", " ")
+    with start_fleet(options, long=options.measurements) as servers:
+        head = f"{describe_fleet(servers)}, {options.writes} writes/s"
         print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
         for label in options.pages or RATED:
-            _rate_page(servers, label, seconds=options.seconds, writes_per_s=options.writes)
-    finally:
-        servers.stop()
+            rate = measure_load(servers, RATED[label], seconds=options.seconds, writes_per_s=options.writes)
+            size = _weigh_page(f"http://127.0.0.1:{servers.port}{RATED[label]}")
+            figures = (rate.web_ms, rate.postgres_ms, rate.p50_ms, size)
+            print(f"{label:44}{rate.per_s:9.0f}{''.join(f'{one:9.1f}' for one in figures)}", flush=True)
 
 
-def _build_fleet(servers: Servers, options: argparse.Namespace) -> None:
-    seed = FLEET.format(series=options.series, measurements=options.measurements, long=options.measurements)
-    servers.manage("shell", "--no-imports", "-c", seed)
-    servers.manage("redetect")
-    servers.manage("shell", "--no-imports", "-c", VACUUM)
-
-
-def _rate_page(servers: Servers, label: str, *, seconds: int, writes_per_s: int) -> None:
-    path = RATED[label]
-    _load(servers, path, seconds=1)
-    before = _read_cpu_s(servers)
-    with _write(servers, per_s=writes_per_s):
-        done = _load(servers, path, seconds=seconds)
-    spent = {name: after - before[name] for name, after in _read_cpu_s(servers).items()}
-    per_page = (spent[name] * 1000 / done["count"] for name in ("web", "postgres"))
-    size = _weigh_page(f"http://127.0.0.1:{servers.port}{path}")
-    figures = "".join(f"{figure:9.1f}" for figure in (*per_page, done["p50_ms"], size))
-    print(f"{label:44}{done['per_s']:9.0f}{figures}", flush=True)
-
-
-@contextmanager
-def _write(servers: Servers, *, per_s: int) -> Iterator[None]:
-    """Commit a change of a series so often, without another effect, in a thread."""
-    has_ended = Event()
-
-    def write() -> None:
-        while per_s and not has_ended.wait(1 / per_s):
-            servers.query(
-                "UPDATE benchapp_series SET judging_is_due = judging_is_due"
-                " WHERE id = (SELECT min(id) FROM benchapp_series) RETURNING id"
-            )
-
-    thread = Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        has_ended.set()
-        thread.join()
+def _weigh_page(url: str) -> float:
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "br"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return len(response.read()) / 1000
 
 
 def _draw(chromium: str) -> None:
@@ -203,48 +120,6 @@ def _draw(chromium: str) -> None:
         _print_timings(f"http://127.0.0.1:{servers.port}/series/{series}/", chromium)
     finally:
         servers.stop()
-
-
-def _load(servers: Servers, path: str, *, seconds: float) -> dict[str, Any]:
-    request = (
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{servers.port}\r\nAccept-Encoding: gzip, br\r\n\r\n".encode()
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.client", str(servers.port), str(CONNECTIONS), str(seconds)],
-        input=frame([request] * int(2000 * seconds)),
-        capture_output=True,
-        cwd=ROOT,
-        check=True,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    if set(answer["statuses"]) != {"200"}:
-        sys.exit(f"{path}: {answer['statuses']}")
-    return answer
-
-
-def _weigh_page(url: str) -> float:
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "br"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        return len(response.read()) / 1000
-
-
-def _read_cpu_s(servers: Servers) -> dict[str, float]:
-    """Return the CPU time of the processes and their descendants, living or ended, by name."""
-    parents, ticks = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-        ticks[int(stat.parent.name)] = sum(int(field) for field in fields[11:15])
-    totals = {}
-    for name, process in servers.processes.items():
-        family = {process.pid}
-        while more := {pid for pid, parent in parents.items() if parent in family} - family:
-            family |= more
-        totals[name] = sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
-    return totals
 
 
 def _print_weights(collected: Path) -> None:

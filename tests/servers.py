@@ -114,11 +114,11 @@ class Servers:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start_web(self) -> None:
+    def start_web(self, application: str = "benchapp.asgi:application") -> None:
         """Start the web process as compose does and wait until it answers."""
         if not self.port:
             self.port = find_free_port()
-        argv = web_command(Address("127.0.0.1", self.port))
+        argv = [*web_command(Address("127.0.0.1", self.port))[:-1], application]
         log = self.directory / "web.log"
         process = spawn(argv, log=log, account=None, env=self.env("web"), cwd=ROOT)
         self.processes["web"] = process

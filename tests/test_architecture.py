@@ -223,7 +223,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "totals": {"hosts"},
         "policies": {"pagination"},
         "overview": {"binary_columns", "hosts", "incidents", "runs", "series", "series_versions"},
-        "runs": {"badges", "binary_columns", "pagination", "shapes", "titles"},
+        "runs": {"badges", "binary_columns", "pagination", "shapes", "snapshots", "titles"},
         "series": {"badges", "binary_columns", "pagination", "series_versions", "shapes", "titles"},
         "series_grid": {"binary_columns", "charts", "incidents", "series", "snapshots", "titles"},
         "series_versions": {"binary_columns"},

@@ -20,7 +20,7 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
 from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
-from benchapp.queries.snapshots import CHARTS
+from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
 SERIES_ON_A_PAGE: Final = 200
@@ -105,7 +105,7 @@ def read_series_grid(
     recently measured. One query if nothing was written since the last; else three more for those, four with spreads,
     and four for a page; two more for the fallback.
     """
-    return CHARTS.read(
+    return RESULTS.read(
         ("grid", match, metric, group, sort, page),
         partial(_read_grid, match, metric=metric, group=group, sort=sort, page=page),
         estimate_bytes=lambda grid: _SERIES_BYTES * (1 + sum(len(part.series) for part in grid.parts)),

@@ -71,5 +71,5 @@ class SnapshotCache:
         return value
 
 
-# Shared by all charts of many series.
-CHARTS: Final = SnapshotCache()
+# Shared by all queries whose results are cached.
+RESULTS: Final = SnapshotCache()

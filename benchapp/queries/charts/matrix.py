@@ -32,7 +32,7 @@ from benchapp.queries.incidents.series_marks import (
     read_series_marks,
 )
 from benchapp.queries.series.levels import CurrentLevel, read_current_levels
-from benchapp.queries.snapshots import CHARTS
+from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -73,7 +73,7 @@ def read_matrix(
     x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if nothing was written
     since the last; else four, and one more where something was measured without giving a value. Raises BadChart.
     """
-    return CHARTS.read(
+    return RESULTS.read(
         ("matrix", filter, metric, x, rows, facet),
         partial(_read_matrix, filter, metric=metric, x=x, rows=rows, facet=facet),
         estimate_bytes=lambda matrix: _CELL_BYTES * (1 + matrix.size),

@@ -37,7 +37,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.snapshots import CHARTS
+from benchapp.queries.snapshots import RESULTS
 
 __all__ = [
     "NONE",
@@ -77,7 +77,7 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
         # The earlier period depends on the time.
         return _read_scaling(request)
     asked = tuple(getattr(request, field.name) for field in fields(ScalingRequest))
-    return CHARTS.read(("scaling", *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes)
+    return RESULTS.read(("scaling", *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes)
 
 
 def _estimate_bytes(chart: ScalingChart) -> int:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from benchapp.queries.runs.run_detail import (
     read_run,
 )
 from benchapp.queries.shapes import TargetRow, names_of
+from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
 
 # A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
 SUMMARIES_MAXIMUM: Final = 8
+# Of a run with so many, measured.
+_RUN_BYTES: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,17 @@ def list_runs(
 ) -> Page[RunRow]:
     """Return the runs that the filters leave, the newest first or the oldest, behind the cursor.
 
-    Four queries, and one more for terms of the workload. Raises BadCursor.
+    One query if nothing was written since the last; else four more, and one for terms of the workload. Raises
+    BadCursor.
     """
+    return RESULTS.read(
+        ("runs", filters, after, limit, oldest_first),
+        partial(_list_runs, filters, after=after, limit=limit, oldest_first=oldest_first),
+        estimate_bytes=lambda page: _RUN_BYTES * (1 + len(page.items)),
+    )
+
+
+def _list_runs(filters: RunFilter, *, after: str | None, limit: int, oldest_first: bool) -> Page[RunRow]:
     cursor = read_cursor(after)
     ids = _list_ids(filters, cursor, limit=limit + 1, oldest_first=oldest_first)
     runs = _read_runs(ids, shown=ids[:limit])
