@@ -101,6 +101,19 @@ def read_list(name: str, *, default: tuple[str, ...] = ()) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()] if text else list(default)
 
 
+def read_origins(name: str) -> list[str]:
+    """Return comma-separated origins: https://grafana.example, http://127.0.0.1:3000; or "*" alone for all."""
+    origins = read_list(name)
+    for text in origins:
+        parts = urlsplit(text)
+        is_origin = parts.scheme in ("http", "https") and parts.netloc and "@" not in parts.netloc
+        if not (is_origin and text == f"{parts.scheme}://{parts.netloc}") and origins != ["*"]:
+            raise ImproperlyConfigured(
+                f"{name}: {text!r} is not a valid origin (https://grafana.example, http://127.0.0.1:3000; or * alone)"
+            )
+    return origins
+
+
 def read_networks(name: str) -> list[IPv4Network | IPv6Network]:
     """Return comma-separated addresses and networks, not host names."""
     networks = []

@@ -15,6 +15,7 @@ from benchapp.env import (
     read_integer,
     read_list,
     read_networks,
+    read_origins,
     read_ports,
     read_secret_key,
     read_text,
@@ -70,6 +71,21 @@ MIDDLEWARE = [
     "benchapp.api.framework.parameters.check_query",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
 ]
+# Origins whose scripts may read the API with a token; cookies are never accepted from them (docs/api.md).
+CORS_ORIGINS = read_origins("BENCHAPP_CORS_ORIGINS")
+if CORS_ORIGINS:
+    INSTALLED_APPS.append("corsheaders")
+    # Behind the middleware of headers: its answers to preflight requests have them as well.
+    MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
+    CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ["*"]
+    CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
+    CORS_URLS_REGEX = r"^/api/"
+    CORS_ALLOW_CREDENTIALS = False
+    CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match", "x-request-id"]
+    CORS_EXPOSE_HEADERS = [
+        *("ETag", "Link", "Location", "Retry-After", "X-Request-ID"),
+        *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset"),
+    ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"
 TEMPLATES: list[dict[str, Any]] = [
@@ -210,6 +226,8 @@ DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
 
+# API requests of a token, a user or an address, posted results apart; 0: no limit (docs/api.md).
+REQUESTS_PER_MINUTE = read_integer("BENCHAPP_REQUESTS_PER_MINUTE", default=0, minimum=0, maximum=1_000_000)
 # Per client address, for shared studies (docs/studies.md).
 SHARED_CHARTS_PER_MINUTE = read_integer(
     "BENCHAPP_SHARED_CHARTS_PER_MINUTE", default=300, minimum=1, maximum=1_000_000

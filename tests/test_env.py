@@ -10,7 +10,14 @@ from django.core.exceptions import ImproperlyConfigured
 
 from benchapp.embedded.preflight import Address
 from benchapp.embedded.processes import build_environment
-from benchapp.env import read_broker, read_database, read_email_server, read_secret, read_secret_key
+from benchapp.env import (
+    read_broker,
+    read_database,
+    read_email_server,
+    read_origins,
+    read_secret,
+    read_secret_key,
+)
 
 ROOT = Path(__file__).parent.parent
 KEY = "0123456789abcdef" * 4
@@ -156,3 +163,21 @@ def test_embedded_servers_are_not_given_the_passwords_of_others(tmp_path):
     assert environment["DATABASE_PASSWORD_FILE"] == "/run/secrets/database"
     assert environment["BENCHAPP_SECRET_KEY_FILE"] == "/run/secrets/key"
     assert not {"BROKER_PASSWORD_FILE", "BENCHAPP_SECRET_KEY"} & environment.keys()
+
+
+def test_origins_have_a_scheme_and_a_host_alone(monkeypatch):
+    monkeypatch.setenv("ORIGINS", "https://grafana.example, http://127.0.0.1:3000")
+    assert read_origins("ORIGINS") == ["https://grafana.example", "http://127.0.0.1:3000"]
+
+    monkeypatch.setenv("ORIGINS", "*")
+    assert read_origins("ORIGINS") == ["*"]
+
+
+@pytest.mark.parametrize(
+    "text", ["grafana.example", "https://a.example/", "ftp://a", "https://u@a", "*,https://a"]
+)
+def test_text_that_is_not_an_origin_is_refused(monkeypatch, text):
+    monkeypatch.setenv("ORIGINS", text)
+
+    with pytest.raises(ImproperlyConfigured, match="ORIGINS"):
+        read_origins("ORIGINS")

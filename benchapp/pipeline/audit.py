@@ -71,6 +71,11 @@ def note_token(token: ApiToken) -> None:
     _SOURCE.set(source)
 
 
+def find_client_address() -> str:
+    """Return the address of the client of the current request; "" outside of a request."""
+    return _SOURCE.get().address
+
+
 def snapshot(row: models.Model, *names: str) -> dict[str, Any]:
     """Return these fields of a row, for before or after. Never name a secret."""
     return {name: getattr(row, name) for name in names}

@@ -42,6 +42,9 @@ class ProblemAnswer(ApiAnswer, kw_only=True, frozen=True):
     valid: Annotated[Sequence[str] | UnsetType, Meta(description="the valid names of query parameters")] = (
         UNSET
     )
+    request_id: Annotated[
+        str | UnsetType, Meta(description="as in the header X-Request-ID and in the server's log")
+    ] = UNSET
 
 
 class Problem(Exception):
@@ -82,6 +85,7 @@ def describe_problem(problem: Problem) -> ProblemAnswer:
         detail=problem.detail,
         pointer=UNSET if problem.pointer is None else problem.pointer,
         valid=UNSET if problem.valid is None else problem.valid,
+        request_id=structlog.contextvars.get_contextvars().get("request_id", UNSET),
     )
 
 

@@ -1,9 +1,13 @@
 """Base class of API views."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.http import http_date
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.negotiation import BaseContentNegotiation
@@ -15,6 +19,7 @@ from rest_framework.views import APIView
 
 from benchapp.api.framework.json import JsonRenderer
 from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.request_limits import RequestLimit, add_limit_headers
 
 
 def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
@@ -63,12 +68,40 @@ class WhateverIsAccepted(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """A deprecated resource. since: when; removed_at: not earlier. link: address of what replaces it."""
+
+    since: datetime
+    removed_at: datetime
+    link: str
+
+
+def add_deprecation_headers(deprecation: Deprecation, answer: HttpResponseBase) -> None:
+    """Add Deprecation (RFC 9745), Sunset (RFC 8594) and a Link to what replaces the resource."""
+    answer["Deprecation"] = f"@{int(deprecation.since.timestamp())}"
+    answer["Sunset"] = http_date(deprecation.removed_at.timestamp())
+    link = f'<{deprecation.link}>; rel="deprecation"'
+    answer["Link"] = f"{answer['Link']}, {link}" if answer.has_header("Link") else link
+
+
 class ApiView(APIView):
     """A resource: authenticate, validate, one call, respond."""
 
     parser_classes = [JsonParser]
     renderer_classes = [JsonRenderer]
     content_negotiation_class = WhateverIsAccepted
+    throttle_classes = [RequestLimit]
+    # Set it when an operation is deprecated, and `deprecated` in its schema (docs/api.md, "Versions").
+    deprecation: Deprecation | None = None
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Add the headers of limits and of a deprecation."""
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        add_limit_headers(request, answer)
+        if self.deprecation is not None:
+            add_deprecation_headers(self.deprecation, answer)
+        return answer
 
     def options(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Return the header Allow only; the schema describes the rest."""

@@ -1,5 +1,6 @@
 """Error pages."""
 
+import structlog
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -26,4 +27,5 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 def fault(request: HttpRequest) -> HttpResponse:
     """500, without the navigation bar, whose queries may be what failed."""
-    return HttpResponse(render_to_string("500.html"), status=500)
+    request_id = structlog.contextvars.get_contextvars().get("request_id", "")
+    return HttpResponse(render_to_string("500.html", {"request_id": request_id}), status=500)
