@@ -1,11 +1,16 @@
 """`manage.py export` and `manage.py import_archive`: another instance shows the same, and nothing is there twice."""
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pyarrow.parquet
 import pytest
@@ -19,12 +24,14 @@ from benchapp.archive.selection import count_rows
 from benchapp.archive.tables import TABLES
 from benchapp.models import (
     Change,
+    DetectionPolicy,
     Host,
     Incident,
     IncidentEvent,
     Level,
     Measurement,
     Notice,
+    PlannedEvent,
     Run,
     Series,
     Study,
@@ -44,7 +51,17 @@ from tests.archive.instances import (
     start_other_instance,
 )
 from tests.browser.world import HOSTILE, make_world
-from tests.factories import calculate_levels, make_host, make_measurement, make_run
+from tests.factories import (
+    NOON,
+    add_series,
+    calculate_levels,
+    make_detection_policy,
+    make_host,
+    make_measurement,
+    make_planned_event,
+    make_run,
+    make_user,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -310,3 +327,68 @@ def rewrite_member(archive: Path, table: str, *changes: tuple[bytes, bytes]) -> 
                     writer.write_part(member.name.partition("/")[0], content, rows=rows[member.name])
         writer.close()
     return path
+
+
+def test_import_adds_to_hosts_that_exist(tmp_path: Path) -> None:
+    archive = tmp_path / "history.tar.zst"
+    run = make_run(make_host("db-01", pool="cache"), started_at=NOON)
+    make_measurement(run, iops=1000.0)
+    exclude_run(run.pk, make_user(username="eve"), reason="power test")
+    window = {"from_at": NOON, "to_at": NOON + timedelta(hours=10)}
+    event = make_planned_event(filter="host:db-01 bs:4k", **window)
+    make_detection_policy(filter="host:db-01", smallest_change=0.2)
+    export(archive)
+    start_other_instance()
+    User.objects.filter(username="eve").delete()
+    own = add_series([1000.0 + place for place in range(20)], host=make_host("db-01"), start_at=NOON)
+    assert Level.objects.get().n == 20
+
+    printed = import_archive(archive)
+
+    assert "hosts: 0 new, 1 present\n" in printed
+    assert "no account here, so their actions have no author: eve" in printed
+    host = Host.objects.get()
+    # The pool of the host here stays; the series of the other pool is imported.
+    assert (host.pool, host.run_count, Run.objects.filter(host=host).count()) == ("", 21, 21)
+    assert set(Series.objects.values_list("scope", flat=True)) == {"host:db-01", "pool:cache"}
+    excluded = Run.objects.exclude(excluded_at=None).get()
+    assert (excluded.excluded_reason, excluded.excluded_by) == ("power test", None)
+    # The imported maintenance covers the first ten runs that were here.
+    assert PlannedEvent.objects.get().uid == event.uid
+    assert Level.objects.get(series=own).n == 10
+    assert DetectionPolicy.objects.get().smallest_change == 0.2
+    assert not Notice.objects.exists()
+
+
+def test_killed_commands_leave_neither_a_file_nor_rows(tmp_path: Path) -> None:
+    make_measurement(make_run(make_host("db-01")), iops=1000.0)
+    archive, killed = tmp_path / "history.tar.zst", tmp_path / "killed.tar.zst"
+    export(archive)
+
+    assert (
+        run_until_killed("benchapp.archive.export.ArchiveWriter.close", "export", killed) == -signal.SIGKILL
+    )
+    assert not killed.exists()
+    start_other_instance()
+    assert run_until_killed("benchapp.archive.loading.redetect", "import_archive", archive) == -signal.SIGKILL
+    assert not Submission.objects.exists()
+    import_archive(archive)
+    assert Measurement.objects.count() == 1
+
+
+def run_until_killed(place: str, command: str, file: Path) -> int:
+    """Run a command in a process that kills itself where it would call a function; return its status."""
+    settings = connection.settings_dict
+    url = (
+        f"postgresql:///{settings['NAME']}?{urlencode({'host': settings['HOST'], 'user': settings['USER']})}"
+    )
+    program = (
+        "import os, signal, django; django.setup()\n"
+        "from unittest.mock import patch\n"
+        "from django.core.management import call_command\n"
+        f"with patch({place!r}, lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)):\n"
+        f"    call_command({command!r}, {str(file)!r})\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"DATABASE_URL": url}, check=False
+    ).returncode
