@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import ProgrammingError, connection, migrations, models, transaction
 from django.db.migrations.state import ProjectState
 
-from benchapp.models import Incident, Run, Scope, Series
+from benchapp.models import AuditRecord, Incident, Run, Scope, Series
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.sql_views import VIEW_PREFIX, list_views, replace_views
 from tests.browser.world import make_world
@@ -90,6 +90,9 @@ def test_role_reads_the_views_and_nothing_else(reader: str, tmp_path: Path) -> N
     assert is_refused("CREATE TABLE mine (id int)", reader)
     assert is_refused("DELETE FROM benchapp_v_hosts", reader)
     assert is_refused("UPDATE benchapp_v_hosts SET run_count = 0", reader)
+    record = AuditRecord.objects.get(kind="sql_role")
+    assert (record.via, record.action, record.object_id) == ("manage.py grant_sql_access", "granted", reader)
+    assert record.after == {"views": list_views()}
     # Again: a new password, the same rights.
     grant(reader, tmp_path)
     assert not is_refused("SELECT * FROM benchapp_v_hosts", reader)

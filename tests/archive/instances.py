@@ -81,7 +81,8 @@ def read_answers(back: dict[int, int] | None = None) -> dict[str, Any]:
     ]
     series = Series.objects.filter(measurement_count__gt=0).order_by("pk").values_list("pk", flat=True)
     paths += [f"/api/v1/series/{pk}{part}" for pk in series for part in ("", "/summary", "/detection")]
-    paths += [f"/api/v1/runs/{pk}" for pk in Run.objects.order_by("pk").values_list("pk", flat=True)]
+    # Each fourth: they differ in their numbers, which are points.
+    paths += [f"/api/v1/runs/{pk}" for pk in Run.objects.order_by("pk").values_list("pk", flat=True)[::4]]
     paths += [
         f"/api/v1/hosts/{name}" for name in Host.objects.order_by("name").values_list("name", flat=True)
     ]

@@ -14,6 +14,8 @@ from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
+from benchapp.models import AuditKind
+from benchapp.pipeline.audit import record_write, write_from_command
 from benchapp.sql_views import list_views
 
 _NEEDS_ADMINISTRATOR: Final = (
@@ -88,7 +90,7 @@ class Command(BaseCommand):
         """Grant, check, print the views."""
         try:
             password = _read_password(options["password_file"])
-            with use_database(options["data_dir"]):
+            with use_database(options["data_dir"]), write_from_command("grant_sql_access"):
                 views = grant_access(options["role"], password=password)
         except (BackupFailed, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
@@ -131,6 +133,7 @@ def grant_access(role: str, *, password: str | None = None) -> list[str]:
                     f"this account of PostgreSQL may not let the role {role} {found}: run the command as the owner of"
                     " the database; nothing was changed"
                 )
+        record_write(AuditKind.SQL_ROLE, "granted", object_id=role, after={"views": views})
     return views
 
 
