@@ -1,4 +1,4 @@
-"""A build that fails on a regression: fio's output, the agent's gate, API, worker and PostgreSQL as processes."""
+"""A build that fails on a regression, and the commands of the documentation: agent, API, worker and PostgreSQL."""
 
 import copy
 import hashlib
@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
 
 from tests.clusters import make_place
+from tests.documentation import Block, Command, list_blocks, list_commands
 from tests.envelopes import read_fio
 from tests.servers import ROOT, Servers, wait_for
 from tests.test_regression_story import vary_speed
@@ -355,3 +357,133 @@ def test_regression_fails_every_build_until_a_person_accepts_the_level(build: Bu
         ("latency_p99_ns", "regressed", True),
         ("latency_p99_ns", "regressed", True),
     ]
+
+
+# Those of manage.py are run by tests/test_docs.py, schedules and sweeps by the tests of the agent.
+RUN_HERE = ("curl ", "echo ", "fio ", "jq ", "bench-agent ", "bench-agent.pyz ", "benchapp.fio")
+NOT_RUN_HERE = (" schedule ", " sweep ")
+# Values of the reader: other hosts, ids and directories.
+EXAMPLES = re.compile(r"https://(?:SERVER|bench\.example(?:\.com)?)(?=[/\" ]|$)")
+PANDAS = """
+import csv, io, urllib.request
+def _fetch(url, storage_options):
+    with urllib.request.urlopen(urllib.request.Request(url.replace(" ", "%20"), headers=storage_options)) as answer:
+        return answer.read()
+class pandas:
+    @staticmethod
+    def read_csv(url, storage_options):
+        return list(csv.DictReader(_fetch(url, storage_options).decode().splitlines()))
+    @staticmethod
+    def read_parquet(url, storage_options):
+        import pyarrow.parquet
+        return pyarrow.parquet.read_table(io.BytesIO(_fetch(url, storage_options))).to_pylist()
+"""
+
+
+@pytest.fixture
+def reader(build: Build, tmp_path: Path) -> dict[str, str]:
+    """The shell of somebody who reads the documentation: files, programs and variables of its commands."""
+    (tmp_path / "bin").mkdir()
+    for name, script in (
+        ("fio", FAKE_FIO),
+        ("bench-agent", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m agent "$@"\n'),
+        ("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n'),
+    ):
+        (tmp_path / "bin" / name).write_text(script)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "results").mkdir()
+    output = build.measure(1.0)
+    for name in ("fio.json", "run.json"):
+        (tmp_path / name).write_bytes(output.read_bytes())
+    (tmp_path / "run_bw.1.log").write_text("1000, 33415, 0, 0, 0\n")
+    envelope = {
+        "schema": "benchapp-envelope/1",
+        "id": str(uuid4()),
+        "kind": "fio",
+        "fio_output": output.read_text(),
+    }
+    (tmp_path / "results" / "a.json").write_text(json.dumps(envelope))
+    code = (
+        "from benchapp.models import Scope\n"
+        "from benchapp.pipeline.access.tokens import issue_enrollment_token, issue_token\n"
+        "print(issue_enrollment_token()[1])\n"
+        "print(issue_token(scope=Scope.READ)[0].public_id)\n"
+    )
+    enrollment_token, public_id = build.servers.manage("shell", "--no-imports", "-c", code).split()[-2:]
+    return os.environ | {
+        "BENCHAPP_URL": f"http://127.0.0.1:{build.servers.port}",
+        "BENCHAPP_TOKEN": build.admin_token,
+        "TOKEN": build.admin_token,
+        "PUBLIC_ID": public_id,
+        "BENCH_AGENT_CONFIG": str(tmp_path / "agent.ini"),
+        "BENCH_AGENT_ENROLL_TOKEN": enrollment_token,
+        "BENCH_AGENT_SPOOL": str(tmp_path / "spool"),
+        "FIO_PRINTS": str(output),
+        "HOME": str(tmp_path),
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+    }
+
+
+def list_commands_to_run() -> list[Command]:
+    return [
+        command
+        for block in list_blocks("sh")
+        # tests/test_cookbook.py compares the answers.
+        if block.file != "docs/cookbook.md"
+        for command in list_commands(block)
+        if any(program in f"{' '.join(command.parts[0])} " for program in RUN_HERE if command.parts)
+        or "benchapp.fio" in command.text
+        if not any(word in command.text for word in NOT_RUN_HERE)
+    ]
+
+
+def test_commands_of_the_documentation_run(build: Build, reader: dict[str, str], tmp_path: Path) -> None:
+    url, home = reader["BENCHAPP_URL"], Path(reader["HOME"])
+    with urllib.request.urlopen(f"{url}/agent/bench-agent.pyz") as answer:
+        digest = hashlib.sha256(answer.read()).hexdigest()
+    (series, run) = build.servers.query("SELECT min(series_id), max(run_id) FROM benchapp_measurement")[0]
+    failed, ended = [], set()
+    for command in list_commands_to_run():
+        text = (
+            EXAMPLES.sub(url, command.text)
+            .replace("SHA256 ", f"{digest} ")
+            .replace(" /data", f" {home}/data")
+        )
+        text = text.replace("series/12/", f"series/{series}/").replace("series=12&", f"series={series}&")
+        text = text.replace("runs/7/", f"runs/{run}/").partition("   #")[0].strip()
+        text = text.replace(".venv/bin/python", f"PYTHONPATH={ROOT} {sys.executable}")
+        if text in ended:
+            continue
+        ended.add(text)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=home,
+            # Results are posted with the token of a host.
+            env=reader | ({"TOKEN": build.token, "BENCHAPP_TOKEN": build.token} if "@-" in text else {}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        # The gate and jq -e end by the outcome: no baseline is undecided.
+        codes = {0, 4} if " gate " in text else {0, 1} if "jq -e" in text else {0}
+        if done.returncode not in codes or ("/api/" in text and not done.stdout):
+            failed.append((str(command), text, done.returncode, done.stdout[-300:], done.stderr[-300:]))
+
+    assert failed == [], "\n".join(map(str, failed))
+    assert len(ended) > 20
+
+
+@pytest.mark.parametrize("block", [each for each in list_blocks("python") if "pandas" in each.text], ids=str)
+def test_tables_are_read_as_documented(block: Block, build: Build) -> None:
+    (series,) = build.servers.query("SELECT min(series_id) FROM benchapp_measurement")[0]
+    names = {"server": f"http://127.0.0.1:{build.servers.port}", "token": build.admin_token}
+    exec(PANDAS, names)
+
+    # A stand-in for pandas, which is no dependency.
+    rows = eval(
+        block.text.replace("series/12/", f"series/{series}/").replace("host:db-*", "host:ci-*").strip(), names
+    )
+
+    assert len(rows) >= BASELINE_RUNS
+    assert {"started_at", "iops"} <= set(rows[0])
