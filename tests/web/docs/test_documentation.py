@@ -23,9 +23,11 @@ WITHOUT_HELP = {
     "docs_file",
     "docs_page",
     "docs_search",
+    "oembed",
     "run_output",
     "run_table",
     "shared_chart",
+    "shared_image",
     "shared_study",
     "upload_raw",
 }
