@@ -6,11 +6,12 @@ change of method `pooled-v1` in each series that changed in its direction (poole
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 from django.db import connection
+from django.db.models import DurationField, ExpressionWrapper, F, Value
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level
@@ -98,6 +99,19 @@ def judge_pooled(scopes: Iterable[str], *, now: datetime) -> tuple[int, ...]:
         if evaluation is not None:
             _judge_scope(evaluation, writes, now)
     return write_pooled(writes, now)
+
+
+def repeat_pooled_evaluations(series_ids: Sequence[int]) -> None:
+    """Let the newest slot of the pooled levels of these series be evaluated again, with the batch of their last series.
+
+    Their thresholds have changed; the series must be marked for evaluation in the same transaction.
+    """
+    scopes = Series.objects.filter(pk__in=series_ids).values("scope")
+    slot = ExpressionWrapper(F("interval_s") * Value(timedelta(seconds=1)), output_field=DurationField())
+    found = PooledEvaluation.objects.filter(scope__in=scopes)
+    # Locked in the order of keys, as by two policies at the same time.
+    list(found.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    found.update(evaluated_to_at=F("evaluated_to_at") - slot)
 
 
 def _list_complete(scopes: Iterable[str]) -> list[tuple[str, datetime | None, datetime]]:

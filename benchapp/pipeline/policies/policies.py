@@ -23,6 +23,7 @@ from benchapp.models import (
 from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.detection.pooled import repeat_pooled_evaluations
 
 log = structlog.get_logger(__name__)
 
@@ -177,7 +178,10 @@ def _log_action(
     at: datetime,
     before: dict[str, Any] | None = None,
 ) -> None:
-    """Write an entry of the activity log and mark matching series; rows are locked in the order of ids."""
+    """Write an entry of the activity log, and mark matching series and their pooled levels for evaluation.
+
+    Rows are locked in the order of ids.
+    """
     DetectionPolicyLogEntry.objects.create(policy=policy, at=at, by=by, via=via, action=action)
     record_write(
         AuditKind.DETECTION_POLICY,
@@ -191,6 +195,7 @@ def _log_action(
     ids = list_matching_series(policy.filter, policy.label)
     list(Series.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
     Series.objects.filter(pk__in=ids).update(judging_is_due=True, judging_resumes=False)
+    repeat_pooled_evaluations(ids)
     log.info(
         "detection_policy.action",
         policy=policy.pk,

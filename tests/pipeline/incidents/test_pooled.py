@@ -21,6 +21,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
+from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 
@@ -222,3 +223,18 @@ def test_opened_incident_is_notified_once() -> None:
     assert f"Pooled level of db-1: {level['text']}." in message.sentence
     assert message.facts["incident"]["pooled_levels"] == [level]
     assert f"IOPS lower in {level['changed']} of 24 series, median −" in level["text"]
+
+
+def test_policy_applies_to_the_pooled_levels_at_once() -> None:
+    """40 % of a threshold of 10 % is more than a change of −3 %."""
+    cells = make_quiet_host()
+    policy = create_detection_policy("iops", 0.1, filter="host:db-1", label="", reason="noisy", by=None)
+    measure(cells, 6, factor=0.97)
+    assert not Incident.objects.exists()
+
+    cancel_detection_policy(policy.pk, by=None)
+    judge_until_done()
+
+    assert get_incident().relative == pytest.approx(-0.03, abs=0.01)
+    newest = cells[0].measurements.latest("started_at").started_at
+    assert PooledEvaluation.objects.get().evaluated_to_at > newest
