@@ -214,7 +214,7 @@ def test_run_before_is_in_the_legend_and_told_with_its_points(visit: Visit, worl
     assert watched.complaints == []
 
 
-def test_steps_below_the_threshold_are_drawn_and_explained(
+def test_steps_below_the_threshold_and_increases_in_spread_are_drawn_and_explained(
     visit: Callable[..., Watched], world: World
 ) -> None:
     def add_step(route: Any) -> None:
@@ -232,6 +232,9 @@ def test_steps_below_the_threshold_are_drawn_and_explained(
                 "to_at": points[-1]["started_at"],
             }
         ]
+        line["spread_increases"] = [
+            {"metric": "iops", "from_at": points[15]["started_at"], "before": 0.02, "after": 0.06}
+        ]
         route.fulfill(response=answer, json=document)
 
     watched = visit("/hosts/", width=1440)
@@ -246,6 +249,7 @@ def test_steps_below_the_threshold_are_drawn_and_explained(
         main.press("ArrowRight")
 
     expect(page.locator("[data-small-steps]")).to_be_visible()
-    expect(page.locator(".chart-readout").first).to_contain_text(
-        "step of −3.0 %, below the threshold: not reported"
-    )
+    expect(page.locator("[data-spread-increases]")).to_be_visible()
+    readout = page.locator(".chart-readout").first
+    expect(readout).to_contain_text("step of −3.0 %, below the threshold: not reported")
+    expect(readout).to_contain_text("standard deviation 6.0 %, before 2.0 %")

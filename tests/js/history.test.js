@@ -343,6 +343,16 @@ test("a step below the threshold is named at its first run, in its metric only",
   assert.deepEqual(history.lines[0].smallSteps[0].from, START);
 });
 
+test("an increase of the standard deviation is named from its first run on, in its metric only", () => {
+  const lines = [{ ...makeLine(1), spread_increases: [{ metric: "iops", from_at: iso(1), before: 0.02, after: 0.081 }] }];
+  const history = read(makeAnswer([{ iops: 1000 }, { iops: 960 }, { iops: 1050 }], { lines }));
+  const describe = (place, metric = "iops") => describeMark(history.marks[place], { marks: history.marks, metric, unit: "operations/s", zone: UTC, hasNames: false });
+
+  assert.doesNotMatch(describe(0), /standard deviation/);
+  assert.match(describe(1), /standard deviation 8\.1 %, before 2\.0 %/);
+  assert.match(describe(2), /standard deviation 8\.1 %/);
+});
+
 test("marks are colored by a fact of the environment, and lines are gray", () => {
   const answer = makeAnswer([{ iops: 1, color: "5.15" }, { iops: 2, color: "6.1" }, { iops: 3, color: null }]);
   const history = read({ ...answer, color: { name: "kernel", label: "Kernel", values: ["5.15", "6.1"], others: 3 } });

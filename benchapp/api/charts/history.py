@@ -56,6 +56,7 @@ from benchapp.queries.charts.history_rows import (
     spread_columns,
 )
 from benchapp.queries.incidents.changes import read_marks_version
+from benchapp.queries.incidents.detection_status import read_spreads_version
 
 MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
@@ -95,6 +96,15 @@ class SmallStepAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_at: Annotated[Time, Meta(description="first run of these")]
     to_at: Annotated[Time, Meta(description="first run of the next step, or the last run")]
     threshold: Annotated[float, Meta(description="reporting threshold of the series, relative")]
+
+
+class SpreadIncreaseMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    from_at: Annotated[Time, Meta(description="first run with the larger standard deviation; it lasts")]
+    before: Annotated[
+        float, Meta(description="standard deviation of the runs before it, relative to the level")
+    ]
+    after: Annotated[float, Meta(description="of those since")]
 
 
 class EnvironmentChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -179,6 +189,10 @@ class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
     small_steps: Annotated[
         Sequence[SmallStepAnswer],
         Meta(description="steps of the first metric below the reporting threshold: no changes"),
+    ]
+    spread_increases: Annotated[
+        Sequence[SpreadIncreaseMarkAnswer],
+        Meta(description="increases of the standard deviation, at most one a metric"),
     ]
     environment_changes: Sequence[EnvironmentChangeAnswer]
     environment_changes_left_out: int
@@ -275,8 +289,9 @@ class Histories(ApiView):
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
-        marks = read_marks_version([row.id for row in chosen.rows], metrics=metrics)
-        etag = make_etag(request, f"{chosen.version}\n{marks}")
+        ids = [row.id for row in chosen.rows]
+        marks = read_marks_version(ids, metrics=metrics)
+        etag = make_etag(request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}")
         if is_known(request, etag):
             return answer_not_modified(etag)
         history = read_history(

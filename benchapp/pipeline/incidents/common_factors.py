@@ -126,8 +126,8 @@ def measure_breadth(incident: Incident) -> Breadth:
         )
     if len(scopes) == 1:
         factors.extend(find_affected_hosts(changes, scopes[0]) if scopes[0].startswith("pool:") else ())
-        # Drifts have no common start.
-        if changes.exclude(method=DRIFT_METHOD).exists():
+        # Drifts have no common start, and the steps of their slopes have many.
+        if not changes.filter(method=DRIFT_METHOD).exists():
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimension == "volume_type"]
     reach = max([len(changed) / max(len(cells), 1), *shares])

@@ -23,6 +23,7 @@ from benchapp.queries.charts.downsampling import SeriesPoints, read_columns
 from benchapp.queries.charts.environment_changes import EnvironmentHistory, read_environment_changes
 from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
+from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
 from benchapp.queries.series.environment_levels import find_environment_ids, find_runs
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
@@ -203,8 +204,8 @@ class HistoryPart:
 class HistoryLine:
     """One series of a chart. points: all of them; parts: by color, one without colors.
 
-    small_steps: of the first metric of the chart. hidden: points in the span that the filter's terms for facts of runs
-    do not match.
+    small_steps: of the first metric of the chart. variability: findings of all metrics. hidden: points in the span
+    that the filter's terms for facts of runs do not match.
     """
 
     row: SeriesRow
@@ -215,6 +216,7 @@ class HistoryLine:
     environments: EnvironmentHistory
     changes: tuple[ChangeMark, ...] = ()
     small_steps: tuple[SmallStep, ...] = ()
+    variability: tuple[DetectionStatusRow, ...] = ()
     hidden: int = 0
 
 
@@ -282,7 +284,7 @@ def read_history(
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
     lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
     runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
-    environment that divides the points. Four queries, one more for color, up to two for terms, and five where a series
+    environment that divides the points. Five queries, one more for color, up to two for terms, and five where a series
     has changed since it was last asked for; with detection policies those of `read_thresholds`. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
@@ -301,6 +303,7 @@ def read_history(
     changes = list_changes_of(ids, metrics=metrics)
     main = {series_id: by_metric[metrics[0]] for series_id, by_metric in levels.items()}
     small_steps = read_small_steps(chosen.versions, metrics[0], levels=main)
+    variability = list_variability(ids)
     run_count = sum(len(columns[each].points.at_us) for each in ids)
     values, colors = _read_colors(columns.values(), color)
     least = _BUCKETS_LEAST if resolution == "auto" else 1
@@ -319,6 +322,7 @@ def read_history(
                 environments=environments.get(row.id, EnvironmentHistory(())),
                 changes=tuple(changes.get(row.id, ())),
                 small_steps=small_steps.get(row.id, ()),
+                variability=variability.get(row.id, ()),
                 hidden=len(read[row.id].error) - len(columns[row.id].error),
             )
             for row, name in zip(chosen.rows, chosen.names, strict=True)

@@ -19,6 +19,7 @@ from benchapp.queries.charts.history import (
 )
 from benchapp.queries.charts.latency import FAN, Fan, Heat
 from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.incidents.detection_status import select_detected
 from benchapp.queries.series.levels import LevelRow
 
 Row = dict[str, Any]
@@ -131,6 +132,11 @@ def line_row(line: HistoryLine) -> Row:
         "levels": {metric: list(map(level_row, levels)) for metric, levels in line.levels.items()},
         "changes": list(map(mark_row, line.changes)),
         "small_steps": [asdict(step) for step in line.small_steps],
+        "spread_increases": [
+            {"metric": metric, **asdict(found.spread_increase)}
+            for metric in line.levels
+            if (found := select_detected(line.variability, metric)) and found.spread_increase
+        ],
         **environment_rows(line.environments),
         "url": f"/api/v1/series/{row.id}",
         "page": f"/series/{row.id}/",

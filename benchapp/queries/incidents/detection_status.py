@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.metrics import SMALLEST_CHANGES, find_detected_metric
 from benchapp.models import DetectionResult, DetectionStatus, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_rows
@@ -111,6 +111,24 @@ def list_variability(series_ids: Collection[int]) -> dict[int, tuple[DetectionSt
     for result in found.order_by("series_id", "id"):
         rows.setdefault(result.series_id, []).append(_make_status(result))
     return {series_id: tuple(of) for series_id, of in rows.items()}
+
+
+def read_spreads_version(series_ids: Collection[int]) -> str:
+    """Return a version of the increases in spread of these series; one query.
+
+    The versions of the series do not cover it: an increase is found after its runs are stored.
+    """
+    found = DetectionResult.objects.filter(spread_increase__isnull=False, series__in=series_ids)
+    return repr(list(found.order_by("id").values_list("id", "spread_increase")))
+
+
+def select_detected(rows: Sequence[DetectionStatusRow], metric: str) -> DetectionStatusRow | None:
+    """Return the row of a series that has the findings of a metric; None without any.
+
+    rows: of a series, as of `list_variability`. Of metrics that are one signal only one is evaluated.
+    """
+    detected = find_detected_metric(metric, [row.metric for row in rows])
+    return next((row for row in rows if row.metric == detected), None)
 
 
 def list_detection_status(

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.models import DetectionResult
 from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
 from tests.factories import (
     NOON,
     calculate_levels,
     make_change,
+    make_detection_result,
     make_incident,
     make_measurement,
     make_points,
@@ -244,7 +246,24 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
     for _ in range(5):
         make_series([1.0, 2.0])
 
-    # The token and its last use; count, series, last points, versions; levels; environment changes; policies; marks,
-    # also for the ETag.
-    with django_assert_num_queries(11):
+    # The token and its last use; count, series, last points, versions; levels; environment changes; policies; marks and
+    # increases in spread, both also for the ETag.
+    with django_assert_num_queries(13):
         reader.get("/api/v1/history")
+
+
+def test_history_has_the_increases_in_spread_of_its_metrics_and_another_etag(reader):
+    series = make_series([1000.0, 1001.0])
+    result = make_detection_result(series)
+    path = f"/api/v1/history?series={series.id}&metrics=iops,latency_mean_ns"
+    before = reader.get(path)
+
+    found = {"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08}
+    DetectionResult.objects.filter(pk=result.pk).update(spread_increase=found)
+    after = reader.get(path, headers={"If-None-Match": before["ETag"]})
+
+    assert before.json()["lines"][0]["spread_increases"] == []
+    assert (after.status_code, after.json()["lines"][0]["spread_increases"]) == (
+        200,
+        [{"metric": "iops", "from_at": "2026-11-21T12:00:00Z", "before": 0.02, "after": 0.08}],
+    )

@@ -1,12 +1,12 @@
 """Findings about the variability of a metric: an increase of its standard deviation, two states."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from benchapp.charts.texts.history import format_moment
-from benchapp.metrics import CATALOGUE, Metric, find_detected_metric
+from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import SeriesHistory
-from benchapp.queries.incidents.detection_status import DetectionStatusRow
+from benchapp.queries.incidents.detection_status import DetectionStatusRow, select_detected
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -36,15 +36,12 @@ def describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[st
         )
 
 
-def describe_variability_of_lines(
-    history: SeriesHistory, rows: Mapping[int, Sequence[DetectionStatusRow]], metric: Metric
-) -> list[str]:
+def describe_variability_of_lines(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return the findings of the series of a chart in this metric, each with the name of its series; at most five."""
     sentences = [
         f"{line.name}: {sentence}"
         for line in history.lines
-        for row in rows.get(line.row.id, ())
-        if row.metric == find_detected_metric(metric.name, [each.metric for each in rows[line.row.id]])
+        if (row := select_detected(line.variability, metric.name)) is not None
         for sentence in describe_variability(row, CATALOGUE[row.metric])
     ]
     more = len(sentences) - _SERIES_NAMED

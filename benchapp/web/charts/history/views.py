@@ -8,7 +8,6 @@ from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.history import describe_level_changes, format_history_title
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
-from benchapp.queries.incidents.detection_status import list_variability
 from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
 from benchapp.web.charts.history.figure import (
     describe_hidden,
@@ -74,9 +73,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "is_named": asked.ids is not None,
         "sentences": [
             *describe_level_changes(found, asked.metric),
-            *describe_variability_of_lines(
-                found, list_variability([row.id for row in chosen.rows]), asked.metric
-            ),
+            *describe_variability_of_lines(found, asked.metric),
         ],
         "table": make_history_table(found, asked.metric),
         "changes": make_environment_change_lines(found),

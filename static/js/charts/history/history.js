@@ -24,6 +24,7 @@ export function readHistory(answer, { isDoubtful }) {
     levels: Object.fromEntries(Object.entries(line.levels).map(([metric, levels]) => [metric, levels.map(readLevel)])),
     changes: line.environment_changes.map((change) => ({ ...change, at: Date.parse(change.at) })),
     found: (line.changes ?? []).map((change) => ({ ...change, at: Date.parse(change.at) })),
+    spreadIncreases: (line.spread_increases ?? []).map(({ from_at: from, ...found }) => ({ ...found, from: Date.parse(from) })),
     smallSteps: (line.small_steps ?? []).map((step) => readSmallStep(step, metrics[0].name)),
   }));
   const byId = new Map(lines.map((line) => [line.id, line]));
@@ -125,6 +126,7 @@ export function describeValue(mark, { metric, unit }) {
     ...describeDifferences(mark, { metric, unit, levels: line.levels[metric] ?? [] }),
     ...describeDetected(mark, metric),
     ...describeSmallSteps(mark, metric),
+    ...describeSpreadIncreases(mark, metric),
     ...reasons,
   ];
 }
@@ -173,6 +175,16 @@ function describeSmallSteps({ from, to, line }, metric) {
   return line.smallSteps
     .filter((step) => step.metric === metric && step.at >= from && step.at <= to)
     .map(({ relative }) => `step of ${signed(relative)} %, below the threshold: not reported`);
+}
+
+function describeSpreadIncreases({ to, line }, metric) {
+  return line.spreadIncreases
+    .filter((found) => found.metric === metric && to >= found.from)
+    .map(({ before, after }) => `standard deviation ${percent(after)}, before ${percent(before)}`);
+}
+
+function percent(relative) {
+  return `${(relative * 100).toFixed(1)} %`;
 }
 
 function describeBucket({ n, failed, excluded, doubtful }, own, unit) {

@@ -3,6 +3,9 @@ import { signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
+// Of the bar that marks an increase of the standard deviation, in px.
+const SPREAD_HEIGHT = 7;
+
 /** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
 export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }) {
   return {
@@ -34,6 +37,7 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getStat
       ctx.restore();
       clipTo(ctx, chartArea);
       panel.lines.forEach((line) => drawSmallSteps(ctx, line, { panel, scales, colors }));
+      panel.lines.forEach((line) => drawSpreadIncreases(ctx, line, { panel, chartArea, scales, colors }));
       ctx.restore();
       drawFound(ctx, panel, { chartArea, scales, colors });
       const { mark, drag } = getState();
@@ -170,6 +174,32 @@ function drawSmallSteps(ctx, { smallSteps }, { panel, scales, colors }) {
     ctx.stroke();
   }
   ctx.setLineDash([]);
+}
+
+// A bar of diagonals at the bottom, from the first run with the larger standard deviation to the newest one.
+function drawSpreadIncreases(ctx, { spreadIncreases, style, last_at: lastAt }, { panel, chartArea, scales, colors }) {
+  const end = Date.parse(lastAt);
+  for (const { from } of spreadIncreases.filter(({ metric, from }) => metric === panel.metric && end >= scales.x.min && from <= scales.x.max)) {
+    const [left, right] = placeSpan(from, end, scales.x);
+    const bottom = chartArea.bottom;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, bottom - SPREAD_HEIGHT, Math.max(2, right - left), SPREAD_HEIGHT);
+    ctx.fillStyle = colors.paper;
+    ctx.fill();
+    ctx.clip();
+    ctx.strokeStyle = colors.series[style.color];
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    for (let x = left - SPREAD_HEIGHT; x < right; x += 6) {
+      ctx.moveTo(x, bottom);
+      ctx.lineTo(x + SPREAD_HEIGHT, bottom - SPREAD_HEIGHT);
+    }
+    ctx.moveTo(left, bottom - SPREAD_HEIGHT + 0.5);
+    ctx.lineTo(right, bottom - SPREAD_HEIGHT + 0.5);
+    ctx.stroke();
+    ctx.restore();
+  }
 }
 
 // Clip a level to the view.
