@@ -117,6 +117,25 @@ def test_token_is_shown_once_and_its_button_copies_it(visit: Visit, world: World
     assert secret not in page.content()
 
 
+def test_link_to_the_image_of_a_chart_is_copied_and_read_without_a_session(
+    visit: Visit, world: World
+) -> None:
+    watched = visit(world.history, permissions=["clipboard-read", "clipboard-write"])
+    watched.wait_for_charts()
+    page = watched.page
+
+    page.get_by_role("button", name="Copy image link").first.click()
+    page.get_by_role("button", name="Copied, valid for 90 days").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+
+    stranger = page.context.browser.new_context()
+    answer = stranger.request.get(link)
+    found = (answer.status, answer.headers["content-type"], answer.body()[:4])
+    stranger.close()
+    assert "/api/v1/charts/history.png?" in link
+    assert found == (200, "image/png", b"\x89PNG")
+
+
 def test_question_before_what_cannot_be_undone_can_be_declined(visit: Visit, world: World) -> None:
     page = visit(f"{world.host}settings/").page
     asked = []

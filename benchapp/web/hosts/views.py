@@ -1,6 +1,7 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
 from typing import Final
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.forms import Form
@@ -103,6 +104,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "lines": make_pattern_lines(row, patterns),
         "history_days": HISTORY_DAYS,
+        "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name})}",
         "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),
         "changes": {"lines": [{"change": change} for change in changes]},
         "columns": columns,

@@ -45,6 +45,12 @@ def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN
     )
 
 
+def link_chart_image(address: str) -> str:
+    """Return the address of the image of a chart from that of its data: /api/v1/charts/NAME.png with the same query."""
+    path, _, query = address.partition("?")
+    return f"/api/v1/charts/{path.rpartition('/')[2]}.png?{query}"
+
+
 def format_curl_command(url: str, *, is_personal: bool = False) -> str:
     """Return the curl command for the data of a page; is_personal: needs a token even with BENCHAPP_PUBLIC_READ."""
     # No token is needed where everybody may read.

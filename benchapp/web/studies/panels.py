@@ -151,7 +151,9 @@ def _close_history(figure: HistoryFigure) -> HistoryFigure:
         }
         for line in document.get("lines", [])
     ]
-    return replace(figure, document={**document, "lines": lines}, url="", csv_url="", api_line="")
+    return replace(
+        figure, document={**document, "lines": lines}, url="", csv_url="", image_url="", api_line=""
+    )
 
 
 def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
@@ -171,6 +173,7 @@ def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
         linear_url="",
         log_url="",
         csv_url="",
+        image_url="",
         api_line="",
     )
 

@@ -81,9 +81,19 @@ function readAnswer(sender) {
   }
 }
 
-async function request(url, signal) {
+/** Post a JSON document to the public API as the signed-in user; csrfToken: of a form of the page. */
+export async function postJson(url, body, { csrfToken }) {
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken };
+  const response = await request(url, undefined, { method: "POST", headers, body: JSON.stringify(body) });
+  if (response.ok) {
+    return readJson(response);
+  }
+  throw await describeFailure(response);
+}
+
+async function request(url, signal, { headers, ...options } = {}) {
   try {
-    return await fetch(url, { headers: { Accept: "application/json" }, credentials: "same-origin", signal });
+    return await fetch(url, { ...options, headers: { Accept: "application/json", ...headers }, credentials: "same-origin", signal });
   } catch (error) {
     if (error.name === "AbortError") {
       throw error;

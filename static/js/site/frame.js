@@ -79,6 +79,60 @@ function readCopyText(button) {
   return document.getElementById(button.dataset.copy).textContent;
 }
 
+// A signed link to the image of a chart, made when it is asked for: each one outlives the session.
+const LINK_LIFETIME = "+90d";
+
+function startImageLinks() {
+  for (const button of document.querySelectorAll("[data-copy-image]")) {
+    button.hidden = false;
+  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy-image]");
+    if (button === null) {
+      return;
+    }
+    const label = button.textContent;
+    button.disabled = true;
+    button.textContent = await copyImageLink(button);
+    button.disabled = false;
+    setTimeout(() => {
+      button.textContent = label;
+    }, 3000);
+  });
+}
+
+// Returns what the button shows then.
+async function copyImageLink(button) {
+  const { postJson } = await import("./api.js");
+  try {
+    const csrfToken = document.querySelector("[name=csrfmiddlewaretoken]").value;
+    const { url } = await postJson("/api/v1/links", { url: readImageAddress(button), expires_at: LINK_LIFETIME }, { csrfToken });
+    if (!(await copyText(url))) {
+      prompt("Copy the link to the image:", url);
+    }
+    return "Copied, valid for 90 days";
+  } catch (problem) {
+    return problem.message;
+  }
+}
+
+// The zoom of a history is in the address of its page.
+function readImageAddress(button) {
+  const address = new URL(button.dataset.copyImage, location.origin);
+  if (button.closest("[data-owns-address]") !== null) {
+    const shown = new URLSearchParams(location.search);
+    for (const name of ["from", "to"]) {
+      const value = shown.get(name);
+      if (value === null) {
+        address.searchParams.delete(name);
+      } else if (value.includes("T")) {
+        address.searchParams.set(name, value);
+      }
+    }
+  }
+  return `${address.pathname}${address.search}`;
+}
+
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -144,6 +198,7 @@ function startShortAddresses() {
 startThemeSwitch();
 startSearchKey();
 startCopyButtons();
+startImageLinks();
 startMenus();
 showCurrentPlace();
 startQuestions();

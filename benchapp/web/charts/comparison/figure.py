@@ -32,6 +32,7 @@ from benchapp.web.charts.comparison.table import (
     make_chart,
     make_lines,
 )
+from benchapp.web.site.command_lines import link_chart_image
 from benchapp.web.site.filter_forms import BoundField, format_request_time
 
 # The most significant lines come first; the CSV has all.
@@ -149,6 +150,11 @@ class ComparisonFigure:
     def csv_url(self) -> str:
         """Return the address of the CSV; "" without links."""
         return f"{self.address}&format=csv" if self.has_links else ""
+
+    @property
+    def image_url(self) -> str:
+        """Return the address of the chart as PNG; "" without links."""
+        return link_chart_image(self.address) if self.has_links else ""
 
 
 def list_problems(form: CompareForm, query: QueryDict) -> list[str]:

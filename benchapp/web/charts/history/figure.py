@@ -21,7 +21,7 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.history_rows import make_document
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
-from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.command_lines import format_curl_command, link_chart_image
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.value_texts import format_count
 
@@ -33,6 +33,7 @@ class HistoryFigure:
     """Context of `_history_figure.html`.
 
     key: unique on the page. url: of the data, without the time range. from_text, to_text: times, "" if open.
+    image_url: of the chart as PNG.
     document: the data itself, for readers without API access; table: the data table of a study.
     owns_address: zooming updates the URL of the page. host_zone: IANA name, "" if unknown.
     """
@@ -44,6 +45,7 @@ class HistoryFigure:
     companions: tuple[Metric, ...]
     url: str
     csv_url: str
+    image_url: str
     api_line: str
     file_name: str
     from_text: str = ""
@@ -107,6 +109,7 @@ def make_history_figure(
         companions=asked.metrics[1:],
         url=f"{address}&resolution=auto",
         csv_url=f"{shown}&format=csv",
+        image_url=link_chart_image(f"{shown}&scale=log" if asked.is_log else shown),
         api_line=format_curl_command(f"{base_url}{shown}"),
         file_name=file_name,
         from_text=bounds.get("from", ""),

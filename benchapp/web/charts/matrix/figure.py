@@ -25,6 +25,7 @@ from benchapp.metrics import Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
+from benchapp.web.site.command_lines import link_chart_image
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -63,7 +64,7 @@ class ShownMatrixPanel:
 class MatrixFigure:
     """What `_matrix_figure.html` shows.
 
-    changes: sentences. query: the query string that reproduces the matrix. csv_url: "" without links.
+    changes: sentences. query: the query string that reproduces the matrix. csv_url, image_url: "" without links.
     """
 
     matrix: Matrix
@@ -77,6 +78,7 @@ class MatrixFigure:
     is_few: bool
     query: str
     csv_url: str
+    image_url: str
     file_name: str
 
 
@@ -117,6 +119,7 @@ def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigur
         is_few=len(matrix.x.values) <= _FEW_COLUMNS,
         query=query,
         csv_url=f"/api/v1/matrix?{query}&format=csv" if has_links else "",
+        image_url=link_chart_image(f"/api/v1/matrix?{query}") if has_links else "",
         file_name=f"matrix-{matrix.metric.name}-over-{matrix.x.dimension.name}",
     )
 

@@ -15,7 +15,14 @@ from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingL
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
-from benchapp.web.charts.scaling.request import ScalingForm, link_api, link_chart, read_asked, read_chart
+from benchapp.web.charts.scaling.request import (
+    ScalingForm,
+    link_api,
+    link_chart,
+    link_image,
+    read_asked,
+    read_chart,
+)
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import describe_filter
@@ -59,6 +66,7 @@ class ScalingFigure:
     linear_url: str
     log_url: str
     csv_url: str
+    image_url: str
     api_line: str
     file_name: str
     is_log: bool
@@ -133,6 +141,7 @@ def make_scaling_figure(
         linear_url=link_chart(asked, chart, scale=None),
         log_url=link_chart(asked, chart, scale="log"),
         csv_url=link_api(asked, chart, format="csv"),
+        image_url=link_image(asked, chart),
         api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
         file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
         is_log=asked.is_log,

@@ -14,6 +14,7 @@ from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.queries.charts.axes import parse_groups
 from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM
+from benchapp.web.site.command_lines import link_chart_image
 
 PATH: Final = "/scaling/"
 API_PATH: Final = "/api/v1/scaling"
@@ -128,6 +129,11 @@ def link_api(asked: ScalingForm, chart: ScalingChart, **more: str) -> str:
     query = list_query(asked, chart)
     kept = {name: values for name, values in query.items() if name not in ("draw", "scale", "ideal")}
     return f"{API_PATH}?{urlencode({**kept, **more}, doseq=True, safe=':,/*')}"
+
+
+def link_image(asked: ScalingForm, chart: ScalingChart) -> str:
+    """Return the address of the chart as PNG, which has the display of the page, too."""
+    return link_chart_image(f"{API_PATH}?{urlencode(list_query(asked, chart), doseq=True, safe=':,/*')}")
 
 
 def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[str]]:
