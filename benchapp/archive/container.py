@@ -5,7 +5,9 @@ The first member is `format.json`, the last `manifest.json`; those between them 
 headers that allocates nothing by a declared size.
 """
 
+import csv
 import hashlib
+import io
 import re
 import tarfile
 from collections.abc import Iterator
@@ -251,6 +253,17 @@ def check_archive(file: IO[bytes]) -> CheckedArchive:
         raise BadArchive(f"the archive has no {MANIFEST_MEMBER}: it is not complete")
     _compare(found, manifest)
     return CheckedArchive(description, manifest)
+
+
+def list_authors(file: IO[bytes]) -> list[str]:
+    """Return the sign-in names in an archive that was checked, in the order of the archive."""
+    names: list[str] = []
+    with ArchiveReader(file) as reader:
+        for member in reader.read_members():
+            if member.name.startswith("authors/"):
+                rows = csv.DictReader(io.StringIO(b"".join(member.read_parts()).decode()))
+                names += (row["username"] for row in rows)
+    return names
 
 
 def _read_format(member: MemberReader) -> ArchiveFormat:

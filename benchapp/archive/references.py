@@ -49,8 +49,11 @@ def rewrite_events() -> None:
             "series": set(),
         }
         parsed = [(event_id, kind, text, orjson.loads(before)) for event_id, kind, text, before in rows]
-        for _, kind, text, before in parsed:
-            _collect(kind, text, before, wanted)
+        for event_id, kind, text, before in parsed:
+            try:
+                _collect(kind, text, before, wanted)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise BadArchive(f"incident_events: the earlier values of row {event_id}: {error}") from error
         ids = {name: _read_ids(name, olds) for name, olds in wanted.items()}
         _update(
             "staged_incident_events",

@@ -17,6 +17,7 @@ from benchapp.archive.container import (
     BadArchive,
     check_archive,
     describe_format,
+    list_authors,
 )
 from benchapp.archive.export import replace_path
 
@@ -64,6 +65,7 @@ def test_archive_is_tar_with_the_rows_of_each_table() -> None:
     assert checked.format == DESCRIPTION
     assert checked.manifest.rows["authors"] == 3
     assert checked.manifest.rows["runs"] == 0
+    assert list_authors(io.BytesIO(archive)) == ["ada", "ben", "eve"]
     with tarfile.open(fileobj=io.BytesIO(unpack(archive))) as tar:
         assert tar.getnames() == ["format.json", "authors/000001.csv", "authors/000002.csv", "manifest.json"]
         assert tar.extractfile("authors/000001.csv").read() == PART

@@ -343,6 +343,7 @@ def test_import_adds_to_hosts_that_exist(tmp_path: Path) -> None:
     own = add_series([1000.0 + place for place in range(20)], host=make_host("db-01"), start_at=NOON)
     assert Level.objects.get().n == 20
 
+    assert "authors: eve\n" in import_archive(archive, check=True)
     printed = import_archive(archive)
 
     assert "hosts: 0 new, 1 present\n" in printed

@@ -1,14 +1,14 @@
 """`manage.py import_archive`: import what `manage.py export` wrote."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError
 
-from benchapp.archive.container import BadArchive, CheckedArchive, check_archive
+from benchapp.archive.container import BadArchive, CheckedArchive, check_archive, list_authors
 from benchapp.archive.loading import LoadedArchive, load_archive
 from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         try:
             with options["file"].open("rb") as file:
                 if options["check"]:
-                    lines = describe_check(check_archive(file))
+                    lines = describe_check(check_archive(file), list_authors(file))
                 else:
                     with use_database(options["data_dir"]):
                         lines = describe_loaded(load_archive(file, show=progress.show_of))
@@ -64,8 +64,8 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(lines))
 
 
-def describe_check(checked: CheckedArchive) -> Iterator[str]:
-    """Yield the lines about an archive."""
+def describe_check(checked: CheckedArchive, authors: Sequence[str]) -> Iterator[str]:
+    """Yield the lines about an archive; authors: sign-in names."""
     written = checked.format
     yield (
         f"complete: format {written.format}, written by benchapp {written.product} (migration {written.migration})"
@@ -76,7 +76,7 @@ def describe_check(checked: CheckedArchive) -> Iterator[str]:
         yield f"selection: {written.filter or 'all runs'}, {since} to {until}"
     for name, count in checked.manifest.rows.items():
         if count:
-            yield f"{name.replace('_', ' ')}: {count}"
+            yield f"{name.replace('_', ' ')}: {_list_names(authors) if name == 'authors' else count}"
 
 
 def describe_loaded(loaded: LoadedArchive) -> Iterator[str]:
@@ -88,5 +88,9 @@ def describe_loaded(loaded: LoadedArchive) -> Iterator[str]:
     if loaded.evaluated:
         yield f"series evaluated again: {loaded.evaluated}"
     if names := loaded.unknown_authors:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"no account here, so their actions have no author: {', '.join(names[:_NAMED])}{more}"
+        yield f"no account here, so their actions have no author: {_list_names(names)}"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
