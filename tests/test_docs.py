@@ -12,8 +12,11 @@ from django.core.management import call_command, get_commands, load_command_clas
 
 from agent.commands.cli import _build_parser
 from benchapp import tasks
+from benchapp.api.framework.problem_codes import PROBLEMS
+from benchapp.celery import app
 from benchapp.metrics import CATALOGUE
 from benchapp.pipeline.normalize.missing_reasons import MISSING
+from benchapp.web.docs.library import read_page
 from benchapp.web.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text
 from benchapp.web.site.reason_texts import REJECTED
 from tests.documentation import FILES, ROOT, Block, Command, list_blocks, list_commands
@@ -233,10 +236,30 @@ def test_codes_of_missing_values_and_rejections_are_documented_and_exist() -> No
     assert set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", rejected)) <= set(REJECTED)
 
 
-def test_celery_tasks_that_are_named_exist() -> None:
-    named = {name for text in TEXTS.values() for name in re.findall(r"\btasks\.([a-z_]+)", text)} - {"py"}
+def test_problem_codes_that_are_listed_exist() -> None:
+    """That every code is listed: tests/api/framework/test_problems.py."""
+    listed = TEXTS["docs/api.md"].partition("\n## Errors")[2].partition("\n## ")[0]
 
-    assert len(named) > 3
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", listed, re.MULTILINE)) == set(PROBLEMS)
+    page = read_page("errors")
+    assert page is not None
+    sections = {"answers", "rejections", "missing"}
+    assert page.anchors - sections - {f"missing-{code}" for code in MISSING} == set(PROBLEMS) | set(REJECTED)
+
+
+def test_variables_of_the_agent_are_documented_and_exist() -> None:
+    table = TEXTS["docs/agent.md"].partition("| variable |")[2].partition("\n\n")[0]
+    known = set(re.findall(r"^  (BENCH_AGENT_\w+)", _build_parser().format_help(), re.MULTILINE))
+
+    assert set(re.findall(r"^\| `(BENCH_AGENT_\w+)` \|", table, re.MULTILINE)) == known
+
+
+def test_celery_tasks_are_documented_and_those_that_are_named_exist() -> None:
+    named = {name for text in TEXTS.values() for name in re.findall(r"\btasks\.([a-z_]+)", text)} - {"py"}
+    table = TEXTS["docs/operations.md"].partition("## Tasks")[2].partition("\n## ")[0]
+    known = {name.removeprefix("benchapp.tasks.") for name in app.tasks if name.startswith("benchapp.tasks.")}
+
+    assert set(re.findall(r"^\| `tasks\.(\w+)` \|", table, re.MULTILINE)) == known
     assert [name for name in named if not hasattr(tasks, name)] == []
 
 
