@@ -254,6 +254,13 @@ def find_name(text: str) -> str | None:
     return _NAMES.get(_fold(text))
 
 
+def list_phrases(beginning: str) -> list[tuple[str, PhraseTerm]]:
+    """Return the phrases without a number that begin with a text, with their terms, shortest first."""
+    wanted = beginning.lower()
+    found = [(words, term) for words, term in _TERMS.items() if wanted and words.startswith(wanted)]
+    return sorted(found, key=lambda pair: (len(pair[0]), pair[0]))
+
+
 def list_spellings() -> frozenset[str]:
     """Return the words that phrases consist of, in lower case, as corrections of misspelled ones."""
     return _SPELLINGS

@@ -32,6 +32,9 @@ RATED = {
     "series": "/series/",
     "hosts": "/hosts/",
     "incidents": "/incidents/",
+    "search": "/search/results?text=gp3+16+volumes",
+    # Each word is known, no series has both: all series are read.
+    "search-without-results": "/search/results?text=gp3+io2",
 }
 POINTS = 1000
 VISITS = 7

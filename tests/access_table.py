@@ -145,6 +145,9 @@ WEB = {
     # Those of others are not found.
     "overview/pins/<int:pin_id>/": (Row("GET", "s...ssss"),),
     "overview/pins/<int:pin_id>/change": (Row("POST", PAGE_PEOPLE),),
+    "search/": (PAGE_READERS,),
+    "search/results": (PAGE_READERS,),
+    "search/words": (PAGE_READERS,),
     "runs/": (PAGE_READERS,),
     "runs/<int:run_id>/": (PAGE_READERS,),
     "runs/<int:run_id>/output": (PAGE_READERS,),

@@ -19,6 +19,7 @@ _GROUPS_MAXIMUM: Final = 1000
 # Profiles, sweeps and labels are counted in the newest runs, as a filter may match millions. 15 ms.
 RUNS_COUNTED: Final = 10_000
 _SCOPES: Final = ("host", "pool")
+_LAYOUT_TEXTS: Final = ("target_name", "volume_type", "filesystem", "raid_level", "instance_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +88,35 @@ def list_label_names() -> tuple[str, ...]:
         return tuple(sorted(row[0] for row in cursor.fetchall()))
 
 
-def list_known_values() -> tuple[str, ...]:
-    """Return the values of text that words of a filter occur in: hosts, pools, layouts, workloads; one query.
+@dataclass(frozen=True, slots=True)
+class KnownValue:
+    """A value of text of the installation. dimension: its name, or block_size_text, which is none."""
 
-    The tables of hosts, layouts and workloads are small: 5 ms for 10 000 hosts.
+    dimension: str
+    value: str
+
+
+def list_known_values() -> tuple[str, ...]:
+    """Return the values of text that words of a filter occur in: hosts, pools, layouts, workloads; one query."""
+    return tuple(sorted({*DirectionName.values, *(known.value for known in read_known_values())}))
+
+
+def read_known_values() -> list[KnownValue]:
+    """Return the values of text of hosts, pools, layouts and workloads, in the order of their text; one query.
+
+    The tables of hosts, layouts and workloads are small: 10 ms for 10 000 hosts.
     """
+    layouts = ", ".join(f"('{name}', {name})" for name in _LAYOUT_TEXTS)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT name FROM benchapp_host UNION SELECT pool FROM benchapp_host"
-            " UNION SELECT unnest(ARRAY[target_name, volume_type, filesystem, raid_level, instance_type])"
-            " FROM benchapp_target UNION SELECT unnest(ARRAY[rw, engine, block_size_text]) FROM benchapp_workload"
+            "SELECT 'host', name FROM benchapp_host UNION SELECT 'pool', pool FROM benchapp_host"  # nosec B608
+            f" UNION SELECT one.* FROM benchapp_target CROSS JOIN LATERAL (VALUES {layouts}) AS one"
+            " UNION SELECT one.* FROM benchapp_workload CROSS JOIN LATERAL (VALUES ('rw', rw), ('engine', engine),"
+            " ('block_size_text', block_size_text)) AS one"
         )
-        return tuple(sorted({*DirectionName.values, *(row[0] for row in cursor.fetchall() if row[0])}))
+        return sorted(
+            (KnownValue(*row) for row in cursor.fetchall() if row[1]), key=lambda known: known.value.lower()
+        )
 
 
 def _read_run_facet(dimension: Dimension, filter: Filter, *, prefix: str, limit: int) -> Facet:

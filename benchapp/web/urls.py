@@ -25,6 +25,7 @@ from benchapp.web.policies import views as policies
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
+from benchapp.web.search import views as searches
 from benchapp.web.series import detection_report, series_list
 from benchapp.web.series import views as series
 from benchapp.web.studies import edit as study_edits
@@ -64,6 +65,9 @@ urlpatterns = [
     path("overview/pins/add", pins.add_pin, name="add_pin"),
     path("overview/pins/<int:pin_id>/", pins.pinned_chart, name="pinned_chart"),
     path("overview/pins/<int:pin_id>/change", pins.change_pin, name="change_pin"),
+    path("search/", searches.search, name="search"),
+    path("search/results", searches.search_results, name="search_results"),
+    path("search/words", searches.complete_word, name="complete_word"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<int:run_id>/", runs.run, name="run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),

@@ -10,6 +10,8 @@ from tests.browser.world import World
 PAGES = {
     "overview": "/",
     "chart of the overview": "/overview/charts/fleet/",
+    "search": "/search/?text=db-0",
+    "search without results": "/search/?text=zzzzqq",
     "matrix": "/matrix/",
     "matrix of latency": "/matrix/?metric=latency_p99_ns&x=host&q=host:*",
     "matrix that nothing fits": "/matrix/?q=host:nobody",

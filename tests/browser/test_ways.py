@@ -64,17 +64,7 @@ def test_theme_switch_is_kept_and_does_not_flash(visit: Visit, world: World) -> 
 
     page.get_by_role("button", name="Switch to the light theme").click()
     assert paper_of(page) == PAPER["light"]
-    assert page.evaluate("localStorage.length") == 0
-
-
-def test_slash_leads_to_the_search_and_is_a_letter_in_it(visit: Visit) -> None:
-    page = visit("/runs/").page
-
-    page.keyboard.press("/")
-    page.keyboard.type("db/01")
-    page.keyboard.press("Enter")
-
-    page.wait_for_url("**/runs/?text=db%2F01")
+    assert page.evaluate("localStorage.getItem('benchapp-theme')") is None
 
 
 def test_filter_makes_a_short_address(visit: Visit) -> None:

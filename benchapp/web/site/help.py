@@ -48,6 +48,7 @@ HELP: Final = {
     "run_report": "api#provenance",
     "runs": "runs#list",
     "scaling": "scaling",
+    "search": "search",
     "series": "history#series",
     "series_detection": "detection#the-decision-in-short",
     "series_list": "history#series",

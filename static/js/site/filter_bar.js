@@ -3,6 +3,8 @@ import { getJson } from "./api.js";
 import { complete, findPiece, fitNames, withoutPiece } from "./completion.js";
 
 const API = "/api/v1/dimensions";
+const WORDS = "/search/words";
+const WORD_MINIMUM = 2;
 const WAIT_MS = 120;
 const LIMIT = 12;
 let known = null;
@@ -32,6 +34,15 @@ async function loadValues(name, { q, prefix, signal }) {
     }
     return getJson(addressOf(name, { prefix, limit }), { signal });
   }
+}
+
+// Phrases and values that begin as the word at the caret; a term replaces it.
+async function loadWords(typed, signal) {
+  if (typed.length < WORD_MINIMUM) {
+    return [];
+  }
+  const answer = await getJson(`${WORDS}?${new URLSearchParams({ text: typed })}`, { signal });
+  return answer.completions.map((word) => ({ ...word, isTerm: true }));
 }
 
 function startCompletion(input) {
@@ -71,12 +82,12 @@ function startCompletion(input) {
   }
 
   function take(index) {
-    const { written } = options[index];
-    const done = complete(input.value, piece, written);
+    const { written, isTerm } = options[index];
+    const done = complete(input.value, isTerm ? { ...piece, kind: "value" } : piece, written);
     input.value = done.text;
     input.setSelectionRange(done.caret, done.caret);
     hide();
-    if (piece.kind === "name") {
+    if (piece.kind === "name" && !isTerm) {
       offer();
     }
   }
@@ -159,9 +170,10 @@ function makeOption({ shown, note }, place) {
 async function listEntries(text, piece, signal) {
   const dimensions = await loadDimensions();
   if (piece.kind === "name") {
-    return fitNames(dimensions, piece.typed)
+    const names = fitNames(dimensions, piece.typed)
       .slice(0, LIMIT)
       .map(({ name, short, label }) => ({ written: short, shown: `${short}:`, note: short === name ? label : `${label} (${name})` }));
+    return [...names, ...(await loadWords(piece.typed, signal))];
   }
   const dimension = dimensions.find(({ name, aliases }) => name === piece.name || aliases.includes(piece.name));
   if (dimension === undefined) {

@@ -1,4 +1,6 @@
-// Scripts of every page: theme switch, "/" for search, copy buttons, menus, confirmations.
+// Scripts of every page: theme switch, search dialog, copy buttons, menus, confirmations.
+import { startPalette } from "./palette.js";
+import { forgetPages, rememberPage } from "./recent.js";
 
 const THEME_KEY = "benchapp-theme";
 const darkPreferred = matchMedia("(prefers-color-scheme: dark)");
@@ -45,14 +47,35 @@ function storeTheme(theme) {
   }
 }
 
-function startSearchKey() {
-  const search = document.querySelector("[data-search]");
+// "/" leads to the search field of the page if it has one, as the documentation, else to the search dialog.
+function startSearch() {
+  const field = document.querySelector("[data-search]");
+  const button = document.querySelector("[data-palette]");
+  const palette = button && startPalette(button);
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest?.("input, select, textarea, [contenteditable]");
-    if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const isSlash = event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey;
+    const isCtrlK = event.key === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey;
+    if (isSlash && field) {
       event.preventDefault();
-      search.focus();
-      search.select();
+      field.focus();
+      field.select();
+    } else if ((isSlash || isCtrlK) && palette) {
+      event.preventDefault();
+      palette.open();
+    }
+  });
+}
+
+function startRecentPages() {
+  const { responseStatus = 200 } = performance.getEntriesByType("navigation")[0] ?? {};
+  // Without the dialog, as on a page for strangers, nothing is remembered.
+  if (document.querySelector("[data-palette]") && responseStatus < 400) {
+    rememberPage(document.title.replace(/ · benchapp$/, ""), location.pathname + location.search);
+  }
+  document.addEventListener("submit", (event) => {
+    if (event.target.matches("[data-sign-out]")) {
+      forgetPages();
     }
   });
 }
@@ -196,7 +219,8 @@ function startShortAddresses() {
 }
 
 startThemeSwitch();
-startSearchKey();
+startSearch();
+startRecentPages();
 startCopyButtons();
 startImageLinks();
 startMenus();

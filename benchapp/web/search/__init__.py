@@ -1,0 +1,1 @@
+"""Search over hosts, series, runs, incidents, studies, pages and documentation."""

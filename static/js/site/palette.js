@@ -1,0 +1,206 @@
+// The search dialog of every page ("/" or Ctrl-K): a combobox with a listbox of links in groups.
+import { getPage } from "./api.js";
+import { listRecent } from "./recent.js";
+
+const WAIT_MS = 150;
+
+/** Make the search dialog of a page; button: what opens it. Returns {open}. */
+export function startPalette(button) {
+  const { resultsUrl, searchUrl } = button.dataset;
+  const { dialog, input, list, status } = makeDialog();
+  let options = [];
+  let active = -1;
+  let timer = null;
+  let asked = null;
+  let opener = null;
+
+  function select(index) {
+    active = index;
+    options.forEach((option, place) => option.setAttribute("aria-selected", String(place === index)));
+    if (index < 0) {
+      input.removeAttribute("aria-activedescendant");
+    } else {
+      input.setAttribute("aria-activedescendant", options[index].id);
+      options[index].scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  function show(groups, text) {
+    list.replaceChildren(...groups.filter(({ links }) => links.length > 0).map(makeGroup));
+    options = [...list.querySelectorAll("[role=option]")];
+    options.forEach((option, place) => {
+      option.id = `palette-option-${place}`;
+    });
+    input.setAttribute("aria-expanded", String(options.length > 0));
+    select(text !== "" && options.length > 0 ? 0 : -1);
+    const count = `${options.length} ${options.length === 1 ? "result" : "results"}`;
+    report(options.length > 0 || text === "" ? (text === "" ? "" : count) : `Nothing matches “${text}”.`, { isShown: options.length === 0 });
+  }
+
+  function report(text, { isShown = true, isError = false } = {}) {
+    status.textContent = text;
+    status.classList.toggle("visually-hidden", !isShown);
+    status.classList.toggle("field-error", isError);
+  }
+
+  async function search() {
+    clearTimeout(timer);
+    asked?.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    const text = input.value.trim();
+    try {
+      const page = await getPage(`${resultsUrl}?${new URLSearchParams({ text })}`, { signal });
+      if (!signal.aborted) {
+        const recent = text === "" ? [{ title: "Recent pages", links: listRecent(location.href) }] : [];
+        show([...recent, ...readGroups(page)], text);
+      }
+    } catch (error) {
+      if (!signal.aborted) {
+        show(text === "" ? [{ title: "Recent pages", links: listRecent(location.href) }] : [], "");
+        report(error.message, { isError: true });
+      }
+    }
+  }
+
+  function follow(option, { inNewTab = false } = {}) {
+    if (inNewTab) {
+      window.open(option.dataset.url, "_blank", "noopener");
+    } else {
+      dialog.close();
+      location.assign(option.dataset.url);
+    }
+  }
+
+  function open() {
+    if (dialog.open) {
+      return;
+    }
+    opener = document.activeElement;
+    dialog.showModal();
+    input.select();
+    search();
+  }
+
+  const keys = {
+    ArrowDown: () => options.length > 0 && select((active + 1) % options.length),
+    ArrowUp: () => options.length > 0 && select((active <= 0 ? options.length : active) - 1),
+    PageDown: () => options.length > 0 && select(Math.min(active + 5, options.length - 1)),
+    PageUp: () => options.length > 0 && select(Math.max(active - 5, 0)),
+    Home: () => options.length > 0 && select(0),
+    End: () => options.length > 0 && select(options.length - 1),
+  };
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing) {
+      return;
+    }
+    if (event.key === "Enter") {
+      event.preventDefault();
+      if (active >= 0) {
+        follow(options[active], { inNewTab: event.ctrlKey || event.metaKey });
+      } else if (input.value.trim() !== "") {
+        location.assign(`${searchUrl}?${new URLSearchParams({ text: input.value.trim() })}`);
+      }
+    } else if (keys[event.key] !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey) {
+      event.preventDefault();
+      keys[event.key]();
+    }
+  });
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(search, WAIT_MS);
+  });
+  list.addEventListener("pointerdown", (event) => event.preventDefault());
+  list.addEventListener("click", (event) => {
+    const option = event.target.closest("[role=option]");
+    if (option !== null) {
+      follow(option, { inNewTab: event.ctrlKey || event.metaKey });
+    }
+  });
+  dialog.addEventListener("click", (event) => {
+    // The area around the dialog belongs to it, too.
+    if (event.target === dialog) {
+      dialog.close();
+    }
+  });
+  dialog.addEventListener("close", () => {
+    clearTimeout(timer);
+    asked?.abort();
+    opener?.focus();
+  });
+  button.addEventListener("click", open);
+  return { open };
+}
+
+/** Return the groups of the results page: {title, links: [{title, url, note}]}. */
+function readGroups(page) {
+  const corrections = [...page.querySelectorAll("[data-correction]")].map(readLink);
+  const groups = [...page.querySelectorAll("[data-group]")].map((group) => ({
+    title: group.dataset.group,
+    links: [...group.querySelectorAll("li")].map((item) => ({
+      ...readLink(item.querySelector("a")),
+      note: item.querySelector(".muted")?.textContent ?? "",
+    })),
+  }));
+  return [{ title: "Did you mean", links: corrections }, ...groups];
+}
+
+function readLink(link) {
+  return { title: link.textContent, url: link.getAttribute("href"), note: "" };
+}
+
+function makeGroup({ title, links }, place) {
+  const group = document.createElement("div");
+  group.setAttribute("role", "group");
+  group.setAttribute("aria-labelledby", `palette-group-${place}`);
+  const head = Object.assign(document.createElement("div"), { id: `palette-group-${place}`, className: "palette-head", textContent: title });
+  // The head names the group; in a listbox only options are children.
+  head.setAttribute("role", "presentation");
+  group.append(head, ...links.map(makeOption));
+  return group;
+}
+
+function makeOption({ title, url, note }) {
+  const option = document.createElement("div");
+  option.setAttribute("role", "option");
+  option.dataset.url = url;
+  option.append(
+    Object.assign(document.createElement("span"), { textContent: title }),
+    Object.assign(document.createElement("span"), { className: "muted", textContent: note }),
+  );
+  return option;
+}
+
+function makeDialog() {
+  const dialog = Object.assign(document.createElement("dialog"), { className: "palette" });
+  dialog.setAttribute("aria-label", "Search");
+  const input = Object.assign(document.createElement("input"), {
+    type: "text",
+    maxLength: 200,
+    autocomplete: "off",
+    spellcheck: false,
+    placeholder: "Host, series, run, incident, page or filter",
+  });
+  const roles = {
+    role: "combobox",
+    "aria-label": "Search",
+    "aria-autocomplete": "list",
+    "aria-expanded": "false",
+    "aria-controls": "palette-list",
+    autocapitalize: "off",
+  };
+  Object.entries(roles).forEach(([name, value]) => input.setAttribute(name, value));
+  const close = Object.assign(document.createElement("button"), { type: "button", textContent: "Close" });
+  close.addEventListener("click", () => dialog.close());
+  const head = Object.assign(document.createElement("div"), { className: "palette-bar" });
+  head.append(input, close);
+  const status = Object.assign(document.createElement("p"), { className: "palette-status" });
+  status.setAttribute("role", "status");
+  const list = Object.assign(document.createElement("div"), { id: "palette-list", className: "palette-list" });
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Results");
+  const keys = Object.assign(document.createElement("p"), { className: "palette-keys muted", textContent: "↑ ↓ select · Enter open · Ctrl+Enter new tab · Esc close" });
+  dialog.append(head, status, list, keys);
+  document.body.append(dialog);
+  return { dialog, input, list, status };
+}
