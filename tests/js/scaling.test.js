@@ -33,7 +33,7 @@ function makeChart(lines, more = {}) {
       { label: "random read", rw: "randread", direction: "read" },
       { label: "random write", rw: "randwrite", direction: "write" },
     ].slice(0, lines.length),
-    facets: [{ label: "", lines, limits: [], knees: [] }],
+    facets: [{ label: "", lines, limits: [], models: [], knees: [] }],
     ...more,
   };
 }
@@ -79,7 +79,7 @@ test("a missing cell is a gap and no mark", () => {
 });
 
 test("all panels share one axis", () => {
-  const facets = [10, 400].map((value) => ({ label: `${value}`, lines: [[makeCell(value)]], limits: [], knees: [] }));
+  const facets = [10, 400].map((value) => ({ label: `${value}`, lines: [[makeCell(value)]], limits: [], models: [], knees: [] }));
   const prepared = prepareScaling(makeChart([[]], { facets, colors: [{ label: "IOPS", rw: "", direction: "" }] }));
 
   assert.equal(buildScaling(prepared, 0, { colors }).options.scales.y.max, buildScaling(prepared, 1, { colors }).options.scales.y.max);
@@ -170,7 +170,7 @@ test("charts of several metrics describe one place with the value of each", () =
   const data = makeChart([[makeCell(1000), makeCell(1010)]]);
   const latency = {
     metric: { label: "p99 latency", unit: "ns", better: "lower" },
-    facets: [{ label: "", lines: [[makeCell(1.2e6), null]], limits: [], knees: [] }],
+    facets: [{ label: "", lines: [[makeCell(1.2e6), null]], limits: [], models: [], knees: [] }],
   };
 
   const stack = prepareStack({ ...data, more: [latency] });

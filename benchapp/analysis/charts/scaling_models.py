@@ -56,7 +56,7 @@ class NoModel(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingPoint:
+class WidthValue:
     """The throughput of one width, > 0, in any unit. error: the standard error in that unit; None if unknown."""
 
     count: int
@@ -107,9 +107,13 @@ class ScalingModel:
         """Return the largest width that the model predicts: 1.5 times the largest measured."""
         return int(RANGE_FACTOR * self.counts[-1])
 
+    def covers(self, count: int) -> bool:
+        """Return whether the model predicts this width."""
+        return self.counts[0] <= count <= self.count_maximum
+
     def predict(self, count: int) -> Prediction:
         """Return the median of a layout of this width with the interval of 80 %. Raises NoModel outside the range."""
-        if not self.counts[0] <= count <= self.count_maximum:
+        if not self.covers(count):
             raise NoModel(
                 "outside",
                 f"a width of {count} is outside {self.counts[0]} to {self.count_maximum}: measured were"
@@ -131,7 +135,7 @@ class ScalingModel:
             peak = ceil(self.limit.value / self.one.value - _ROUNDING)
         else:
             return None
-        return peak if self.counts[0] <= peak <= self.count_maximum else None
+        return peak if self.covers(peak) else None
 
     def find_share(self, count: int) -> float | None:
         """Return the share of the highest throughput that a width reaches; None without a peak in the range."""
@@ -171,7 +175,7 @@ class _Selected:
         return np.concatenate([_evaluate(name, parameters, counts) for name, parameters in self.parts])
 
 
-def fit_scaling(points: Sequence[ScalingPoint], *, seed: int = 1) -> ScalingModel:
+def fit_scaling(points: Sequence[WidthValue], *, seed: int = 1) -> ScalingModel:
     """Return the model that describes these points best; the same points and seed give the same intervals.
 
     Raises NoModel for fewer than four widths, values that are not positive, or if every model misses a value by more
@@ -228,7 +232,7 @@ class _Fit:
     criterion: Floats
 
 
-def _find_error(point: ScalingPoint) -> float:
+def _find_error(point: WidthValue) -> float:
     own = UNKNOWN_ERROR if point.error is None else point.error / point.value
     return sqrt(own**2 + LAYOUT_ERROR**2)
 

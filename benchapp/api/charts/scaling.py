@@ -37,15 +37,23 @@ from benchapp.queries.charts.scaling import (
     ScalingRequest,
     read_scaling,
 )
-from benchapp.queries.charts.scaling_findings import is_target_reached
+from benchapp.queries.charts.scaling_findings import (
+    CurveModel,
+    ModelName,
+    RefusalCode,
+    find_models,
+    is_target_reached,
+)
 from benchapp.queries.charts.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
     COMPARE_DAYS_MAXIMUM,
     LIMITS_MAXIMUM,
+    PREDICTED_MAXIMUM,
     SCALING_METRICS,
     TARGETS_MAXIMUM,
     THROUGHPUTS,
     CellState,
+    parse_widths,
 )
 from benchapp.queries.incidents.series_marks import MarkState
 
@@ -132,6 +140,54 @@ class GroupAnswer(ApiAnswer, kw_only=True, frozen=True):
     shown: int
 
 
+class IntervalAnswer(ApiAnswer, kw_only=True, frozen=True):
+    low: float
+    value: float
+    high: float
+
+
+class PredictionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    width: int
+    throughput: Annotated[IntervalAnswer, Meta(description="holds a further layout in 80 % of cases")]
+    is_measured: bool
+
+
+class CriterionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    model: ModelName
+    value: Annotated[float, Meta(description="Akaike's criterion for few widths; the smallest is selected")]
+
+
+class ShareAnswer(ApiAnswer, kw_only=True, frozen=True):
+    width: int
+    share: Annotated[float, Meta(description="of the highest throughput")]
+
+
+class ScalingModelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """The intervals of the parameters hold them in 95 % of cases."""
+
+    metric: str
+    facet: str | None
+    color: str | None
+    model: Annotated[ModelName | None, Meta(description="null if it is refused")]
+    refusal: Annotated[RefusalCode | None, Meta(description="why there is no model")]
+    reason: str | None
+    one: Annotated[IntervalAnswer | None, Meta(description="throughput of one volume or stripe")]
+    contention: Annotated[IntervalAnswer | None, Meta(description="σ of amdahl and usl")]
+    coherency: Annotated[IntervalAnswer | None, Meta(description="κ of usl")]
+    limit: Annotated[IntervalAnswer | None, Meta(description="throughput, of saturation")]
+    criteria: Sequence[CriterionAnswer]
+    misfit: Annotated[float | None, Meta(description="largest difference from a median, as a share of it")]
+    misfit_width: int | None
+    peak_width: Annotated[int | None, Meta(description="with the highest throughput, if it is in range")]
+    knee_width: Annotated[int | None, Meta(description="the smallest that reaches 90 % of the highest")]
+    shares: Annotated[
+        Sequence[ShareAnswer], Meta(description="of each measured width, if a peak is in range")
+    ]
+    range_width: Annotated[int | None, Meta(description="the largest width that is predicted")]
+    predictions: Sequence[PredictionAnswer]
+    outside: Annotated[Sequence[int], Meta(description="widths of `predict` that have no prediction")]
+
+
 class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     filter: Annotated[str, Meta(description="the filter with the fixed dimensions")]
     x: str
@@ -146,6 +202,9 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
         Sequence[GroupAnswer], Meta(description="a series is in the first group that it matches")
     ]
     counts: CountsAnswer
+    models: Annotated[
+        Sequence[ScalingModelAnswer] | None, Meta(description="with model=1: of each curve; else null")
+    ]
     cells: Sequence[ScalingCellAnswer]
 
 
@@ -214,6 +273,17 @@ class ScalingParameters(FilterParameters, FormatParameters):
         required=False,
         source="has_runs",
         help_text="also the runs of each cell; CSV and NDJSON then have a row for each run",
+    )
+    model = ChoiceParameter(
+        choices=("1",),
+        required=False,
+        source="has_models",
+        help_text="also the scaling model of each curve, JSON only; x volume_count or stripe_count, a throughput",
+    )
+    predict = text_parameter(
+        60,
+        source="predicted",
+        help_text=f"with model=1: up to {PREDICTED_MAXIMUM} widths to predict, separated by commas",
     )
 
 
@@ -301,8 +371,18 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
         "groups": tuple(given.get("groups", ())),
         "targets": tuple(given.get("targets", ())),
         "has_runs": given.get("has_runs") == "1",
+        "has_models": given.get("has_models") == "1",
+        "predicted": _read_widths(given.get("predicted", "")),
     }
     return ScalingRequest(**given | own)
+
+
+def _read_widths(text: str) -> tuple[int, ...]:
+    """Return the widths of a list. Raises Problem."""
+    try:
+        return parse_widths(text)
+    except BadChart as error:
+        raise _make_problem(error) from error
 
 
 def read_chart(request: ScalingRequest) -> ScalingChart:
@@ -310,10 +390,49 @@ def read_chart(request: ScalingRequest) -> ScalingChart:
     try:
         return read_scaling(request)
     except BadChart as error:
-        detail = f"{error.parameter}: {error}"
-        raise Problem(
-            400, "parameter-invalid", "Bad query parameter", detail, pointer=error.parameter
-        ) from error
+        raise _make_problem(error) from error
+
+
+def _make_problem(error: BadChart) -> Problem:
+    detail = f"{error.parameter}: {error}"
+    return Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=error.parameter)
+
+
+def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswer:
+    """Return the model of a curve, or why there is none."""
+    model = found.model
+    facet, line = chart.facets[found.facet], chart.facets[found.facet].lines[found.line]
+    parts = {
+        name: None if (part := getattr(model, name, None)) is None else build(IntervalAnswer, part)
+        for name in ("one", "contention", "coherency", "limit")
+    }
+    return ScalingModelAnswer(
+        metric=chart.metric.name,
+        facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
+        color=write_axis_value(chart.color.name, line.value) if chart.color else None,
+        model=model.name if model else None,
+        refusal=found.code,
+        reason=found.reason or None,
+        **parts,
+        criteria=[CriterionAnswer(model=name, value=value) for name, value in model.criteria]
+        if model
+        else [],
+        misfit=model.misfit if model else None,
+        misfit_width=model.misfit_at if model else None,
+        peak_width=model.find_peak() if model else None,
+        knee_width=model.find_knee() if model else None,
+        shares=[ShareAnswer(width=width, share=share) for width, share in found.shares],
+        range_width=model.count_maximum if model else None,
+        predictions=[
+            PredictionAnswer(
+                width=each.count,
+                throughput=build(IntervalAnswer, each.throughput),
+                is_measured=each.is_measured,
+            )
+            for each in found.predictions
+        ],
+        outside=found.outside,
+    )
 
 
 def _describe(chart: ScalingChart) -> dict[str, Any]:
@@ -340,4 +459,7 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             for count in chart.groups
         ],
         "counts": build(CountsAnswer, chart.counts),
+        "models": None
+        if chart.predicted is None
+        else [_describe_model(each, found) for each in chart.stack for found in find_models(each)],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite, nan
+from math import isfinite, log2, nan
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
@@ -16,7 +16,13 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_count, format_with_unit, lower_label
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
-from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from benchapp.queries.charts.scaling_findings import (
+    CurveModel,
+    ScalingModel,
+    find_bends,
+    find_findings,
+    find_models,
+)
 from benchapp.queries.charts.scaling_shapes import ScalingLimit
 from benchapp.queries.titles import describe_value
 
@@ -40,8 +46,8 @@ _LOG_ALPHA: Final = 0.35
 
 
 def choose_mode(chart: ScalingChart, asked: str | None) -> DrawMode:
-    """Return whether a chart has bars or lines: as asked, without lines for sizes and depths."""
-    has_lines = asked == "lines" or (asked is None and chart.x.dimension.is_continuous)
+    """Return whether a chart has bars or lines: as asked; without it, lines for sizes, depths and scaling models."""
+    has_lines = asked == "lines" or (asked is None and chart.is_curve)
     return "lines" if has_lines else "bars"
 
 
@@ -124,6 +130,10 @@ class _ScalingPanel:
         within = [value for value in limits if value is not None and value <= _FAR * self.most]
         if is_ideal:
             within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
+        self.models = () if is_bars else find_models(chart)
+        for found in self.models:
+            if found.model is not None:
+                within += [found.model.predict(width).throughput.high for width in found.list_widths()]
         self.axis = make_value_axis(
             [*values, *within], chart.metric.unit, is_log=is_log, has_zero=is_bars and not is_log
         )
@@ -151,6 +161,9 @@ class _ScalingPanel:
         self._show_x(axes, plot)
         for index, line in enumerate(facet.lines):
             self._draw_line(axes, line, index, width_px=plot.width)
+        for found in self.models:
+            if found.model is not None and self.chart.facets[found.facet] is facet:
+                self._draw_model(axes, found, found.model)
         for limit in facet.limits:
             self._draw_limit(axes, limit, plot)
         self._draw_knees(axes, facet)
@@ -166,8 +179,10 @@ class _ScalingPanel:
             name = over.name(self.chart.over.label)
         else:
             places = self._list_places()
-            room = 0.5 if self.is_bars else (places[-1] - places[0]) * 0.06 or 1.0
-            axes.set_xlim(places[0] - room, places[-1] + room)
+            widths = [found.list_widths()[-1] for found in self.models if found.model]
+            last = max([places[-1], *(log2(width) for width in widths)])
+            room = 0.5 if self.is_bars else (last - places[0]) * 0.06 or 1.0
+            axes.set_xlim(places[0] - room, last + room)
             each = plot.width / max(len(places), 1)
             skip = max(1, -(-len(places) * 34 // int(max(plot.width, 34))))
             ticks = ["\n".join(shorten_text(part, each * skip - 4) for part in tick[:2]) for tick in x.ticks]
@@ -179,7 +194,7 @@ class _ScalingPanel:
         return (
             [float(place) for place in range(len(self.chart.x.values))]
             if self.is_bars
-            else self.chart.x.positions
+            else self.chart.positions
         )
 
     def _place_cell(self, cell: ScalingPoint, index: int, place: int) -> float:
@@ -313,6 +328,28 @@ class _ScalingPanel:
             color=self.colors.ink,
             bbox={"facecolor": self.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
         )
+
+    def _draw_model(self, axes: Axes, found: CurveModel, model: ScalingModel) -> None:
+        """Draw a scaling model with its band, and hollow points at the predicted widths."""
+        color = self.styles[found.line].color
+        band = [model.predict(width) for width in found.list_widths()]
+        x = [log2(each.count) for each in band]
+        low, high = [each.throughput.low for each in band], [each.throughput.high for each in band]
+        axes.fill_between(x, low, high, color=color, alpha=0.14, linewidth=0)
+        axes.plot(x, [each.throughput.value for each in band], color=color, linewidth=1.5, linestyle=":")
+        for each in found.predictions:
+            if not each.is_measured:
+                at = log2(each.count), each.throughput.value
+                axes.plot(*at, marker="o", markersize=8, markerfacecolor=self.colors.paper, color=color)
+                axes.annotate(
+                    str(each.count),
+                    at,
+                    xytext=(0, 7),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=TEXT_PX,
+                    color=self.colors.ink,
+                )
 
     def _draw_knees(self, axes: Axes, facet: ScalingFacet) -> None:
         for bend in find_bends(self.chart):

@@ -170,6 +170,12 @@ def _resolve(request: ScalingRequest) -> tuple[ResolvedRequest, ...]:
     over = _find_over(request.over, metric)
     if over is not None and more:
         raise BadChart("over", f"over={over.name} needs one metric; {len(more) + 1} given")
+    if request.has_models and (over is not None or not any(each.can_scale for each in (metric, *more))):
+        raise BadChart(
+            "model", f"model needs a throughput; {metric.name} is none that grows with the volumes"
+        )
+    if request.predicted and not request.has_models:
+        raise BadChart("predict", "predict needs model=1")
     groups, errors = parse_groups(request.groups)
     for place, error in errors.items():
         raise BadChart("group", f"group {place + 1}: {error}")

@@ -23,6 +23,8 @@ from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_run
 from benchapp.queries.charts.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
     CHART_RUNS_MAXIMUM,
+    WIDTH_DIMENSIONS,
+    BadChart,
     Counts,
     ResolvedRequest,
     ScalingChart,
@@ -87,6 +89,8 @@ def build_chart(
     plotted_ids: the series that determine the values of the axes, if not those of `chosen`.
     """
     request, axes = resolved.request, chosen.axes
+    if request.has_models and axes.x not in WIDTH_DIMENSIONS:
+        raise BadChart("model", f"model needs x {' or '.join(WIDTH_DIMENSIONS)}; it is {axes.x}")
     charted_ids = set(chosen.table.column("id"))
     fixed = _keep_fixed(series.matching, chosen)
     plotted = _select_plotted(fixed, charted_ids if plotted_ids is None else plotted_ids)
@@ -126,6 +130,7 @@ def build_chart(
         is_cut=series.is_cut,
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,
         cell_runs_maximum=runs_maximum,
+        predicted=request.predicted if request.has_models else None,
     )
 
 

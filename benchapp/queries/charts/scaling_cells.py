@@ -12,6 +12,7 @@ from benchapp.queries.charts.axes import AxisValue, make_axis
 from benchapp.queries.charts.scaling_defaults import Axes
 from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
+    WIDTH_DIMENSIONS,
     CellState,
     Limit,
     ResolvedRequest,
@@ -31,7 +32,6 @@ from benchapp.queries.titles import describe_value
 FAILED: Final = "failed-job"
 # More provisioned values would clutter the chart.
 _PROVISIONED_MAXIMUM: Final = 4
-_COUNTS: Final = ("volume_count", "stripe_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric)
     first = next(
         (place for place, cell in enumerate(cells) if cell.value and isinstance(grid.xs[place], int)), None
     )
-    if first is None or not metric.is_throughput or grid.axes.x not in _COUNTS:
+    if first is None or not metric.is_throughput or grid.axes.x not in WIDTH_DIMENSIONS:
         yield from cells
         return
     base, least = cells[first].value or 0.0, grid.xs[first]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from math import log2
 from typing import Final, Literal
 
 from django.utils import timezone
@@ -18,6 +19,10 @@ from benchapp.queries.incidents.series_marks import SeriesMark
 LIMITS_MAXIMUM: Final = 8
 TARGETS_MAXIMUM: Final = 8
 METRICS_MAXIMUM: Final = 3
+# Axes along which throughput scales.
+WIDTH_DIMENSIONS: Final = ("volume_count", "stripe_count")
+PREDICTED_MAXIMUM: Final = 8
+WIDTH_MAXIMUM: Final = 10_000
 COMPARE_DAYS_MAXIMUM: Final = 3650
 # More dots cover each other in a bar; 5 000 in all panels and metrics are 60 KB of the compressed page.
 CELL_RUNS_MAXIMUM: Final = 200
@@ -48,6 +53,14 @@ _EXAMPLES: Final = {
     "ns": "1ms, 500us",
     "s": "10s",
 }
+
+
+class BadChart(Exception):
+    """An invalid parameter of a chart; the message has the available values."""
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class BadLimit(Exception):
@@ -109,6 +122,11 @@ class ScalingMetric:
     def is_throughput(self) -> bool:
         """Return whether it is expected to grow with the number of volumes."""
         return self.unit in ("operations/s", "bytes/s")
+
+    @property
+    def can_scale(self) -> bool:
+        """Return whether n volumes would ideally have n times the value of one."""
+        return self.is_throughput and not self.is_per_volume
 
 
 def _take(metric: Metric) -> ScalingMetric:
@@ -183,6 +201,17 @@ def parse_target(text: str) -> ScalingTarget:
     return ScalingTarget(metric, _make_limit("target", name, match, units=units, text=text))
 
 
+def parse_widths(text: str) -> tuple[int, ...]:
+    """Read "6,12", the widths to predict, in ascending order. Raises BadChart."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(parts) > PREDICTED_MAXIMUM:
+        raise BadChart("predict", f"{len(parts)} widths given, at most {PREDICTED_MAXIMUM} allowed")
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and len(part) < 6 and 0 < int(part) <= WIDTH_MAXIMUM):
+            raise BadChart("predict", f"{part[:20]!r} is not a width from 1 to {WIDTH_MAXIMUM}; write 6,12")
+    return tuple(sorted({int(part) for part in parts}))
+
+
 # Metrics that a latency can be plotted against.
 THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 
@@ -197,7 +226,8 @@ class ScalingRequest:
     free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
     days earlier. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
     "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`. has_runs: also
-    the runs of each level, parameter `runs`.
+    the runs of each level, parameter `runs`. has_models: also the scaling model of each curve, parameter `model`, with
+    its prediction at each of the widths `predicted`, parameter `predict`.
     """
 
     filter: Filter
@@ -213,6 +243,8 @@ class ScalingRequest:
     groups: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     has_runs: bool = False
+    has_models: bool = False
+    predicted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +278,6 @@ class ResolvedRequest:
 
 
 CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
-
-
-class BadChart(Exception):
-    """An invalid parameter of a chart; the message has the available values."""
-
-    def __init__(self, parameter: str, message: str) -> None:
-        super().__init__(message)
-        self.parameter = parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +397,8 @@ class ScalingChart:
     some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
     metrics; those of `metric` are limits of the panels. as_of, earlier_at: exclusive. is_cut: more series match than
     are read. is_thinned: more than are read for an earlier time. metrics: of the request; more: charts of
-    the further ones, with equal axes. cell_runs_maximum: of a cell; None without runs.
+    the further ones, with equal axes. cell_runs_maximum: of a cell; None without runs. predicted: the widths that the
+    scaling models predict; None without models.
     """
 
     filter: Filter
@@ -399,11 +424,25 @@ class ScalingChart:
     metrics: tuple[ScalingMetric, ...] = ()
     more: tuple["ScalingChart", ...] = ()
     cell_runs_maximum: int | None = None
+    predicted: tuple[int, ...] | None = None
 
     @property
     def stack(self) -> tuple["ScalingChart", ...]:
         """Return the charts of all metrics, this one first."""
         return (self, *self.more)
+
+    @property
+    def is_curve(self) -> bool:
+        """Return whether the values of x are places on an axis of numbers: sizes, depths, and widths with models."""
+        return self.x.dimension.is_continuous or self.predicted is not None
+
+    @property
+    def positions(self) -> list[float]:
+        """Return the place of each x: as of the axis, logarithmic for widths with models."""
+        widths = [value for value in self.x.values if isinstance(value, int) and value > 0]
+        if self.predicted is None or len(widths) != len(self.x.values):
+            return self.x.positions
+        return [log2(width) for width in widths]
 
     @property
     def is_empty(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.analysis.charts.scaling_models import Interval, NoModel, ScalingPoint, fit_scaling
+from benchapp.analysis.charts.scaling_models import Interval, NoModel, WidthValue, fit_scaling
 
 SERIES: Final = Path(__file__).parents[3] / "benchapp" / "samples" / "ebs-2013.csv"
 # What a curve of the series does not hold constant.
@@ -28,18 +28,18 @@ def leave_out_each_width() -> list[LeftOut]:
     return [leave_out(points, place) for points in read_curves() for place in range(len(points))]
 
 
-def read_curves() -> list[list[ScalingPoint]]:
+def read_curves() -> list[list[WidthValue]]:
     """Return the curves of the series by volume count: all that was measured in the same way."""
     lines = [line for line in SERIES.read_text().splitlines() if not line.startswith("#")]
     curves = defaultdict(list)
     for row in csv.DictReader(lines):
         kind = tuple(value for name, value in row.items() if name not in OF_A_POINT)
         value = float(row["iops"] or row["bandwidth_mb_s"])
-        curves[(*kind, bool(row["iops"]))].append(ScalingPoint(int(row["volume_count"]), value))
+        curves[(*kind, bool(row["iops"]))].append(WidthValue(int(row["volume_count"]), value))
     return list(curves.values())
 
 
-def leave_out(points: list[ScalingPoint], place: int) -> LeftOut:
+def leave_out(points: list[WidthValue], place: int) -> LeftOut:
     """Predict one point of a curve from the others."""
     point = points[place]
     try:

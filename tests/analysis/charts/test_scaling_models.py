@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchapp.analysis.charts.scaling_models import LAYOUT_ERROR, NoModel, ScalingPoint, fit_scaling
+from benchapp.analysis.charts.scaling_models import LAYOUT_ERROR, NoModel, WidthValue, fit_scaling
 from tests.analysis.charts.ebs_series import leave_out_each_width
 
 WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
@@ -26,7 +26,7 @@ def make_points(model, *, noise=0.0, widths=WIDTHS, generator=None):
         compute(model, count) * float(np.exp(scatter * shock))
         for count, shock in zip(widths, shocks, strict=True)
     ]
-    return [ScalingPoint(count, value, noise * value) for count, value in zip(widths, values, strict=True)]
+    return [WidthValue(count, value, noise * value) for count, value in zip(widths, values, strict=True)]
 
 
 @pytest.mark.parametrize("model", ["linear", "amdahl", "usl", "saturation"])
@@ -140,14 +140,14 @@ def test_values_that_no_model_describes_are_refused():
     values = {1: 6450.0, 2: 12_345.0, 4: 1736.0, 8: 10_193.0, 16: 5139.0}
 
     with pytest.raises(NoModel, match="misses the one of width 4") as refused:
-        fit_scaling([ScalingPoint(count, value) for count, value in values.items()])
+        fit_scaling([WidthValue(count, value) for count, value in values.items()])
 
     assert refused.value.code == "no-fit"
 
 
 def test_value_of_zero_is_refused():
     with pytest.raises(NoModel, match="above zero"):
-        fit_scaling([ScalingPoint(count, 0.0 if count == 4 else 10.0) for count in (1, 2, 4, 8)])
+        fit_scaling([WidthValue(count, 0.0 if count == 4 else 10.0) for count in (1, 2, 4, 8)])
 
 
 def test_four_widths_do_not_allow_three_parameters():

@@ -181,7 +181,7 @@ def test_parameters_are_those_of_a_request_and_of_the_display():
     sources = {field.source for field in ScalingParameters().fields.values()} - set(FILTER_DIMENSIONS)
 
     requested = {field.name for field in fields(ScalingRequest)}
-    assert len(requested) == 13
+    assert len(requested) == 15
     assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
     assert requested - sources == {"filter"}
 
@@ -230,3 +230,64 @@ def test_runs_of_a_group_of_runs_have_its_environment(reader):
 
     found = {cell["x"]: (cell["n"], [run["value"] for run in cell["runs"]]) for cell in cells}
     assert found == {"5.15": (2, [100.0, 120.0]), "6.1": (1, [110.0])}
+
+
+def test_models_of_the_curves_have_parameters_shares_and_predictions(reader):
+    make_ebs_series(2)
+
+    body = reader.get(
+        "/api/v1/scaling", {"q": "bs:4k rw:randread", "model": "1", "predict": "3,16,24,25"}
+    ).json()
+
+    (model,) = body["models"]
+    assert (model["model"], model["refusal"], model["color"]) == ("saturation", None, "randread")
+    assert model["one"]["low"] < model["one"]["value"] < model["one"]["high"]
+    assert model["limit"]["low"] < 30_000 < model["limit"]["high"]
+    assert (model["contention"], model["coherency"]) == (None, None)
+    assert model["peak_width"] == model["knee_width"] == 3
+    assert model["shares"][0]["share"] == pytest.approx(model["one"]["value"] / model["limit"]["value"])
+    assert next(row["model"] for row in model["criteria"]) == "saturation"
+    assert model["range_width"] == 24
+    assert [(row["width"], row["is_measured"]) for row in model["predictions"]] == [
+        (3, False),
+        (16, True),
+        (24, False),
+    ]
+    assert model["outside"] == [25]
+
+
+def test_curve_that_no_model_describes_has_the_reason(reader):
+    make_ebs_series(1)
+
+    body = reader.get("/api/v1/scaling", {"q": "bs:4k rw:randwrite", "model": "1", "predict": "6"}).json()
+
+    (model,) = body["models"]
+    assert (model["model"], model["refusal"], model["criteria"]) == (None, "no-fit", [])
+    assert "width 4" in model["reason"]
+    assert model["outside"] == [6]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ({"model": "1", "metric": "p99"}, "model"),
+        ({"model": "1", "metric": "iops_per_volume"}, "model"),
+        ({"model": "1", "x": "pattern"}, "model"),
+        ({"predict": "6"}, "predict"),
+        ({"model": "1", "predict": "0"}, "predict"),
+        ({"model": "1", "predict": "1,2,3,4,5,6,7,8,9"}, "predict"),
+        ({"model": "1", "predict": "six"}, "predict"),
+    ],
+)
+def test_models_that_do_not_apply_are_refused(reader, query, pointer):
+    make_ebs_series(2)
+
+    response = reader.get("/api/v1/scaling", query)
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
+
+
+def test_models_are_calculated_on_request_only(reader):
+    make_ebs_series(2)
+
+    assert reader.get("/api/v1/scaling").json()["models"] is None

@@ -536,3 +536,40 @@ def test_choice_of_runs_is_in_the_copied_link(db: Any) -> None:
 
     assert parse_qs(show_scaling(QueryDict("runs=1"), base_url="").query)["runs"] == ["1"]
     assert "runs" not in parse_qs(show_scaling(QueryDict(""), base_url="").query)
+
+
+def test_models_are_sentences_a_table_and_curves(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    response = viewer.get(reverse("scaling"), {"q": "bs:4k rw:randread", "model": "1", "predict": "3,40"})
+
+    page = Page(response)
+    assert "maximum at 3 volumes, 16 volumes reach 100 % of it (Linear up to a limit)" in page.words
+    assert re.search(r"prediction for 3 volumes [\d\s\u202f]+IOPS \(80 % interval", page.words)
+    assert "no prediction for 40; the model covers 1 to 24" in page.words
+    (facet,) = read_document(response)["facets"]
+    (curve,) = facet["models"]
+    assert len(curve["positions"]) == len(curve["values"]) == 16
+    assert all(low <= high for low, high in zip(curve["lows"], curve["highs"], strict=True))
+    assert [(each["position"], each["label"]) for each in curve["predictions"]] == [
+        (pytest.approx(1.585, abs=1e-3), "3")
+    ]
+
+
+def test_model_that_does_not_apply_is_an_error_of_the_page(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    response = viewer.get(reverse("scaling"), {"model": "1", "x": "pattern"})
+
+    assert response.status_code == 400
+    assert "model needs x volume_count or stripe_count; it is pattern" in Page(response).words
+
+
+def test_curve_with_three_widths_has_no_model(db: Any) -> None:
+    host = make_host()
+    for count in (1, 2, 4):
+        make_bar(count, 1000.0 * count, host=host)
+
+    assert "IOPS: no scaling model; 3 widths were measured; a model needs at least 4." in [
+        re.sub(r"^Random read", "IOPS", text) for text in describe("model=1")
+    ]

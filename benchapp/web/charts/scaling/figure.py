@@ -12,9 +12,15 @@ from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
-from benchapp.queries.charts.scaling_findings import find_bends, find_findings
+from benchapp.queries.charts.scaling_findings import CurveModel, find_bends, find_findings, find_models
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
+from benchapp.web.charts.scaling.models import (
+    ModelTable,
+    describe_models,
+    make_model_curves,
+    make_model_table,
+)
 from benchapp.web.charts.scaling.request import (
     ScalingForm,
     link_api,
@@ -62,6 +68,7 @@ class ScalingFigure:
     panels: tuple[ScalingPanel, ...]
     table: ScalingTable
     more_tables: tuple[ScalingTable, ...]
+    model_tables: tuple[ModelTable, ...]
     url: str
     linear_url: str
     log_url: str
@@ -112,19 +119,22 @@ def make_scaling_figure(
     """Return the figure of a chart."""
     findings = find_findings(chart)
     keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
-    sentences = tuple(_list_sentences(chart, keys))
+    models = [find_models(each) for each in chart.stack]
+    sentences = tuple(_list_sentences(chart, keys, models))
     title = describe_scaling(chart, findings)
     return ScalingFigure(
         key=key,
         chart=chart,
         title=title,
         filter=describe_filter(chart.shown_filter),
-        caption=" ".join([*map(describe_marks, chart.stack), *_describe_lines(asked, chart)]),
+        caption=" ".join(
+            [*map(describe_marks, chart.stack), *_describe_lines(asked, chart, has_models=any(models))]
+        ),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
         remarks=tuple(_list_remarks(chart)),
         facts=tuple(_list_facts(chart)),
-        document=make_document(asked, chart),
+        document=_make_document(asked, chart, models),
         panels=tuple(
             ScalingPanel(
                 f"{key}-panel-{place}",
@@ -136,6 +146,9 @@ def make_scaling_figure(
         table=make_scaling_table(chart, key=key),
         more_tables=tuple(
             make_scaling_table(each, key=own) for each, own in zip(chart.more, keys[1:], strict=True)
+        ),
+        model_tables=tuple(
+            make_model_table(each, own) for each, own in zip(chart.stack, models, strict=True) if own
         ),
         url=link_chart(asked, chart),
         linear_url=link_chart(asked, chart, scale=None),
@@ -149,10 +162,15 @@ def make_scaling_figure(
     )
 
 
-def _list_sentences(chart: ScalingChart, keys: Sequence[str]) -> Iterator[Sentence]:
-    """Yield the sentences of each metric, with its name if there are several: of targets first."""
+def _list_sentences(
+    chart: ScalingChart, keys: Sequence[str], models: Sequence[Sequence[CurveModel]]
+) -> Iterator[Sentence]:
+    """Yield the sentences of each metric, with its name if there are several: of models and targets first."""
     charts = list(zip(chart.stack, keys, strict=True))
-    found = [(each, describe_reach(each, key=key)) for each, key in charts]
+    found: list[tuple[ScalingChart, Sequence[Sentence]]] = [
+        (each, tuple(describe_models(each, own))) for each, own in zip(chart.stack, models, strict=True)
+    ]
+    found += [(each, describe_reach(each, key=key)) for each, key in charts]
     found += [(each, describe_findings(each, find_findings(each), key=key)) for each, key in charts]
     for each, sentences in found:
         for sentence in sentences:
@@ -170,11 +188,13 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield from (f"{each.metric.label}: {remark}" for remark in list_remarks(each) if remark not in first)
 
 
-def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
+def _describe_lines(asked: ScalingForm, chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
     """Describe the reference lines."""
     if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
         yield "Dashed lines in color: linear scaling from the first value."
     limits = [limit for each in chart.stack for facet in each.facets for limit in facet.limits]
+    if has_models:
+        yield "Dotted lines: scaling models, with the band of 80 %; hollow points: predictions."
     if chart.cell_runs_maximum is not None:
         yield "Small dots: single runs."
     if any(limit.target is None for limit in limits):
@@ -183,19 +203,21 @@ def _describe_lines(asked: ScalingForm, chart: ScalingChart) -> Iterator[str]:
         yield "Solid lines with a name: targets."
 
 
-def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
+def _make_document(
+    asked: ScalingForm, chart: ScalingChart, models: Sequence[Sequence[CurveModel]]
+) -> dict[str, Any]:
     """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
     x = chart.x
     return {
-        **_make_layer(chart),
-        "more": [_make_layer(each) for each in chart.more],
+        **_make_layer(chart, models[0]),
+        "more": [_make_layer(each, own) for each, own in zip(chart.more, models[1:], strict=True)],
         "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
             "label": x.dimension.label,
             "labels": x.labels,
             "ticks": x.ticks,
             "settings": x.settings,
-            "positions": x.positions,
+            "positions": chart.positions,
         },
         "draw": choose_mode(chart, asked.draw),
         "scale": asked.scale or "linear",
@@ -208,12 +230,15 @@ def make_document(asked: ScalingForm, chart: ScalingChart) -> dict[str, Any]:
     }
 
 
-def _make_layer(chart: ScalingChart) -> dict[str, Any]:
+def _make_layer(chart: ScalingChart, models: Sequence[CurveModel]) -> dict[str, Any]:
     """Return what differs between the metrics of a chart."""
     metric = chart.metric
     return {
         "metric": {"label": metric.label, "unit": metric.unit, "better": metric.better},
-        "facets": [_make_facet(chart, facet) for facet in chart.facets],
+        "facets": [
+            _make_facet(chart, facet) | {"models": make_model_curves(models, place)}
+            for place, facet in enumerate(chart.facets)
+        ],
     }
 
 

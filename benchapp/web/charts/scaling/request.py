@@ -13,7 +13,7 @@ from benchapp.dimensions import find_dimension
 from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.queries.charts.axes import parse_groups
 from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
-from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM
+from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM, parse_widths
 from benchapp.web.site.command_lines import link_chart_image
 
 PATH: Final = "/scaling/"
@@ -67,6 +67,8 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
         scale=_read_choice(query, "scale", ("linear", "log"), errors=errors),
         is_ideal=query.get("ideal") == "1",
         has_runs=query.get("runs") == "1",
+        has_models=query.get("model") == "1",
+        predicted=_read_widths(query, errors) if query.get("model") == "1" else (),
         limits=tuple(text for text in query.getlist("limit") if text.strip()),
         targets=tuple(text for text in query.getlist("target") if text.strip()),
         groups=tuple(field.text for field in groups if not field.error),
@@ -152,6 +154,8 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
         "scale": asked.scale,
         "ideal": "1" if asked.is_ideal else None,
         "runs": "1" if asked.has_runs else None,
+        "model": "1" if chart.predicted is not None else None,
+        "predict": ",".join(map(str, chart.predicted or ())) or None,
     }
     limits: dict[str, Sequence[str]] = (
         {"limit": [limit.text for limit in chart.limits]} if chart.limits else {}
@@ -165,6 +169,8 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
     several = {"any": "free", "limit": "limits", "group": "groups", "target": "targets"}
     empty: dict[str, Any] = {several[parameter]: ()} if parameter in several else {parameter: None}
+    if parameter == "model":
+        empty = {"has_models": False, "predicted": ()}
     return replace(asked, **empty)
 
 
@@ -218,6 +224,14 @@ def _read_compare_days(query: QueryDict, errors: list[str]) -> int | None:
         errors.append(f"Compare: {text[:40]!r} is not a number of days from 1 to {COMPARE_DAYS_MAXIMUM}.")
         return None
     return int(text)
+
+
+def _read_widths(query: QueryDict, errors: list[str]) -> tuple[int, ...]:
+    try:
+        return parse_widths(query.get("predict", ""))
+    except BadChart as problem:
+        errors.append(f"Predict: {problem}.")
+        return ()
 
 
 def _read_choice(query: QueryDict, name: str, choices: Sequence[str], *, errors: list[str]) -> str | None:

@@ -96,6 +96,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "has_more": _has_more(asked),
         "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
         "asked": asked,
+        "predicted": ",".join(map(str, asked.predicted)),
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors else 200)
@@ -116,6 +117,7 @@ def _has_more(asked: ScalingForm) -> bool:
             asked.draw,
             asked.is_ideal,
             asked.has_runs,
+            asked.has_models,
             asked.limits,
             asked.targets,
         )

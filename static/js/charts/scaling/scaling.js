@@ -14,6 +14,7 @@ import {
   drawRanges,
   drawWhiskers,
 } from "./marks.js";
+import { drawModels, listModelPositions } from "./models.js";
 import { drawRuns, listRuns, POINT_WIDTH_PX } from "./runs.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 
@@ -40,6 +41,7 @@ export function prepareScaling(data) {
     ...values,
     ...limits.filter((value) => value !== null && value <= FAR * most && (!isLog || value > 0)),
     ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
+    ...data.facets.flatMap((facet) => facet.models.flatMap(({ lows, highs }) => [...lows, ...highs])),
   ];
   const scale = chooseScale(values, data.metric.unit);
   return {
@@ -229,6 +231,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawRanges(marks, styles, colors),
     ...(panel.runs.length > 0 ? [drawRuns(panel, styles, { colors, prepared })] : []),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
+    ...(panel.models.length > 0 ? [drawModels(panel.models, styles, { colors, prepared })] : []),
     drawCrosses(marks, colors),
     drawChanges(marks, colors),
     drawKnees(panel.knees, colors),
@@ -306,8 +309,9 @@ function makePositions({ prepared, colors }, isNarrow) {
   if (over !== null) {
     return makeOverScale(prepared, colors);
   }
+  const modeled = prepared.panels.flatMap(listModelPositions);
   const first = x.positions[0];
-  const last = x.positions.at(-1);
+  const last = Math.max(x.positions.at(-1), ...modeled);
   const room = first === last ? 1 : (last - first) * 0.04;
   const labels = new Map(x.positions.map((position, place) => [position, x.labels[place]]));
   return {
