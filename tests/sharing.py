@@ -20,6 +20,7 @@ SECONDS = {
     "tests/agent/delivery/test_torture.py": 20,
     "tests/test_access.py": 16,
     "tests/chaos/test_chaos.py": 15,
+    "tests/archive/test_round_trip.py": 14,
     "tests/api/ingest/test_wire.py": 11,
     "tests/agent/sweeping/test_sweep_loops.py": 9,
     "tests/test_migrations.py": 9,

@@ -23,6 +23,7 @@ from tests.factories import calculate_levels, make_token
 ROOT = Path(__file__).parent.parent
 DOCS = (ROOT / "docs" / "sql.md").read_text()
 QUERIES = re.findall(r"```sql\n(SELECT.*?)```", DOCS, re.DOTALL)
+CREATE_ROLE = re.findall(r"```sql\n(CREATE ROLE.*?)```", DOCS, re.DOTALL)[0]
 VIEWS = import_module("benchapp.migrations.0037_sql_views").VIEWS
 
 pytestmark = pytest.mark.django_db
@@ -128,7 +129,7 @@ def test_account_without_the_right_to_create_roles_names_what_to_run(tmp_path: P
         grant("sql_test_reader", tmp_path)
     with connection.cursor() as cursor:
         cursor.execute("RESET ROLE")
-        cursor.execute("CREATE ROLE sql_test_reader LOGIN")
+        cursor.execute(CREATE_ROLE.replace("reader", "sql_test_reader"))
     # As the owner of the database, for a role that an administrator created: no password is asked for.
     call_command("grant_sql_access", "sql_test_reader", stdout=io.StringIO())
     assert not is_refused("SELECT * FROM benchapp_v_hosts", "sql_test_reader")
