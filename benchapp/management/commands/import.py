@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO, cast
 
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError
 
@@ -40,6 +41,8 @@ _INTERRUPTED: Final = 130
 class Command(BaseCommand):
     """Import files with a progress display, and print a summary."""
 
+    # Without the checks of URLs, whose import takes longer than that of a thousand files.
+    requires_system_checks = (Tags.security, Tags.database)
     help = "Import fio output from files and folders; existing results stay unchanged."
 
     def add_arguments(self, parser: CommandParser) -> None:

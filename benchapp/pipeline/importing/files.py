@@ -8,7 +8,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Count
 
 from benchapp.models import Host, Run, State, Submission
@@ -27,7 +26,7 @@ from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
-    accept_submission,
+    accept_submissions,
     retry_submission,
 )
 from benchapp.pipeline.normalize.batch import BATCH_BYTES, BATCH_SIZE, normalize_batch
@@ -234,8 +233,7 @@ def _submit(
     """Accept a batch, process it unless it is queued, and count the results."""
     if not batch:
         return
-    with transaction.atomic():
-        results = [accept_or_retry(pending.submission) for pending in batch]
+    results = accept_or_retry([pending.submission for pending in batch])
     ids = {result.id for result in results}
     if not options.is_queued:
         process_submissions(ids, should_stop)
@@ -246,12 +244,14 @@ def _submit(
         _count_result(pending, result, submissions[result.id], run_counts.get(result.id, 0), summary)
 
 
-def accept_or_retry(submission: IncomingSubmission) -> AcceptResult:
-    """Accept a submission; retry one that was rejected before, since the current parser can read it."""
-    result = accept_submission(submission)
-    if result.state == State.REJECTED and retry_submission(result.id):
-        return AcceptResult(result.id, AcceptOutcome.NEW, State.RECEIVED)
-    return result
+def accept_or_retry(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
+    """Accept submissions; retry those that were rejected before, since the current parser can read them."""
+    return [
+        AcceptResult(result.id, AcceptOutcome.NEW, State.RECEIVED)
+        if result.state == State.REJECTED and retry_submission(result.id)
+        else result
+        for result in accept_submissions(submissions)
+    ]
 
 
 def process_submissions(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:

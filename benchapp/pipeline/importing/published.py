@@ -10,8 +10,6 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from django.db import transaction
-
 from benchapp.models import METRIC_FIELDS, Kind, Measurement, Run, State, Submission
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.identity import canonical_json
@@ -187,8 +185,7 @@ def import_published(runs: Sequence[Mapping[str, Any]], source: Publication, *, 
     runs: as in a document of published numbers. Raises BadEnvelope before anything is stored.
     """
     submissions = [_make_submission(run, source, host_id=host_id) for run in runs]
-    with transaction.atomic():
-        results = [accept_or_retry(submission) for submission in submissions]
+    results = accept_or_retry(submissions)
     process_submissions({result.id for result in results})
     corrected = replace_corrected({result.id for result in results}, host_id=host_id)
     outcomes = Counter(result.outcome for result in results)

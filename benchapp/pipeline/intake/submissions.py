@@ -5,7 +5,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -54,36 +54,78 @@ class AcceptResult:
     state: State
 
 
+_INSERT: Final = (
+    "INSERT INTO benchapp_submission"
+    " (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at, state, attempts, reason_code,"
+    "  reason) VALUES {rows} ON CONFLICT (id) DO NOTHING RETURNING id"
+)
+_ROW: Final = (
+    "(%s, %s, (SELECT CASE WHEN pool <> '' THEN 'pool:' || pool ELSE 'host:' || name END"
+    " FROM benchapp_host WHERE id = %s), %s, %s, %s, %s, %s, %s, 'received', 0, '', '')"
+)
+
+
 def accept_submission(submission: IncomingSubmission, *, now: datetime | None = None) -> AcceptResult:
     """Store a submission unless its id is known; return the outcome. Durable when it returns."""
-    digest = _digest(submission)
-    submission_id = _choose_id(submission, digest)
+    (result,) = _insert_unknown([submission], now=now)
+    return result
+
+
+def accept_submissions(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
+    """Store submissions in one transaction, and return an outcome for each; all are durable when it returns.
+
+    Of two with the same id the first is stored.
+    """
+    with transaction.atomic():
+        return _insert_unknown(submissions)
+
+
+def _insert_unknown(
+    submissions: Sequence[IncomingSubmission], *, now: datetime | None = None
+) -> list[AcceptResult]:
+    """Store the submissions whose ids are not known by one INSERT."""
+    if not submissions:
+        return []
+    digests = [_digest(submission) for submission in submissions]
+    ids = [_choose_id(submission, digest) for submission, digest in zip(submissions, digests, strict=True)]
+    first_at = now or timezone.now()
+    rows = [
+        # A microsecond apart: they are processed in the order in which they are given.
+        _list_columns(submission, ids[place], digests[place], first_at + timedelta(microseconds=place))
+        for place, submission in enumerate(submissions)
+    ]
+    # By id, as two senders of the same submissions would wait for each other otherwise.
+    values = [value for place in sorted(range(len(ids)), key=ids.__getitem__) for value in rows[place]]
     with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO benchapp_submission"
-            " (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at, state, attempts,"
-            "  reason_code, reason)"
-            " VALUES (%s, %s,"
-            "  (SELECT CASE WHEN pool <> '' THEN 'pool:' || pool ELSE 'host:' || name END"
-            "   FROM benchapp_host WHERE id = %s), %s, %s, %s, %s, %s, %s, 'received', 0, '', '')"
-            " ON CONFLICT (id) DO NOTHING",
-            [
-                submission_id,
-                submission.host_id,
-                submission.host_id,
-                submission.kind,
-                canonical_json(submission.parameters or {}).decode(),
-                submission.packed or pack(submission.body),
-                len(submission.body),
-                digest,
-                now or timezone.now(),
-            ],
-        )
-        if cursor.rowcount == 1:
-            return AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED)
-    known = _read_known(submission_id, submission.host_id, digest=digest)
-    assert known is not None, "rows of submissions are never deleted"
-    return known
+        cursor.execute(_INSERT.format(rows=", ".join([_ROW] * len(ids))), values)
+        new = {row[0] for row in cursor.fetchall()}
+    results = []
+    for submission, submission_id, digest in zip(submissions, ids, digests, strict=True):
+        if submission_id in new:
+            new.remove(submission_id)
+            results.append(AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED))
+            continue
+        known = _read_known(submission_id, submission.host_id, digest=digest)
+        assert known is not None, "rows of submissions are never deleted"
+        results.append(known)
+    return results
+
+
+def _list_columns(
+    submission: IncomingSubmission, submission_id: UUID, digest: bytes, received_at: datetime
+) -> tuple[Any, ...]:
+    """Return the values of _ROW."""
+    return (
+        submission_id,
+        submission.host_id,
+        submission.host_id,
+        submission.kind,
+        canonical_json(submission.parameters or {}).decode(),
+        submission.packed or pack(submission.body),
+        len(submission.body),
+        digest,
+        received_at,
+    )
 
 
 def find_known(submission: IncomingSubmission) -> AcceptResult:
@@ -92,15 +134,6 @@ def find_known(submission: IncomingSubmission) -> AcceptResult:
     submission_id = _choose_id(submission, digest)
     known = _read_known(submission_id, submission.host_id, digest=digest)
     return known or AcceptResult(submission_id, AcceptOutcome.NEW, State.RECEIVED)
-
-
-def accept_submissions(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
-    """Store submissions in one transaction, and return an outcome for each; all are durable when it returns."""
-    # By id, as two senders of the same submissions would wait for each other otherwise.
-    order = sorted(range(len(submissions)), key=lambda place: str(submissions[place].id))
-    with transaction.atomic():
-        results = {place: accept_submission(submissions[place]) for place in order}
-    return [results[place] for place in range(len(submissions))]
 
 
 def _read_known(submission_id: UUID, host_id: int, *, digest: bytes) -> AcceptResult | None:

@@ -1,0 +1,66 @@
+"""`manage.py import` of a folder: files per second, from the files to stored runs with changes detected."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.envelopes import read_fio
+from tests.servers import ROOT, Servers
+
+FILES = 3000
+# One job with json+, as an agent or a cron line writes it; and four jobs.
+DOCUMENTS = ("80_multi_job_json.out", "25_fsync_json.out")
+
+
+def main() -> None:
+    """Print the table."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else FILES
+    servers = Servers()
+    try:
+        servers.start_postgres()
+        servers.manage("migrate", "--verbosity", "0")
+        print(f"{'':54}{'files/s':>8}")
+        for document in DOCUMENTS:
+            with TemporaryDirectory() as folder:
+                _write_files(Path(folder), document, count)
+                _measure(servers, document, folder, count)
+    finally:
+        servers.stop()
+
+
+def _write_files(folder: Path, document: str, count: int) -> None:
+    """Write outputs whose start differs, so that each is a run of its own."""
+    report = json.loads(read_fio(document)[read_fio(document).index("{") :])
+    first = int(report["timestamp"])
+    for number in range(count):
+        report["timestamp"] = first + 60 * number
+        report["timestamp_ms"] = 1000 * report["timestamp"]
+        report.pop("time", None)
+        (folder / f"{number:06}.json").write_text(json.dumps(report))
+
+
+def _measure(servers: Servers, document: str, folder: str, count: int) -> None:
+    argv = (
+        sys.executable,
+        "manage.py",
+        "import",
+        folder,
+        "--host",
+        document.partition(".")[0],
+        "--create-host",
+    )
+    started = time.perf_counter()
+    done = subprocess.run(
+        argv, cwd=ROOT, env=servers.env("import"), capture_output=True, text=True, check=False
+    )
+    elapsed_s = time.perf_counter() - started
+    if f"stored: {count} files" not in done.stdout:
+        raise SystemExit(f"{done.stdout}\n{done.stderr}")
+    print(f"imported, {document:44}{count / elapsed_s:8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
