@@ -140,6 +140,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# Links to set a password, as invitations (pipeline.access.accounts.LINK_LIFETIME).
+PASSWORD_RESET_TIMEOUT = 86_400
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "home"
 SESSION_COOKIE_SAMESITE = "Lax"

@@ -229,8 +229,15 @@ WEB = {
     "audit/": (Row("GET", PAGE_ADMINS),),
     "people/": (Row("GET", PAGE_ADMINS),),
     "people/invite": (Row("POST", PAGE_ADMINS),),
+    "people/invitations/<int:invitation_id>/withdraw": (Row("POST", PAGE_ADMINS),),
+    "people/invitations/<int:invitation_id>/renew": (Row("POST", PAGE_ADMINS),),
+    "people/<int:user_id>/password": (Row("POST", PAGE_ADMINS),),
+    "people/<int:user_id>/delete": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/active": (Row("POST", PAGE_ADMINS),),
+    "account/delete": (Row("POST", PAGE_PEOPLE),),
+    # The secret is the key, as of an invitation.
+    "reset-password/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
     "account/": (Row("GET", PAGE_PEOPLE), Row("POST", PAGE_PEOPLE)),
     "sign-in/": (EVERYBODY, Row("POST", "++++++++")),
     # Whoever signs out ends at the sign-in page.

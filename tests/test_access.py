@@ -76,6 +76,7 @@ def address_of(db):
         "submission_id": run.submission_id,
         "public_id": make_token(host=host)[0].public_id,
         "user_id": make_user().id,
+        "invitation_id": 1,
         "secret": "no-such-secret",
         "path": "no/such/path",
         "page_name": "errors",

@@ -20,6 +20,7 @@ from benchapp.models import (
     AuditKind,
     AuditRecord,
     EmailAddress,
+    Invitation,
     PinnedChart,
     Role,
     Scope,
@@ -27,7 +28,7 @@ from benchapp.models import (
     Study,
     User,
 )
-from benchapp.pipeline.access.accounts import create_invitation
+from benchapp.pipeline.access.accounts import create_invitation, create_reset_link
 from benchapp.pipeline.audit import forget_old_audit_records, record_write
 from benchapp.pipeline.incidents.bulk import take_bulk_steps
 from benchapp.pipeline.incidents.triage import acknowledge
@@ -37,6 +38,7 @@ from tests.api.framework.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST
 from tests.factories import (
     make_change,
     make_detection_policy,
+    make_dry_run,
     make_host,
     make_incident,
     make_planned_event,
@@ -106,12 +108,15 @@ def parts(admin_user: User) -> dict[str, Any]:
         "study_id": Study.objects.create(title="Disks", panels=[panel], owner=admin_user).pk,
         "planned_event_id": active.pk,
         "policy_id": make_detection_policy().pk,
+        "dry_run_id": make_dry_run().pk,
         "subscription_id": subscription.pk,
         "unconfirmed_id": unconfirmed.pk,
         "webhook_id": webhook.pk,
         "user_id": make_user(Role.VIEWER, username="bob").pk,
         "pin_id": pin.pk,
         "secret": create_invitation(role=Role.EDITOR, created_by=admin_user),
+        "invitation_id": Invitation.objects.get().pk,
+        "reset_secret": create_reset_link(User.objects.get(username="bob")),
         "token": LINK_SECRET,
     }
 
@@ -203,8 +208,11 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         },
         "sign-in/": {"username": "anna", "password": PASSWORD},
         "setup/<str:secret>/": {"username": "carl", **passwords},
+        "reset-password/<str:secret>/": passwords,
+        "account/delete": {"password": PASSWORD},
     }
     other_ids = {
+        "reset-password/<str:secret>/": {"secret": parts["reset_secret"]},
         "subscriptions/<int:subscription_id>/secret": {"subscription_id": parts["webhook_id"]},
         "subscriptions/<int:subscription_id>/confirmation": {"subscription_id": parts["unconfirmed_id"]},
     }
@@ -219,7 +227,8 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def test_every_form_is_recorded(parts: dict[str, Any], admin_user: User) -> None:
-    anonymous = ("sign-in/", "setup/<str:secret>/")
+    anonymous = ("sign-in/", "setup/<str:secret>/", "reset-password/<str:secret>/")
+    make_user(Role.ADMIN, username="other")
     before = {
         "runs/<int:run_id>/include": f"/runs/{parts['run_id']}/exclude",
         "policies/<int:policy_id>/restore": f"/policies/{parts['policy_id']}/cancel",

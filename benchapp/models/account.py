@@ -19,9 +19,13 @@ _RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
 
 
 class User(AbstractUser):
-    """A user who signs in."""
+    """A user who signs in.
+
+    deleted_at: when the account was deleted. Its row remains, without its name, for what refers to it.
+    """
 
     role = models.CharField(max_length=8, choices=Role, default=Role.VIEWER)
+    deleted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = (

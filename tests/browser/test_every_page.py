@@ -67,6 +67,7 @@ STRANGERS_PAGES = {
     "sign in": "/sign-in/",
     "set-up link": "{invitation}",
     "used link": "/setup/nothing/",
+    "used password link": "/reset-password/nothing/",
     "confirmation of an address": "{confirmation}",
     "used confirmation": f"/confirm-address/{'n' * 43}/",
 }

@@ -7,12 +7,25 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.models import ApiToken, AuditKind, Invitation, Role, Scope, User
+from benchapp.models import (
+    ApiToken,
+    AuditKind,
+    EmailAddress,
+    Incident,
+    Invitation,
+    PinnedChart,
+    Role,
+    Scope,
+    Subscription,
+    User,
+)
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
 from benchapp.pipeline.audit import record_write, snapshot
 
@@ -73,6 +86,36 @@ def create_invitation(*, role: Role, created_by: User | None) -> str:
     return secret
 
 
+@transaction.atomic
+def withdraw_invitation(invitation_id: int) -> bool:
+    """Invalidate a pending invitation; False if it was used, has expired or does not exist."""
+    now = timezone.now()
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(pk=invitation_id).first()
+    if invitation is None:
+        return False
+    Invitation.objects.filter(pk=invitation.pk).update(expires_at=now)
+    before, after = {"expires_at": invitation.expires_at}, {"expires_at": now}
+    record_write(AuditKind.INVITATION, "withdrawn", object_id=invitation.pk, before=before, after=after)
+    return True
+
+
+@transaction.atomic
+def renew_invitation(invitation_id: int) -> str | None:
+    """Return the secret of a new link of a pending invitation, for 24 hours; the earlier link becomes invalid.
+
+    None if the invitation was used, has expired or does not exist.
+    """
+    now, secret = timezone.now(), secrets.token_urlsafe(32)
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(pk=invitation_id).first()
+    if invitation is None:
+        return None
+    expires_at = now + LINK_LIFETIME
+    Invitation.objects.filter(pk=invitation.pk).update(digest=_digest(secret), expires_at=expires_at)
+    before, after = {"expires_at": invitation.expires_at}, {"expires_at": expires_at}
+    record_write(AuditKind.INVITATION, "renewed", object_id=invitation.pk, before=before, after=after)
+    return secret
+
+
 def find_invitation(secret: str) -> Invitation | None:
     """Return the invitation that this link opens now, or None."""
     return Invitation.objects.open_at(timezone.now()).filter(digest=_digest(secret)).first()
@@ -118,6 +161,79 @@ def set_active(user: User, *, is_active: bool) -> None:
         action = "activated" if is_active else "deactivated"
         _record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
         User.objects.filter(pk=user.pk).update(is_active=is_active)
+
+
+def create_reset_link(user: User) -> str:
+    """Return the secret of a link with which this user sets a new password within 24 hours, once.
+
+    Django derives it from the password and the last sign-in: either change makes it invalid. Raises ValidationError for
+    a deactivated account.
+    """
+    if not user.is_active:
+        raise ValidationError(f"{user.username} is deactivated: activate the account first")
+    _record_account(user, "password_reset_link_created", None, None)
+    return f"{user.pk}-{default_token_generator.make_token(user)}"
+
+
+def find_reset_user(secret: str) -> User | None:
+    """Return the user whose password this link sets now, or None."""
+    user_id, _, token = secret.partition("-")
+    if not (user_id.isascii() and user_id.isdigit() and len(user_id) <= 18):
+        return None
+    user = User.objects.filter(pk=int(user_id), is_active=True).first()
+    return user if user is not None and default_token_generator.check_token(user, token) else None
+
+
+@transaction.atomic
+def reset_password(secret: str, password: str) -> User:
+    """Set the password of the user of a link, which becomes invalid, as do the sessions of the user.
+
+    Raises InvitationRefused, or ValidationError for the password.
+    """
+    found = find_reset_user(secret)
+    if found is not None:
+        # Locked and checked again: of two requests with the same link the second fails.
+        User.objects.select_for_update().get(pk=found.pk)
+        found = find_reset_user(secret)
+    if found is None:
+        raise InvitationRefused("this link was already used, has expired, or is not valid")
+    validate_password(password, found)
+    found.set_password(password)
+    found.save(update_fields=["password"])
+    record_write(AuditKind.ACCOUNT, "password_reset", object_id=found.pk, name=found.username, by=found)
+    return found
+
+
+@transaction.atomic
+def delete_account(user: User) -> str:
+    """Delete an account, and return its new name, under which studies, triage and comments remain.
+
+    Its links and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail addresses and pinned charts
+    are deleted, incidents assigned to it are unassigned. Raises ValidationError for the last admin.
+    """
+    _require_another_admin(user)
+    _revoke_credentials(user)
+    now, name = timezone.now(), f"deleted-{user.pk}"
+    while User.objects.filter(username=name).exclude(pk=user.pk).exists():
+        name += "-"
+    _record_account(user, "deleted", snapshot(user, "username", "role"), None)
+    Incident.objects.filter(assignee=user).update(assignee=None, updated_at=now)
+    # Before their notices, which Django deletes first: the lock order of senders.
+    list(Subscription.objects.select_for_update().filter(owner=user).order_by("pk").values_list("pk"))
+    for owned in (Subscription, EmailAddress, PinnedChart):
+        owned.objects.filter(owner=user).delete()
+    User.objects.filter(pk=user.pk).update(
+        username=name,
+        password=make_password(None),
+        email="",
+        first_name="",
+        last_name="",
+        role=Role.VIEWER,
+        is_active=False,
+        last_login=None,
+        deleted_at=now,
+    )
+    return name
 
 
 @transaction.atomic

@@ -84,6 +84,7 @@ def start_dry_run(
         return dry_run
 
 
+@transaction.atomic
 def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:
     """Cancel a running dry run: nothing more is evaluated. Raises UnknownDryRun; BadDetectionPolicy if it has ended.
 
@@ -96,6 +97,8 @@ def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:
         raise UnknownDryRun(f"dry run {dry_run_id} does not exist")
     if not is_canceled:
         raise BadDetectionPolicy("", f"dry run {dry_run_id} has ended: it is {dry_run.state}")
+    before, after = {"state": DryRunState.RUNNING.value}, {"state": DryRunState.CANCELED.value}
+    record_write(AuditKind.DRY_RUN, "canceled", object_id=dry_run_id, before=before, after=after)
     return dry_run
 
 

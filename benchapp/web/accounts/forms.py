@@ -25,17 +25,9 @@ class SignInForm(forms.Form):
     )
 
 
-class SetUpForm(forms.Form):
-    """A new account from a one-time link."""
+class NewPasswordForm(forms.Form):
+    """A new password, twice."""
 
-    username = forms.CharField(
-        label="User name",
-        max_length=150,
-        help_text="Letters, digits and @ . + - _",
-        widget=forms.TextInput(
-            attrs={"autocomplete": "username", "autofocus": True, "autocapitalize": "none"}
-        ),
-    )
     password = forms.CharField(
         max_length=4096,
         strip=False,
@@ -56,6 +48,20 @@ class SetUpForm(forms.Form):
         if password and again and password != again:
             self.add_error("password_again", "Passwords do not match.")
         return cleaned
+
+
+class SetUpForm(NewPasswordForm):
+    """A new account from a one-time link."""
+
+    username = forms.CharField(
+        label="User name",
+        max_length=150,
+        help_text="Letters, digits and @ . + - _",
+        widget=forms.TextInput(
+            attrs={"autocomplete": "username", "autofocus": True, "autocapitalize": "none"}
+        ),
+    )
+    field_order = ("username", "password", "password_again")
 
 
 class AccountForm(PasswordChangeForm):

@@ -24,12 +24,15 @@ from benchapp.pipeline.access.accounts import (
     accept_invitation,
     change_password,
     count_sign_in_attempt,
+    delete_account,
     find_invitation,
+    find_reset_user,
     forget_sign_in_attempt,
     record_sign_in,
+    reset_password,
 )
 from benchapp.pipeline.access.throttle import LimitReached
-from benchapp.web.accounts.forms import AccountForm, SetUpForm, SignInForm
+from benchapp.web.accounts.forms import AccountForm, NewPasswordForm, SetUpForm, SignInForm
 from benchapp.web.site.access import choose_next, needs_role, read_person
 from benchapp.web.site.security import read_client_address
 
@@ -154,6 +157,52 @@ def account(request: HttpRequest) -> HttpResponse:
         return redirect("account")
     context = {"form": form, "role": Role(user.role)}
     return render(request, "accounts/account.html", context, status=400 if form.errors else 200)
+
+
+@sensitive_post_parameters("password")
+@require_POST
+@needs_role(Role.VIEWER)
+def delete_own_account(request: HttpRequest) -> HttpResponse:
+    """Delete one's own account, confirmed by the password."""
+    user = read_person(request)
+    with _HASHING:
+        is_confirmed = user.check_password(request.POST.get("password", "")[:4096])
+    if not is_confirmed:
+        messages.error(request, "Wrong password. The account was not deleted.", extra_tags="bad")
+        return redirect("account")
+    try:
+        delete_account(user)
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages), extra_tags="bad")
+        return redirect("account")
+    logout(request)
+    messages.success(request, "Your account is deleted.")
+    return redirect("sign_in")
+
+
+@never_cache
+@sensitive_post_parameters("password", "password_again")
+@require_http_methods(["GET", "POST"])
+def set_new_password(request: HttpRequest, secret: str) -> HttpResponse:
+    """Set a new password with a one-time link, and sign in."""
+    user = find_reset_user(secret)
+    if user is None:
+        return render(request, "accounts/setup_refused.html", status=410)
+    form = NewPasswordForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with _HASHING:
+                user = reset_password(secret, form.cleaned_data["password"])
+        except InvitationRefused as refusal:
+            form.add_error(None, str(refusal))
+        except ValidationError as error:
+            form.add_error("password", error.messages)
+        else:
+            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+            messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
+            return _remember_browser(redirect("home"), user)
+    context = {"form": form, "person": user}
+    return render(request, "accounts/set_new_password.html", context, status=400 if form.errors else 200)
 
 
 def _accept(secret: str, form: Form) -> User | None:

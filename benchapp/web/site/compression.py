@@ -20,6 +20,7 @@ _SECRET_PATHS: Final = (
     "/confirm-address/",
     "/people/",
     "/setup/",
+    "/reset-password/",
     "/shared/",
     "/sign-in/",
     "/studies/",

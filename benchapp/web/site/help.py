@@ -52,6 +52,7 @@ HELP: Final = {
     "series": "history#series",
     "series_detection": "detection#the-decision-in-short",
     "series_list": "history#series",
+    "set_new_password": "accounts#lost-password",
     "setup": "accounts#invitations",
     "sign_in": "accounts#sign-in",
     "studies": "studies",

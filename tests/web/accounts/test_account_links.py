@@ -1,0 +1,164 @@
+"""Invitations that wait, links for lost passwords, deletion of accounts."""
+
+import re
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
+
+from benchapp.models import (
+    ApiToken,
+    Incident,
+    IncidentEvent,
+    Invitation,
+    PinnedChart,
+    Role,
+    Scope,
+    Study,
+    Subscription,
+    User,
+)
+from benchapp.pipeline.access.accounts import (
+    InvitationRefused,
+    accept_invitation,
+    create_invitation,
+    create_reset_link,
+    delete_account,
+    find_reset_user,
+    reset_password,
+)
+from benchapp.pipeline.incidents.triage import assign, comment
+from tests.factories import make_host, make_incident, make_token, make_user
+from tests.notices import make_subscription
+
+PASSWORD = "correct horse battery"
+
+
+def read_link(client: Client, prefix: str) -> str:
+    """Return the secret of the link that the page People shows once."""
+    (secret,) = re.findall(rf"http://testserver/{prefix}/([\w-]+)/", client.get("/people/").content.decode())
+    return str(secret)
+
+
+def test_withdrawn_invitation_makes_no_account_and_is_not_listed(admin: Client) -> None:
+    secret = create_invitation(role=Role.EDITOR, created_by=None)
+    invitation = Invitation.objects.get()
+    listed = admin.get("/people/").content.decode()
+
+    answer = admin.post(reverse("withdraw_invitation", args=[invitation.pk]), follow=True)
+
+    assert "Pending invitations" in listed
+    assert "Pending invitations" not in answer.content.decode()
+    with pytest.raises(InvitationRefused):
+        accept_invitation(secret, "bob", password=PASSWORD)
+
+
+def test_renewed_invitation_has_a_new_link_and_the_first_is_invalid(admin: Client) -> None:
+    first = create_invitation(role=Role.EDITOR, created_by=None)
+
+    admin.post(reverse("renew_invitation", args=[Invitation.objects.get().pk]))
+
+    with pytest.raises(InvitationRefused):
+        accept_invitation(first, "bob", password=PASSWORD)
+    assert accept_invitation(read_link(admin, "setup"), "bob", password=PASSWORD).role == Role.EDITOR
+    used = admin.post(reverse("renew_invitation", args=[Invitation.objects.get().pk]), follow=True)
+    assert "was used or has expired" in used.content.decode()
+
+
+def test_password_link_sets_a_password_once_and_ends_other_sessions(admin: Client) -> None:
+    bob = make_user(username="bob")
+    elsewhere = Client()
+    elsewhere.force_login(bob)
+    admin.post(reverse("make_reset_link", args=[bob.pk]))
+    address = f"/reset-password/{read_link(admin, 'reset-password')}/"
+
+    form = {"password": PASSWORD, "password_again": PASSWORD}
+    weak = Client().post(address, {"password": "1234567890", "password_again": "1234567890"})
+    answer = Client().post(address, form)
+
+    bob.refresh_from_db()
+    assert weak.status_code == 400
+    assert (answer.status_code, bob.check_password(PASSWORD)) == (302, True)
+    assert Client().post(address, form).status_code == 410
+    assert elsewhere.get("/account/").status_code == 302
+
+
+@pytest.mark.parametrize("secret", ["", "1", "x-y", "9" * 40 + "-a", "1-no-such-token"])
+def test_wrong_password_link_finds_nobody(db: Any, secret: str) -> None:
+    make_user(username="bob")
+
+    assert find_reset_user(secret) is None
+
+
+def test_password_link_is_invalid_after_deactivation_or_sign_in(db: Any) -> None:
+    bob = make_user(username="bob")
+    secret = create_reset_link(bob)
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+
+    with pytest.raises(InvitationRefused):
+        reset_password(secret, PASSWORD)
+    bob.refresh_from_db()
+    with pytest.raises(ValidationError):
+        create_reset_link(bob)
+    User.objects.filter(pk=bob.pk).update(is_active=True)
+    Client().force_login(bob)
+    assert find_reset_user(secret) is None
+
+
+def test_deleted_account_leaves_what_it_did_under_another_name(admin: Client) -> None:
+    bob = make_user(Role.ADMIN, username="bob")
+    incident = make_incident()
+    assign(incident.pk, by=bob, to=bob)
+    comment(incident.pk, by=bob, text="a disk failed")
+    study = Study.objects.create(title="Disks", owner=bob)
+    make_subscription(bob)
+    PinnedChart.objects.create(owner=bob, position=0, kind="scaling")
+    own, _ = make_token(Scope.READ, created_by=bob)
+    of_host, _ = make_token(host=make_host("db-1"), created_by=bob)
+
+    admin.post(reverse("delete_person", args=[bob.pk]))
+
+    bob.refresh_from_db()
+    name = f"deleted-{bob.pk}"
+    assert (bob.username, bob.is_active, bob.has_usable_password(), bob.role) == (
+        name,
+        False,
+        False,
+        "viewer",
+    )
+    assert Incident.objects.get().assignee is None
+    assert IncidentEvent.objects.filter(kind="commented").get().by == bob
+    study.refresh_from_db()
+    assert study.owner == bob
+    assert not Subscription.objects.exists()
+    assert not PinnedChart.objects.exists()
+    valid = {each.pk for each in ApiToken.objects.filter(revoked_at=None)}
+    assert (own.pk in valid, of_host.pk in valid) == (False, True)
+    assert name not in re.sub("<div class=.banner.*?</div>", "", admin.get("/people/").content.decode())
+    assert admin.post(reverse("set_person_active", args=[bob.pk]), {"active": "yes"}).status_code == 404
+
+
+def test_last_admin_cannot_be_deleted(db: Any) -> None:
+    anna = make_user(Role.ADMIN, username="anna")
+
+    with pytest.raises(ValidationError, match="last admin"):
+        delete_account(anna)
+    assert User.objects.get().username == "anna"
+
+
+def test_own_account_is_deleted_with_the_password_alone(db: Any) -> None:
+    bob = make_user(username="bob")
+    bob.set_password(PASSWORD)
+    bob.save()
+    client = Client()
+    client.force_login(bob)
+
+    wrong = client.post(reverse("delete_own_account"), {"password": "wrong"}, follow=True)
+    right = client.post(reverse("delete_own_account"), {"password": PASSWORD})
+
+    assert "Wrong password" in wrong.content.decode()
+    assert right["Location"] == "/sign-in/"
+    assert client.get("/account/").status_code == 302
+    assert not User.objects.filter(is_active=True).exists()
