@@ -28,10 +28,10 @@ from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 from benchapp.pipeline.judge import redetect
 from benchapp.pipeline.maintenance.planned_events import OPEN_MAXIMUM
+from benchapp.pipeline.normalize.batch import IMPORT_LOCK
 from benchapp.pipeline.normalize.store import recalculate_series
 from benchapp.pipeline.policies.policies import POLICIES_MAXIMUM
 
-_LOCK: Final = 0x61726368  # pg_advisory lock: "arch"
 _BATCH: Final = 500
 # Ids of a table for one statement.
 _PART_ROWS: Final = 100_000
@@ -111,9 +111,10 @@ def load_archive(file: IO[bytes], *, show: Callable[[int, int], None]) -> Loaded
 
 
 def _load(file: IO[bytes], checked: CheckedArchive, show: Callable[[int, int], None]) -> LoadedArchive:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     stage_archive(file, checked.manifest, show=show)
+    # Until the end, other imports wait, and workers claim nothing.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
     loading = _Loading()
     _load_measurements(loading)
     _load_triage(loading)

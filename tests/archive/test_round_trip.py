@@ -6,12 +6,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
 import pyarrow.parquet
 import pytest
 import zstandard
@@ -41,7 +43,8 @@ from benchapp.models import (
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.incidents.triage import comment, merge
 from benchapp.pipeline.incidents.undo import undo
-from benchapp.pipeline.judge import redetect, select_series
+from benchapp.pipeline.judge import Judged, redetect, select_series
+from benchapp.pipeline.normalize.batch import IMPORT_LOCK
 from tests.archive.instances import (
     export,
     import_archive,
@@ -336,7 +339,7 @@ def rewrite_member(archive: Path, table: str, *changes: tuple[bytes, bytes]) -> 
     return path
 
 
-def test_import_adds_to_hosts_that_exist(tmp_path: Path) -> None:
+def test_import_adds_to_hosts_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "history.tar.zst"
     run = make_run(make_host("db-01", pool="cache"), started_at=NOON)
     make_measurement(run, iops=1000.0)
@@ -351,6 +354,7 @@ def test_import_adds_to_hosts_that_exist(tmp_path: Path) -> None:
     assert Level.objects.get().n == 20
 
     assert "authors: eve\n" in import_archive(archive, check=True)
+    monkeypatch.setattr("benchapp.archive.loading.redetect", redetect_while_workers_wait)
     printed = import_archive(archive)
 
     assert "hosts: 0 new, 1 present\n" in printed
@@ -366,6 +370,15 @@ def test_import_adds_to_hosts_that_exist(tmp_path: Path) -> None:
     assert Level.objects.get(series=own).n == 10
     assert DetectionPolicy.objects.get().smallest_change == 0.2
     assert not Notice.objects.exists()
+
+
+def redetect_while_workers_wait(ids: list[int], *, is_dry_run: bool) -> Iterator[Judged]:
+    """Evaluate series as the import does; a worker would claim nothing meanwhile."""
+    parameters = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    with psycopg.connect(**parameters) as worker:
+        row = worker.execute("SELECT pg_try_advisory_xact_lock_shared(%s)", [IMPORT_LOCK]).fetchone()
+    assert row == (False,)
+    return redetect(ids, is_dry_run=is_dry_run)
 
 
 def test_killed_commands_leave_neither_a_file_nor_rows(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ BATCH_SIZE: Final = 50
 # Bounds the memory of a batch of large bodies; 50 usual ones are 1 MB.
 BATCH_BYTES: Final = 16 * 2**20
 ATTEMPTS_MAXIMUM: Final = 5
+# pg_advisory lock ("arch") that an import of an archive holds while it inserts: a batch would wait for its rows until
+# the time limit of the task ends it, with one attempt less for its submissions.
+IMPORT_LOCK: Final = 0x61726368
+# Evaluated once for the statement; shared, so that workers do not exclude each other.
+_NO_IMPORT: Final = f"(SELECT pg_try_advisory_xact_lock_shared({IMPORT_LOCK}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,14 @@ def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
 
 @transaction.atomic
 def claim_fresh(limit: int) -> list[UUID]:
-    """Count the first attempt for the oldest untried submissions and return their ids, bounded by bytes too."""
+    """Count the first attempt for the oldest untried submissions and return their ids, bounded by bytes too.
+
+    None while an archive is imported.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, body_bytes FROM benchapp_submission WHERE state = 'received' AND attempts = 0"
-            " ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED",
+            "SELECT id, body_bytes FROM benchapp_submission WHERE state = 'received' AND attempts = 0"  # nosec B608
+            f" AND {_NO_IMPORT} ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED",
             [limit],
         )
         rows: list[tuple[UUID, int]] = cursor.fetchall()
@@ -89,11 +97,14 @@ def claim_fresh(limit: int) -> list[UUID]:
 
 @transaction.atomic
 def claim_retried() -> list[UUID]:
-    """Count another attempt for the oldest submission that failed before; reject those that had five."""
+    """Count another attempt for the oldest submission that failed before; reject those that had five.
+
+    None while an archive is imported.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, attempts FROM benchapp_submission WHERE state = 'received' AND attempts > 0"
-            " ORDER BY attempts, received_at LIMIT %s FOR UPDATE SKIP LOCKED",
+            "SELECT id, attempts FROM benchapp_submission WHERE state = 'received' AND attempts > 0"  # nosec B608
+            f" AND {_NO_IMPORT} ORDER BY attempts, received_at LIMIT %s FOR UPDATE SKIP LOCKED",
             [BATCH_SIZE],
         )
         rows: list[tuple[UUID, int]] = cursor.fetchall()

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
-from django.db import IntegrityError, OperationalError
+from django.db import IntegrityError, OperationalError, connection
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import (
@@ -26,6 +27,7 @@ from benchapp.pipeline.normalize import batch as normalize
 from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize.batch import (
     ATTEMPTS_MAXIMUM,
+    IMPORT_LOCK,
     claim_fresh,
     claim_retried,
     has_waiting,
@@ -225,6 +227,21 @@ def test_fresh_come_together_and_failed_ones_alone() -> None:
 
     assert set(claim_fresh(50)) == {third, fourth}
     assert claim_retried() in ([first], [second])
+
+
+def test_results_wait_while_an_archive_is_imported() -> None:
+    fresh, failed = submit(), submit()
+    Submission.objects.filter(pk=failed).update(attempts=1)
+
+    with psycopg.connect(
+        **connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    ) as importing:
+        importing.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
+        assert normalize_batch().claimed == 0
+    # No attempt is counted.
+    assert dict(Submission.objects.values_list("pk", "attempts")) == {fresh: 0, failed: 1}
+
+    assert set(normalize_batch().stored) == {fresh, failed}
 
 
 def test_submission_that_used_up_its_attempts_is_rejected() -> None:
