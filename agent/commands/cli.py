@@ -109,6 +109,13 @@ def _build_parser() -> argparse.ArgumentParser:
         add(commands, common)
     commands.add_parser("profiles", parents=[common], help="list the profiles and their parameters")
     commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
+    uninstall = commands.add_parser(
+        "uninstall", parents=[common], help="remove schedules, configuration and token from this machine"
+    )
+    uninstall.add_argument(
+        "--spool", action="store_true", help="also remove the spool; refused if results are pending"
+    )
+    uninstall.add_argument("--dry-run", action="store_true", help="print what would be removed")
     commands.add_parser("version", parents=[common], help="print the version")
     return parser
 

@@ -170,6 +170,33 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     return session.finish(ExitCode.OK, document)
 
 
+def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Remove schedules, configuration and token, and the spool on request."""
+    from agent.commands.uninstall import plan_uninstallation, uninstall
+    from agent.scheduling.agent_command import find_own_command
+
+    session = open_session(arguments, console)
+    plan = plan_uninstallation(session, removes_spool=arguments.spool)
+    problems = [] if arguments.dry_run else uninstall(plan, session)
+    verb = "would remove" if arguments.dry_run else "removed"
+    for line in plan.describe() or ["nothing"]:
+        console.report(f"{verb}  {line}")
+    for problem in problems:
+        console.warn(problem)
+    if not arguments.dry_run:
+        if not plan.spool:
+            console.report(f"the spool is left in {session.spool.directory}")
+        console.report(f"the program is left: {find_own_command()[-1]}")
+        console.report("the token is valid until it is revoked or the host is retired, on the host's page")
+    document = {
+        "schedules": list(plan.schedules),
+        "files": list(plan.files),
+        "spool": plan.spool,
+        "problems": problems,
+    }
+    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+
+
 def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Print the version."""
     from agent.delivery.envelope import python_version

@@ -17,6 +17,9 @@ from agent.files import _sync_directory, _unlink, write_durably
 from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
+# Everything that the agent creates in a spool.
+_DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps")
+_FILES = ("counts.json", "schedule.json", "lock")
 # An earlier clock has not been set since boot; ages by it are meaningless.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
 # fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.
@@ -126,6 +129,21 @@ class Spool:
         path = os.path.join(self._pending, f"{stamp}-{envelope_id}.json.gz")
         write_durably(path, packed)
         return Entry(path, envelope_id, len(packed), time.time())
+
+    def remove_all(self) -> bool:
+        """Remove the spool's own files and directories; return whether the directory is gone.
+
+        Nothing else in it is removed, and nothing below a mount point.
+        """
+        for name in _DIRECTORIES:
+            path = os.path.join(self.directory, name)
+            for file in os.listdir(path) if os.path.isdir(path) and not os.path.ismount(path) else ():
+                if os.path.isfile(os.path.join(path, file)):
+                    _unlink(os.path.join(path, file))
+            _remove_empty(path)
+        for name in _FILES:
+            _unlink(os.path.join(self.directory, name))
+        return _remove_empty(self.directory)
 
     def pending(self) -> list[Entry]:
         """Return pending envelopes, oldest first."""
@@ -262,3 +280,12 @@ def _read_json(path: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _remove_empty(path: str) -> bool:
+    """Remove an empty directory; return whether it does not exist afterwards."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return not os.path.lexists(path)
+    return True

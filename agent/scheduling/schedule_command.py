@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -55,24 +56,45 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
 
 
+@dataclass(frozen=True)
+class RemovedSchedules:
+    """What was removed. is_reported: the server knows; problems: of systemd."""
+
+    schedules: Sequence[Schedule]
+    is_reported: bool
+    problems: Sequence[str]
+
+
+def remove_schedules(
+    session: Session, *, profile: str | None = None, user: str | None = None
+) -> RemovedSchedules:
+    """Remove the schedules of a profile, or all, from the crontab and systemd, and report those that are left.
+
+    user: for whom root acts, None for the current one.
+    """
+    machine = find_machine()
+    removed = _remove_cron(machine, profile, user)
+    of_systemd, problems = systemd.remove_units(machine.find_units(), profile)
+    is_reported = _report_schedule(machine, user, session) == ExitCode.OK
+    return RemovedSchedules([*removed, *of_systemd], is_reported, problems)
+
+
 def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    machine, user = find_machine(), _read_user(arguments.user)
-    removed = _remove_cron(machine, arguments.profile, user)
-    of_systemd, problems = systemd.remove_units(machine.find_units(), arguments.profile)
-    for schedule in (*removed, *of_systemd):
+    found = remove_schedules(session, profile=arguments.profile, user=_read_user(arguments.user))
+    for schedule in found.schedules:
         session.console.report(f"removed: {schedule.describe()}")
-    if not removed and not of_systemd:
+    if not found.schedules:
         session.console.report(
             "no schedule found" + (f" for {arguments.profile}" if arguments.profile else "")
         )
-    for problem in problems:
+    for problem in found.problems:
         session.console.warn(problem)
     document = {
-        "removed": make_entries([*removed, *of_systemd]),
-        "is_reported": _report_schedule(machine, user, session) == ExitCode.OK,
-        "problems": problems,
+        "removed": make_entries(found.schedules),
+        "is_reported": found.is_reported,
+        "problems": list(found.problems),
     }
-    return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
+    return session.finish(ExitCode.CONFIGURATION if found.problems else ExitCode.OK, document)
 
 
 def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:

@@ -1,0 +1,77 @@
+"""Remove what the agent installed on this machine: schedules, configuration and token; the spool on request."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Sequence
+
+from agent.exit_codes import ConfigurationError, TryLater
+from agent.running.session import Session
+from agent.scheduling import installed_schedules
+from agent.scheduling.schedule_command import remove_schedules
+from agent.sweeping.sweep_state import find_unfinished
+
+
+@dataclass(frozen=True)
+class Uninstallation:
+    """What uninstall removes. files: that exist; spool: its directory, None if it is kept."""
+
+    schedules: Sequence[str]
+    files: Sequence[str]
+    spool: str | None
+
+    def describe(self) -> list[str]:
+        """Return a line for each."""
+        return [
+            *(f"schedule  {text}" for text in self.schedules),
+            *(f"file      {path}" for path in self.files),
+            *([f"spool     {self.spool}"] if self.spool else []),
+        ]
+
+
+def plan_uninstallation(session: Session, *, removes_spool: bool) -> Uninstallation:
+    """Return what would be removed; TryLater while an agent runs, ConfigurationError if something would be lost."""
+    config, spool = session.config, session.spool
+    holder = spool.find_holder()
+    if holder is not None:
+        raise TryLater(f"another bench-agent is running, process {holder}; nothing was removed")
+    sweep = find_unfinished(os.path.join(spool.directory, "sweeps"))
+    if sweep is not None:
+        raise ConfigurationError(
+            f"sweep {sweep.id} was interrupted, and its array or filesystem may still exist; first run "
+            f"bench-agent sweep --resume {sweep.id}; nothing was removed"
+        )
+    pending = len(spool.pending())
+    if removes_spool and pending:
+        raise ConfigurationError(
+            f"--spool: results that are not delivered: {pending}; run bench-agent flush, or leave out --spool; nothing "
+            "was removed"
+        )
+    files = [path for path in (config.path, config.token_file) if os.path.lexists(path)]
+    fixed = [path for path in files if not os.access(os.path.dirname(path), os.W_OK | os.X_OK)]
+    if fixed:
+        raise ConfigurationError(f"cannot remove {fixed[0]} as this user; nothing was removed")
+    schedules = [f"{one.kind}: {one.schedule.describe()}" for one in _find_schedules()]
+    has_spool = removes_spool and os.path.isdir(spool.directory)
+    return Uninstallation(schedules, files, spool.directory if has_spool else None)
+
+
+def uninstall(plan: Uninstallation, session: Session) -> list[str]:
+    """Remove what was planned; return problems. Devices and measured directories are never touched."""
+    # Before the token is removed: the server must not wait for runs.
+    problems = list(remove_schedules(session).problems)
+    if plan.spool:
+        with session.spool.lock():
+            if not session.spool.remove_all():
+                problems.append(f"{plan.spool} contains other files, or a mount, and was not removed")
+    for path in plan.files:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            problems.append(f"cannot remove {path}: {error.strerror or error}")
+    return problems
+
+
+def _find_schedules() -> list[installed_schedules.InstalledSchedule]:
+    return installed_schedules.find_schedules(installed_schedules.find_machine())

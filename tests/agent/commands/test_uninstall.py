@@ -1,0 +1,107 @@
+"""The command `uninstall`: what it removes, what it leaves, and when it is refused."""
+
+import fcntl
+import json
+from pathlib import Path
+
+from tests.agent.conftest import Machine
+from tests.agent.server import TOKEN, HostileServer
+
+
+def enroll(host: Machine) -> tuple[Path, Path]:
+    """Write the configuration and the token as enroll does; return both files."""
+    config, token = host.home / "agent.ini", host.home / "agent.token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    return config, token
+
+
+def test_schedules_configuration_and_token_are_removed_and_the_spool_is_left(
+    host: Machine, server: HostileServer, table: Path
+) -> None:
+    config, token = enroll(host)
+    table.write_text("0 4 * * * backup\n")
+    host.install()
+    host.measure()
+
+    ended = host.run("uninstall")
+
+    assert ended.returncode == 0, ended.stderr
+    assert (config.exists(), token.exists(), table.read_text()) == (False, False, "0 4 * * * backup\n")
+    assert server.schedule == []
+    assert f"the spool is left in {host.spool}" in ended.stdout
+    assert host.spool.is_dir()
+    assert host.directory.is_dir()
+
+
+def test_dry_run_removes_nothing(host: Machine, table: Path) -> None:
+    config, token = enroll(host)
+    host.install()
+    before = table.read_text()
+
+    document = host.run_json("uninstall", "--dry-run", "--spool")
+
+    assert document["files"] == [str(config), str(token)]
+    assert len(document["schedules"]) == 1
+    assert document["spool"] == str(host.spool)
+    assert (config.exists(), token.exists(), table.read_text()) == (True, True, before)
+
+
+def test_spool_is_removed_on_request_without_files_of_others(host: Machine) -> None:
+    enroll(host)
+    host.measure()
+    (host.spool / "notes.txt").write_text("mine")
+    (host.spool / "sweeps").mkdir()
+    (host.spool / "sweeps" / "mount").mkdir()
+
+    ended = host.run("uninstall", "--spool")
+
+    assert ended.returncode == 2
+    assert f"{host.spool} contains other files, or a mount, and was not removed" in ended.stderr
+    assert [path.name for path in host.spool.iterdir()] == ["notes.txt"]
+
+
+def test_empty_spool_is_removed_completely(host: Machine) -> None:
+    enroll(host)
+    host.measure()
+
+    assert host.run("uninstall", "--spool").returncode == 0
+    assert not host.spool.exists()
+
+
+def test_spool_with_pending_results_is_not_removed(host: Machine) -> None:
+    config, _ = enroll(host)
+    host.measure("--no-send")
+
+    ended = host.run("uninstall", "--spool")
+
+    assert ended.returncode == 2
+    assert "results that are not delivered: 1; run bench-agent flush" in ended.stderr
+    assert config.exists()
+    assert len(host.pending()) == 1
+
+
+def test_uninstall_is_refused_while_an_agent_runs(host: Machine) -> None:
+    config, _ = enroll(host)
+    host.measure()
+    with (host.spool / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = host.run("uninstall")
+
+    assert ended.returncode == 1
+    assert "another bench-agent is running" in ended.stderr
+    assert config.exists()
+
+
+def test_uninstall_is_refused_while_a_stripe_may_exist(host: Machine) -> None:
+    config, _ = enroll(host)
+    sweeps = host.spool / "sweeps"
+    sweeps.mkdir(parents=True)
+    state = {"schema": "bench-agent-sweep/1", "id": "s1", "created_at": "2026-11-21", "round": 0, "steps": []}
+    (sweeps / "s1.json").write_text(json.dumps({**state, "finished_at": None}))
+
+    ended = host.run("uninstall", "--spool")
+
+    assert ended.returncode == 2
+    assert "bench-agent sweep --resume s1" in ended.stderr
+    assert config.exists()
