@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { ApiProblem, getJson } from "../../static/js/site/api.js";
+import { ApiProblem, getJson, postJson } from "../../static/js/site/api.js";
 
 const fetchOfNode = globalThis.fetch;
 
@@ -16,6 +16,17 @@ test("a good answer is its JSON", async () => {
   answerWith('{"points": []}');
 
   assert.deepEqual(await getJson("/x"), { points: [] });
+});
+
+test("a document is posted as JSON with the token against forgery", async () => {
+  const sent = [];
+  globalThis.fetch = async (url, options) => {
+    sent.push([url, options.method, options.headers["Content-Type"], options.headers["X-CSRFToken"], options.body]);
+    return new Response('{"url": "/y"}', { status: 201 });
+  };
+
+  assert.deepEqual(await postJson("/x", { a: 1 }, { csrfToken: "t" }), { url: "/y" });
+  assert.deepEqual(sent, [["/x", "POST", "application/json", "t", '{"a":1}']]);
 });
 
 test("no answer at all is said in words", async () => {

@@ -289,9 +289,7 @@ class Histories(ApiView):
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
-        ids = [row.id for row in chosen.rows]
-        marks = read_marks_version(ids, metrics=metrics)
-        etag = make_etag(request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}")
+        etag = make_history_etag(request, chosen, metrics=metrics)
         if is_known(request, etag):
             return answer_not_modified(etag)
         history = read_history(
@@ -308,6 +306,13 @@ class Histories(ApiView):
             return _answer_lines(request, history, format=wanted["format"], etag=etag)
         _refuse_too_long(history)
         return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
+
+
+def make_history_etag(request: Request, chosen: ChosenSeries, *, metrics: Sequence[str]) -> str:
+    """Return the ETag of a history, of its points, levels, changes and increases in spread; two queries."""
+    ids = [row.id for row in chosen.rows]
+    marks = read_marks_version(ids, metrics=metrics)
+    return make_etag(request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}")
 
 
 def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chosen: bool) -> None:

@@ -14,12 +14,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.charts.comparison import ComparisonParameters, read_comparison
-from benchapp.api.charts.history import HistoryParameters
+from benchapp.api.charts.history import HistoryParameters, make_history_etag
 from benchapp.api.charts.matrix import MatrixParameters, read_asked_matrix
 from benchapp.api.charts.scaling import ScalingParameters, make_request, read_chart
 from benchapp.api.framework.parameters import ChoiceParameter, Parameters, read_parameters, text_parameter
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known, make_etag
+from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known
 from benchapp.api.framework.view import ApiView
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.charts.images.comparison import draw_comparison
@@ -48,7 +48,6 @@ from benchapp.grammar import Filter, write_filter
 from benchapp.queries.charts.history import choose_series, read_history
 from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.patterns import read_host_patterns
-from benchapp.queries.incidents.changes import read_marks_version
 
 TITLE_MAXIMUM: Final = 200
 # Requests that wait for the drawing of others are turned away after a few; an image takes a tenth of a second.
@@ -225,8 +224,7 @@ class HistoryImage(ChartImage):
             detail = f"metrics: {len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}"
             raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer="metrics")
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
-        marks = read_marks_version([row.id for row in chosen.rows], metrics=metrics)
-        etag = make_etag(request, f"{chosen.version}\n{marks}")
+        etag = make_history_etag(request, chosen, metrics=metrics)
         if is_known(request, etag):
             return answer_not_modified(etag)
         span = {name: wanted.get(name) for name in ("from_at", "to_at")}

@@ -36,6 +36,7 @@ from benchapp.models import ChangeState
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.incidents.detection_status import select_detected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +53,7 @@ _PANEL_GAP: Final = 12
 # The rows below the chart take at most this share of its box.
 _ROWS_SHARE: Final = 0.35
 _ENVIRONMENT_GAP: Final = 48
+_SPREAD_PX: Final = 7
 _US: Final = 1e6
 
 
@@ -159,8 +161,9 @@ class _HistoryPanel:
         for draw_layer in layers:
             for line, style in self.lines:
                 draw_layer(axes, line, style)
-        for line, _ in self.lines:
+        for line, style in self.lines:
             self._draw_small_steps(axes, line)
+            self._draw_spread_increase(axes, line, style, plot=plot)
         self._draw_changes(axes, plot)
         if not any(True for _ in self._list_values()):
             self.canvas.write_message(plot, f"No run has a value of {self.metric.label}.")
@@ -236,6 +239,25 @@ class _HistoryPanel:
                     linewidth=1,
                     linestyle=(0, (2, 2)),
                 )
+
+    def _draw_spread_increase(
+        self, axes: Axes, line: HistoryLine, style: LineStyle, *, plot: ImageBox
+    ) -> None:
+        """Draw a hatched bar at the bottom, from the first run with the larger standard deviation on."""
+        found = select_detected(line.variability, self.metric.name)
+        if found is None or found.spread_increase is None:
+            return
+        start, end = max(found.spread_increase.from_at, self.span[0]), min(line.row.last_at, self.span[1])
+        if start < end:
+            axes.axvspan(
+                _number(start),
+                _number(end),
+                ymax=_SPREAD_PX / plot.height,
+                facecolor=self.colors.paper,
+                edgecolor=style.color,
+                hatch="////",
+                linewidth=0,
+            )
 
     def _draw_parts(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
         for part in line.parts:
@@ -482,11 +504,18 @@ def _list_foot(
         f"Steps: median of each level; bands: its p10 to p90; {marks}; hollow: data-quality badge; struck through:"
         " excluded; hollow crosses: failed; dotted: environment changes."
     )
+    if any(_has_spread_increase(line, history.metrics) for line in history.lines):
+        reading += " Hatched bar at the bottom: increased standard deviation."
     if history.newest is not None:
         reading += f" Only the newest {history.newest} runs of each series."
     yield reading
     if options.address:
         yield options.address
+
+
+def _has_spread_increase(line: HistoryLine, metrics: Sequence[str]) -> bool:
+    found = [select_detected(line.variability, metric) for metric in metrics]
+    return any(each is not None and each.spread_increase is not None for each in found)
 
 
 def _share(value: float, axis: ValueAxis) -> float:

@@ -8,10 +8,12 @@ import pytest
 from django.test import Client
 
 from benchapp.charts.images import frame
+from benchapp.models import DetectionResult
 from tests.factories import (
     NOON,
     add_series,
     make_change,
+    make_detection_result,
     make_host,
     make_incident,
     make_series,
@@ -99,6 +101,21 @@ def test_history_names_host_metric_filter_runs_spread_changes_and_zone(reader, s
     assert f"n = {level['n']}" in texts
     assert "p10–p90" in texts
     assert "▼ 20 %, incident" in texts
+
+
+def test_image_of_a_history_marks_an_increased_standard_deviation(reader, series):
+    result = make_detection_result(series)
+    before = reader.get("/api/v1/charts/history.svg?q=host:db-1")
+    found = {"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08}
+    DetectionResult.objects.filter(pk=result.pk).update(spread_increase=found)
+
+    after = reader.get(
+        "/api/v1/charts/history.svg?q=host:db-1", headers={"If-None-Match": before.headers["ETag"]}
+    )
+
+    assert "increased standard deviation" not in read_texts(before)
+    assert (after.status_code, "increased standard deviation" in read_texts(after)) == (200, True)
+    assert b"<pattern" in after.content
 
 
 def test_texts_are_escaped_and_cut_to_the_width(reader, series):
