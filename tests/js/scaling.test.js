@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, describeLines, describeRun, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, describeLines, describeRun, describeSpread, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { findRun, locateRun, moveToRun } from "../../static/js/charts/scaling/runs.js";
 import { compareCells } from "../../static/js/site/sortable.js";
@@ -47,6 +47,15 @@ test("each pattern has its fixed color and its own hatch", () => {
   assert.equal(new Set(Object.values(HATCHES).map(String)).size, COLOR_NAMES.length);
 });
 
+test("an exported image states whiskers and number of runs", () => {
+  const describe = (...cells) => describeSpread(prepareStack(makeChart([cells])));
+
+  assert.equal(describe(makeCell(1), makeCell(2)), "One run each, no spread");
+  assert.equal(describe(makeCell(1, { n: 3 }), null, makeCell(2, { n: 20 })), "Medians; whiskers: p10–p90; n 3 to 20 runs each");
+  assert.equal(describe(makeCell(1, { n: 3 })), "Medians; whiskers: p10–p90; n 3 runs each");
+  assert.equal(describe(null), "");
+});
+
 test("bars begin at zero, however near each other they are", () => {
   const config = build(makeChart([[makeCell(1000), makeCell(1010)]]));
 
@@ -87,7 +96,7 @@ test("all panels share one axis", () => {
 
 test("a limit that is near widens the axis, one that is far does not flatten the bars", () => {
   const withLimit = (value) => {
-    const facets = [{ label: "", lines: [[makeCell(1000)]], limits: [{ name: "limit", values: [value], isGiven: true }], knees: [] }];
+    const facets = [{ label: "", lines: [[makeCell(1000)]], limits: [{ name: "limit", values: [value], isGiven: true }], models: [], knees: [] }];
     return prepareScaling(makeChart([[]], { facets })).domain.max;
   };
 

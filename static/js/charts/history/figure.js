@@ -107,7 +107,7 @@ class HistoryFigure {
     startHistoryKeys(this);
     startImageButton(this.figure, {
       drawCopy: (ratio) => stackPanels(this, ratio),
-      describe: () => ({ title: this.figure.dataset.title, filter: this.describeImage() }),
+      describe: () => ({ title: this.figure.dataset.title, filter: this.describeImage(), note: this.describeSpread() }),
     });
   }
 
@@ -115,6 +115,11 @@ class HistoryFigure {
     const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
     const runs = count === 1 ? "1 run" : `${count.toLocaleString("en").replaceAll(",", "\u202f")} runs`;
     return isAll ? `Whole history: ${runs}.` : `${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}: ${runs} in view.`;
+  }
+
+  describeSpread() {
+    const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
+    return `Steps: median of each level; bands: its p10–p90; n ${count} ${count === 1 ? "run" : "runs"} in view`;
   }
 
   describeImage() {

@@ -1,6 +1,6 @@
 // Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
 import { findNearest } from "../shared/marks.js";
-import { buildScaling, describeRun, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
+import { buildScaling, describeRun, describeSpread, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { findRun, moveToRun } from "./runs.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
@@ -22,7 +22,7 @@ export function startScaling(figure) {
   }
   startImageButton(figure, {
     drawCopy: (ratio) => drawPanels(charts, ratio),
-    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }),
+    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: describeSpread(stack) }),
   });
 }
 

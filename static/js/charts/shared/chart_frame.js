@@ -58,7 +58,7 @@ export function startChart(box, makeConfig) {
   };
 }
 
-/** Let the PNG button of a figure save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter}. */
+/** Let the PNG button of a figure save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter, note}, note: the spread. */
 export function startImageButton(figure, { drawCopy: drawAt, describe }) {
   const button = figure.querySelector("[data-save-image]");
   button.hidden = false;

@@ -1,11 +1,11 @@
-// A chart as a PNG file, with what a reader elsewhere needs: title, legend, filter, date, address.
+// A chart as a PNG file, with what a reader elsewhere needs: title, legend, filter, spread, date, address.
 import { drawEntry, layLegend } from "./image_legend.js";
 
 const MARGIN = 16;
 const LINE = 16;
 const KEY_LINE = 18;
 
-/** Save a chart's canvas, drawn at `ratio` pixels for one. texts: {title, filter, date, address}; legend: of readLegend. */
+/** Save a chart's canvas, drawn at `ratio` pixels for one. texts: {title, filter, note, date, address}; legend: of readLegend. */
 export async function saveImage(canvas, { ratio, texts, legend, colors, family, fileName }) {
   const image = composeImage(canvas, { ratio, texts, legend, colors, family });
   const blob = await new Promise((resolve) => {
@@ -27,7 +27,7 @@ function composeImage(canvas, { ratio, texts, legend, colors, family }) {
   context.font = font(15, 600);
   const title = breakLines(context, texts.title, width - 2 * MARGIN);
   context.font = font(11);
-  const foot = [texts.filter, `${texts.date} · ${texts.address}`]
+  const foot = [texts.filter, texts.note, `${texts.date} · ${texts.address}`]
     .filter(Boolean)
     .flatMap((line) => breakLines(context, line, width - 2 * MARGIN));
   const keys = layLegend(context, legend, width - 2 * MARGIN);
