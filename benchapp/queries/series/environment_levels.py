@@ -23,19 +23,20 @@ from benchapp.models import Environment, Run, SeriesEnvironment
 from benchapp.models.filtering import match_environment, match_facts
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
-from benchapp.queries.series.level_runs import LEVEL_RUNS_MAXIMUM, LevelSpan, compose_run_condition
+from benchapp.queries.series.level_runs import LevelSpan, compose_run_condition
 from benchapp.queries.series.levels import CurrentLevel, read_level_history
 
 # Series whose levels are divided by an environment change; so many are read at once, which bounds the memory.
 _DIVIDED_AT_ONCE: Final = 2000
 _RECENT: Final = 20
+# A plain join: PostgreSQL begins with the runs if few of them match the condition, with the series if these are few.
+# Of each series no more runs are read than its levels have: from the beginning of the oldest.
 _READ: Final = sql.SQL(
-    "SELECT wanted.id AS series_id, m.run_id, m.started_at, run.environment_id, m.value"
-    " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-    "  SELECT run_id, started_at, {metric} AS value FROM benchapp_measurement"
-    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{condition}"
-    "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS m"
-    " JOIN benchapp_run run ON run.id = m.run_id ORDER BY wanted.id, m.started_at, m.run_id"
+    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value"
+    " FROM unnest(%s::bigint[], %s::timestamptz[]) AS wanted(id, from_at)"
+    " JOIN benchapp_measurement m ON m.series_id = wanted.id AND m.started_at >= wanted.from_at"
+    " JOIN benchapp_run run ON run.id = m.run_id"
+    " WHERE m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL{condition}"
 )
 
 _READ_BADGES: Final = sql.SQL(
@@ -171,8 +172,9 @@ def _read_divided(
     ids = sorted({group.series_id for group in groups})
     found: dict[RunGroup, GroupLevel | None] = {}
     for start in range(0, len(ids), _DIVIDED_AT_ONCE):
-        arrays = _read_valid(ids[start : start + _DIVIDED_AT_ONCE], metric, terms)
-        wanted = set(ids[start : start + _DIVIDED_AT_ONCE])
+        # The oldest level is the last.
+        wanted = {each: history[each][-1].from_at for each in ids[start : start + _DIVIDED_AT_ONCE]}
+        arrays = _read_valid(wanted, metric, terms)
         for group in groups:
             if group.series_id not in wanted:
                 continue
@@ -182,7 +184,10 @@ def _read_divided(
     return found
 
 
-def _read_valid(series_ids: Sequence[int], metric: str, terms: Sequence[Term]) -> dict[str, NDArray[Any]]:
+def _read_valid(
+    starts: Mapping[int, datetime], metric: str, terms: Sequence[Term]
+) -> dict[str, NDArray[Any]]:
+    """Return the valid measurements of series from a time on, by series and time; starts: of each series."""
     columns = {
         "series_id": "bigint",
         "run_id": "bigint",
@@ -190,11 +195,12 @@ def _read_valid(series_ids: Sequence[int], metric: str, terms: Sequence[Term]) -
         "environment_id": "bigint",
         "value": "double precision",
     }
-    condition = compose_run_condition(terms, "benchapp_measurement.run_id")
-    query = _READ.format(
-        metric=sql.Identifier(metric), limit=sql.Literal(LEVEL_RUNS_MAXIMUM), condition=condition.text
-    )
-    arrays = fetch_arrays(query, [list(series_ids), *condition.values], columns=columns)
+    condition = compose_run_condition(terms, "m.run_id")
+    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text)
+    arrays = fetch_arrays(query, [list(starts), list(starts.values()), *condition.values], columns=columns)
+    # Here: PostgreSQL would sort a million rows on disk.
+    order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["series_id"]))
+    arrays = {name: array[order] for name, array in arrays.items()}
     counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
     return {name: array[counts] for name, array in arrays.items()}
 
