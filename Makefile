@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up dev test test-fast api-fuzz js-test coverage vm-test format lint ci bench backup restore lock pin-images clean
+.PHONY: help up dev test test-fast api-fuzz js-test coverage vm-test format lint ci bench agent-packages backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -82,6 +82,9 @@ bench: $(DEV) $(VENDOR) ## measure speed and memory
 	@tools/apt-install fio:fio chromium:chromium
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
+agent-packages: $(BASE) ## build dist/: bench-agent.pyz, its manual page, and a package for Debian and Ubuntu
+	@$(PYTHON) packaging/build.py
+
 backup: $(BASE) ## back up the database to FILE
 	@$(PYTHON) manage.py backup $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error FILE is not set: make backup FILE=history.dump))
 
@@ -95,7 +98,7 @@ pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires 
 	@tools/pin-images
 
 clean: ## remove installed and downloaded files; var/ is kept
-	rm -rf .venv .uv .python static/vendor tests/vendor tests/clients/node_modules .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv .uv .python dist static/vendor tests/vendor tests/clients/node_modules .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once, as COMPILE does with the code of benchapp.

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Windows has none of the locks, users and process groups that the agent needs.
         print("bench-agent: not supported by Python for Windows; use Cygwin's Python", file=sys.stderr)
         return 2
-    arguments = _build_parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         # A path that the locale cannot encode must not end the run.
         if hasattr(stream, "reconfigure"):
@@ -92,7 +92,14 @@ def _end(arguments: argparse.Namespace, console: Console, *, status: int, reason
     return status
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def list_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, in the order of the help."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands.choices)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="bench-agent",
         description="Run storage benchmarks on this host and send the fio output to the server.",

@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from agent.commands.cli import _build_parser
+from agent.commands.cli import build_parser
 from agent.config import _KEYS
 from agent.delivery.envelope import TARGET_FIELDS
 from agent.exit_codes import _SEVERITY, ExitCode
@@ -16,7 +16,7 @@ COMMON = {"--help", "--config", "--json", "--quiet"}
 
 def list_options(*command: str) -> set[str]:
     """Return the long options of a command, except those of all commands."""
-    parser = _build_parser()
+    parser = build_parser()
     for name in command:
         (commands,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
         parser = commands.choices[name]
@@ -69,7 +69,7 @@ def test_every_configuration_key_has_a_row() -> None:
 
 
 def test_every_exit_code_has_a_row_and_is_in_the_help() -> None:
-    page, help_text = (DOCS / "agent.md").read_text(), _build_parser().format_help()
+    page, help_text = (DOCS / "agent.md").read_text(), build_parser().format_help()
     table = page.partition("| code |")[2].partition("\n\n")[0]
     codes = sorted(ExitCode)
 
