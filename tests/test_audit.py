@@ -116,7 +116,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "pin_id": pin.pk,
         "secret": create_invitation(role=Role.EDITOR, created_by=admin_user),
         "invitation_id": Invitation.objects.get().pk,
-        "reset_secret": create_reset_link(User.objects.get(username="bob")),
+        "reset_secret": create_reset_link(User.objects.get(username="bob"), created_by=admin_user),
         "token": LINK_SECRET,
     }
 

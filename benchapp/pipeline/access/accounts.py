@@ -1,6 +1,7 @@
 """Accounts from one-time links, roles, and limits for failed sign-ins."""
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
@@ -163,25 +164,41 @@ def set_active(user: User, *, is_active: bool) -> None:
         User.objects.filter(pk=user.pk).update(is_active=is_active)
 
 
-def create_reset_link(user: User) -> str:
+class _ResetTokens(PasswordResetTokenGenerator):
+    """Tokens of links for lost passwords, which are valid while their creator is an admin."""
+
+    key_salt = "benchapp.pipeline.access.accounts.reset"
+
+    def __init__(self, creator: User) -> None:
+        super().__init__()
+        self._creator = creator
+
+    def _make_hash_value(self, user: Any, timestamp: int) -> str:
+        return f"{super()._make_hash_value(user, timestamp)}|{self._creator.pk}"
+
+
+def create_reset_link(user: User, *, created_by: User) -> str:
     """Return the secret of a link with which this user sets a new password within 24 hours, once.
 
-    Django derives it from the password and the last sign-in: either change makes it invalid. Raises ValidationError for
-    a deactivated account.
+    Django derives it from the password and the last sign-in: either change makes it invalid. So does a creator who is
+    no longer an active admin. Raises ValidationError for a deactivated account.
     """
     if not user.is_active:
         raise ValidationError(f"{user.username} is deactivated: activate the account first")
     _record_account(user, "password_reset_link_created", None, None)
-    return f"{user.pk}-{default_token_generator.make_token(user)}"
+    return f"{user.pk}-{created_by.pk}-{_ResetTokens(created_by).make_token(user)}"
 
 
 def find_reset_user(secret: str) -> User | None:
     """Return the user whose password this link sets now, or None."""
-    user_id, _, token = secret.partition("-")
-    if not (user_id.isascii() and user_id.isdigit() and len(user_id) <= 18):
+    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})-(.+)", secret, re.ASCII)
+    if found is None:
         return None
-    user = User.objects.filter(pk=int(user_id), is_active=True).first()
-    return user if user is not None and default_token_generator.check_token(user, token) else None
+    user = User.objects.filter(pk=int(found[1]), is_active=True).first()
+    creator = User.objects.filter(pk=int(found[2]), is_active=True, role=Role.ADMIN).first()
+    if user is None or creator is None:
+        return None
+    return user if _ResetTokens(creator).check_token(user, found[3]) else None
 
 
 @transaction.atomic

@@ -94,7 +94,8 @@ def make_reset_link(request: HttpRequest, user_id: int) -> HttpResponse:
     """Create a link with which a person sets a new password; the next page shows it once."""
     person = _find(user_id)
     try:
-        link = make_base_url(request) + reverse("set_new_password", args=[create_reset_link(person)])
+        secret = create_reset_link(person, created_by=read_person(request))
+        link = make_base_url(request) + reverse("set_new_password", args=[secret])
         keep_for_next_page(
             request, f"Link to set a new password of {person.username}, valid once for 24 hours", link
         )

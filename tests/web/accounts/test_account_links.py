@@ -23,6 +23,7 @@ from benchapp.models import (
 from benchapp.pipeline.access.accounts import (
     InvitationRefused,
     accept_invitation,
+    change_role,
     create_invitation,
     create_reset_link,
     delete_account,
@@ -85,7 +86,7 @@ def test_password_link_sets_a_password_once_and_ends_other_sessions(admin: Clien
     assert elsewhere.get("/account/").status_code == 302
 
 
-@pytest.mark.parametrize("secret", ["", "1", "x-y", "9" * 40 + "-a", "1-no-such-token"])
+@pytest.mark.parametrize("secret", ["", "1", "x-y", "9" * 40 + "-1-a", "1-1-no-such-token"])
 def test_wrong_password_link_finds_nobody(db: Any, secret: str) -> None:
     make_user(username="bob")
 
@@ -93,17 +94,28 @@ def test_wrong_password_link_finds_nobody(db: Any, secret: str) -> None:
 
 
 def test_password_link_is_invalid_after_deactivation_or_sign_in(db: Any) -> None:
-    bob = make_user(username="bob")
-    secret = create_reset_link(bob)
+    bob, anna = make_user(username="bob"), make_user(Role.ADMIN, username="anna")
+    secret = create_reset_link(bob, created_by=anna)
     User.objects.filter(pk=bob.pk).update(is_active=False)
 
     with pytest.raises(InvitationRefused):
         reset_password(secret, PASSWORD)
     bob.refresh_from_db()
     with pytest.raises(ValidationError):
-        create_reset_link(bob)
+        create_reset_link(bob, created_by=anna)
     User.objects.filter(pk=bob.pk).update(is_active=True)
     Client().force_login(bob)
+    assert find_reset_user(secret) is None
+
+
+def test_password_link_of_a_former_admin_is_invalid(db: Any) -> None:
+    bob, anna = make_user(Role.ADMIN, username="bob"), make_user(Role.ADMIN, username="anna")
+    secret = create_reset_link(bob, created_by=anna)
+    assert find_reset_user(secret) == bob
+    assert find_reset_user(secret.replace(f"-{anna.pk}-", f"-{bob.pk}-")) is None
+
+    change_role(anna, Role.EDITOR)
+
     assert find_reset_user(secret) is None
 
 
