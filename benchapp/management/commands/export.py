@@ -42,7 +42,11 @@ class Command(BaseCommand):
             metavar="FILTER",
             help="only matching runs, as in the filter bar: host:db-* bs:4k",
         )
-        add("--since", metavar="TIME", help="only runs that started at this time or later: 2026-11-21, now-30d")
+        add(
+            "--since",
+            metavar="TIME",
+            help="only runs that started at this time or later: 2026-11-21, now-30d",
+        )
         add("--until", metavar="TIME", help="only runs that started before this time")
         add(
             "--data-dir",
