@@ -8,19 +8,16 @@ from typing import Any, Iterator, Mapping, Sequence
 from agent.delivery.client import Client, Response
 from agent.results.result_row import METRICS, LevelComparison, ResultRow
 
-# A submission of one run of a profile has one run; a joined file of others may have hundreds.
-RUNS_MAXIMUM = 20
-
 
 class ResultsUnavailable(Exception):
     """The server did not return the results; the message says why."""
 
 
 def read_run_results(client: Client, run_ids: Sequence[int], *, timeout_s: float) -> tuple[ResultRow, ...]:
-    """Return the rows of the first RUNS_MAXIMUM runs of a submission; ResultsUnavailable after timeout_s."""
+    """Return the rows of all runs of a submission; ResultsUnavailable after timeout_s."""
     deadline = time.monotonic() + timeout_s
     rows: list[ResultRow] = []
-    for run_id in run_ids[:RUNS_MAXIMUM]:
+    for run_id in run_ids:
         limit_s = deadline - time.monotonic()
         if limit_s <= 0:
             raise ResultsUnavailable(f"the server did not return the results within {timeout_s:.0f} s")
