@@ -227,6 +227,7 @@ _EXAMPLES: Final = {
     "mount_options": "rw,noatime",
     "name": "data",
     "object_id": "db-01",
+    "predict": "6,12",
     "prefix": "gp",
     "profile": "quick",
     "provisioned_iops": "16000",

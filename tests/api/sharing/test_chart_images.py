@@ -9,6 +9,7 @@ from django.test import Client
 
 from benchapp.charts.images import frame
 from benchapp.models import DetectionResult
+from tests.ebs import make_ebs_series
 from tests.factories import (
     NOON,
     add_series,
@@ -212,3 +213,14 @@ def test_too_many_waiting_requests_are_turned_away(reader, series):
 
     assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "busy", "2")
     assert reader.get("/api/v1/charts/history.svg").status_code == 200
+
+
+def test_scaling_model_is_drawn_with_its_predictions(reader):
+    make_ebs_series(2)
+    address = "/api/v1/charts/scaling.svg?q=bs:4k+rw:randread"
+
+    modeled = reader.get(f"{address}&model=1&predict=3,24").content.decode()
+
+    texts = [element.text for element in ElementTree.fromstring(modeled).iter(f"{SVG}text")]
+    assert {"3", "24"} <= {(text or "").strip() for text in texts}
+    assert len(modeled) > len(reader.get(f"{address}&draw=lines").content)
