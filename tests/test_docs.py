@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command, get_commands, load_command_class
 
-from agent.commands.cli import _build_parser
+from agent.commands.cli import build_parser
 from benchapp import tasks
 from benchapp.api.framework.problem_codes import PROBLEMS
 from benchapp.celery import app
@@ -30,6 +30,7 @@ LANGUAGES = {"sh", "python", "json", "sql", "text", "http", "filter"}
 COMMANDS = [command for block in list_blocks("sh") for command in list_commands(block)]
 # Programs that a test cannot run here, with the reason. Their lines are parsed.
 NOT_RUN = {
+    "apt": "installs packages of the system",
     "celery": "tests/test_packaging.py starts the same commands of compose",
     "chmod": "creates secrets of an installation",
     "docker": "needs Docker; tests/test_packaging.py runs the commands of its services",
@@ -129,7 +130,7 @@ def test_command_of_the_agent_has_its_options(command: Command) -> None:
     words = command.parts[0]
     start = next(place for place, word in enumerate(words) if word.startswith("bench-agent")) + 1
 
-    assert _build_parser().parse_args(words[start:]).command == words[start]
+    assert build_parser().parse_args(words[start:]).command == words[start]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_problem_codes_that_are_listed_exist() -> None:
 
 def test_variables_of_the_agent_are_documented_and_exist() -> None:
     table = TEXTS["docs/agent.md"].partition("| variable |")[2].partition("\n\n")[0]
-    known = set(re.findall(r"^  (BENCH_AGENT_\w+)", _build_parser().format_help(), re.MULTILINE))
+    known = set(re.findall(r"^  (BENCH_AGENT_\w+)", build_parser().format_help(), re.MULTILINE))
 
     assert set(re.findall(r"^\| `(BENCH_AGENT_\w+)` \|", table, re.MULTILINE)) == known
 
