@@ -145,6 +145,9 @@ WEB = {
     # Those of others are not found.
     "overview/pins/<int:pin_id>/": (Row("GET", "s...ssss"),),
     "overview/pins/<int:pin_id>/change": (Row("POST", PAGE_PEOPLE),),
+    "views/": (PAGE_READERS,),
+    "views/add": (Row("POST", PAGE_PEOPLE),),
+    "views/<int:view_id>/change": (Row("POST", PAGE_PEOPLE),),
     "search/": (PAGE_READERS,),
     "search/results": (PAGE_READERS,),
     "search/words": (PAGE_READERS,),

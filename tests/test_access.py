@@ -71,6 +71,7 @@ def address_of(db):
         "image_format": "svg",
         "chart_name": "fleet",
         "pin_id": 1,
+        "view_id": 1,
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,

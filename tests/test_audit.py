@@ -23,6 +23,7 @@ from benchapp.models import (
     Invitation,
     PinnedChart,
     Role,
+    SavedView,
     Scope,
     State,
     Study,
@@ -85,6 +86,7 @@ def parts(admin_user: User) -> dict[str, Any]:
     bulk = take_bulk_steps({triaged.pk: partial(acknowledge, triaged.pk, by=admin_user)})
     pin = PinnedChart.objects.create(owner=admin_user, position=0, kind="scaling", query="x=1")
     PinnedChart.objects.create(owner=admin_user, position=1, kind="scaling", query="x=2")
+    view = SavedView.objects.create(owner=admin_user, name="First", kind="scaling", query="x=1")
     rejected = make_submission(host, state=State.REJECTED, reason_code="no-report")
     subscription = make_subscription(admin_user)
     unconfirmed = make_subscription(admin_user, address="bob@example.org", is_confirmed=False)
@@ -114,6 +116,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "webhook_id": webhook.pk,
         "user_id": make_user(Role.VIEWER, username="bob").pk,
         "pin_id": pin.pk,
+        "view_id": view.pk,
         "secret": create_invitation(role=Role.EDITOR, created_by=admin_user),
         "invitation_id": Invitation.objects.get().pk,
         "reset_secret": create_reset_link(User.objects.get(username="bob"), created_by=admin_user),
@@ -180,6 +183,8 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     passwords = {"password": PASSWORD, "password_again": PASSWORD}
     own = {
         "overview/pins/add": {"kind": "scaling", "query": "x=3"},
+        "views/add": {"kind": "scaling", "query": "x=3", "name": "Second"},
+        "views/<int:view_id>/change": {"do": "share"},
         "overview/pins/<int:pin_id>/change": {"do": "down"},
         "runs/<int:run_id>/exclude": {"reason": "noise"},
         "incidents/bulk": {"incident": parts["incident_id"], "do": "acknowledge", "action": "acknowledge"},

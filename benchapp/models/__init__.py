@@ -15,7 +15,8 @@ from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
-from benchapp.models.pinned_chart import PinnedChart
+from benchapp.models.personal.pinned_chart import PinnedChart
+from benchapp.models.personal.saved_view import SavedView
 from benchapp.models.planned_event import (
     PlannedEvent,
     PlannedEventAction,
@@ -96,6 +97,7 @@ __all__ = [
     "RefusedAddress",
     "Role",
     "Run",
+    "SavedView",
     "Scope",
     "Series",
     "SeriesEnvironment",

@@ -25,6 +25,7 @@ from benchapp.web.policies import views as policies
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
+from benchapp.web.saved_views import views as saved_views
 from benchapp.web.search import views as searches
 from benchapp.web.series import detection_report, series_list
 from benchapp.web.series import views as series
@@ -65,6 +66,9 @@ urlpatterns = [
     path("overview/pins/add", pins.add_pin, name="add_pin"),
     path("overview/pins/<int:pin_id>/", pins.pinned_chart, name="pinned_chart"),
     path("overview/pins/<int:pin_id>/change", pins.change_pin, name="change_pin"),
+    path("views/", saved_views.saved_views, name="saved_views"),
+    path("views/add", saved_views.add_saved_view, name="add_saved_view"),
+    path("views/<int:view_id>/change", saved_views.change_saved_view, name="change_saved_view"),
     path("search/", searches.search, name="search"),
     path("search/results", searches.search_results, name="search_results"),
     path("search/words", searches.complete_word, name="complete_word"),

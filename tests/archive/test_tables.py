@@ -19,6 +19,7 @@ LEFT_OUT = {
     "Notice",
     "PinnedChart",
     "RefusedAddress",
+    "SavedView",
     "Subscription",
     "Throttle",
 }

@@ -18,6 +18,7 @@ class AuditKind(models.TextChoices):
     PINNED_CHART = "pinned_chart", "Pinned chart"
     PLANNED_EVENT = "planned_event", "Planned event"
     RUN = "run", "Run"
+    SAVED_VIEW = "saved_view", "Saved view"
     SQL_ROLE = "sql_role", "SQL role"
     STUDY = "study", "Study"
     SUBMISSION = "submission", "Submission"

@@ -19,7 +19,7 @@ from benchapp.queries.overview.environment_changes import list_recent_changes
 from benchapp.queries.overview.hosts import FleetHosts, read_fleet_hosts
 from benchapp.queries.overview.installation import read_installation
 from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_series
-from benchapp.queries.pinned_charts import list_pinned_charts
+from benchapp.queries.personal.pinned_charts import list_pinned_charts
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
 from benchapp.web.incidents.tables import make_incident_lines
@@ -29,6 +29,7 @@ from benchapp.web.overview.environment_changes import make_change_links
 from benchapp.web.overview.host_strip import make_host_strip
 from benchapp.web.overview.summary import list_summary_facts, summarize_state
 from benchapp.web.runs.tables import make_run_lines
+from benchapp.web.saved_views.views import list_view_lines
 from benchapp.web.site.access import may_read
 from benchapp.web.site.agent_archive import read_agent_version
 from benchapp.web.site.command_lines import list_first_steps
@@ -41,6 +42,7 @@ from benchapp.web.studies.panels import name_panel
 
 _RUNS: Final = 6
 _STUDIES: Final = 6
+_VIEWS: Final = 8
 _INCIDENTS_SHOWN: Final = 5
 # Read for the count of those that nobody acknowledged.
 _INCIDENTS_READ: Final = 50
@@ -111,6 +113,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "columns": columns,
         "runs": runs,
         "studies": list_studies(limit=_STUDIES).items,
+        "views": list_view_lines(find_visitor(request))[:_VIEWS],
     }
     return render(request, "overview/overview.html", context)
 

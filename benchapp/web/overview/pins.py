@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.models import Role, User
 from benchapp.pipeline.pinned_charts import BadPin, UnknownPin, move_pin, pin_chart, remove_pin, rename_pin
 from benchapp.pipeline.studies import TITLE_LENGTH, BadStudy, read_panel
-from benchapp.queries.pinned_charts import read_pinned_chart
+from benchapp.queries.personal.pinned_charts import read_pinned_chart
 from benchapp.web.site.access import choose_next, needs_role, read_person
 from benchapp.web.studies.panels import list_kinds, make_panel, read_panel_query
 

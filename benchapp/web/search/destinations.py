@@ -38,6 +38,7 @@ DESTINATIONS: Final = (
     Destination("Detection policies", "detection_policies", "thresholds"),
     Destination("Maintenance", "planned_events", "windows expected changes"),
     Destination("Studies", "studies", "reports"),
+    Destination("Saved views", "saved_views", "bookmarks"),
     Destination("Hosts", "hosts", "machines agents"),
     Destination("Uploads", "uploads", "submissions rejected"),
     Destination("Subscriptions", "subscriptions", "notifications e-mail slack webhook", Role.VIEWER),

@@ -15,6 +15,7 @@ from benchapp.queries.search import SEARCHES, SearchHit, SearchKind, rank_match,
 from benchapp.spelling import suggest_corrections
 from benchapp.web.docs.library import list_pages
 from benchapp.web.docs.search import TooManyWords, search_pages
+from benchapp.web.saved_views.views import list_view_lines
 from benchapp.web.search.destinations import Destination, list_destinations
 from benchapp.web.site.filter_bar import describe_filter
 
@@ -61,7 +62,7 @@ class ResultGroup:
 def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
     """Return the groups with results, best first; for "" the pages. At most RESULTS_MAXIMUM results of each kind.
 
-    visitor: of a page that this visitor may read; pages and actions are those of its role. Ten queries.
+    visitor: of a page that this visitor may read; pages and actions are those of its role. Eleven queries.
     """
     destinations = list_destinations(visitor)
     if not text:
@@ -69,6 +70,7 @@ def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
     groups = [
         *_find_filtered(text),
         _find_destinations(text, destinations),
+        _find_saved_views(text, visitor),
         *(_find_kind(kind, text) for kind in _TITLES),
         _find_documentation(text),
     ]
@@ -122,6 +124,16 @@ def _find_destinations(text: str, destinations: Iterable[Destination]) -> Result
     ]
     ranked.sort(key=lambda pair: pair[0])
     return ResultGroup("Pages", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
+
+
+def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
+    ranked = [
+        (rank, SearchResult(line.row.name, line.url, line.kind))
+        for line in list_view_lines(visitor)
+        if line.url and (rank := rank_match(text, line.row.name)) is not None
+    ]
+    ranked.sort(key=lambda pair: pair[0])
+    return ResultGroup("Saved views", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
 
 
 def _rank_destination(text: str, destination: Destination) -> int | None:

@@ -47,6 +47,7 @@ HELP: Final = {
     "run": "runs#run",
     "run_report": "api#provenance",
     "runs": "runs#list",
+    "saved_views": "views",
     "scaling": "scaling",
     "search": "search",
     "series": "history#series",

@@ -27,7 +27,7 @@ class PinnedChart(models.Model):
             ),
         )
         indexes = (
-            # queries.pinned_charts.list_pinned_charts: of one owner in their order.
+            # queries.personal.pinned_charts.list_pinned_charts: of one owner in their order.
             models.Index(fields=["owner", "position", "id"], name="pinned_chart_by_owner"),
         )
 

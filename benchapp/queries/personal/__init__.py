@@ -1,0 +1,1 @@
+"""Charts that users keep for themselves: pinned charts, saved views."""
