@@ -87,7 +87,7 @@ def test_database_behind_the_code_is_not_ready(client, monkeypatch):
 def test_migrated_database_that_lacks_a_column_is_not_ready_and_the_log_names_it(client, caplog):
     check_columns.cache_clear()
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE benchapp_submission DROP COLUMN scope")
+        cursor.execute("ALTER TABLE benchapp_submission DROP COLUMN scope CASCADE")
 
     response = client.get("/readyz")
 

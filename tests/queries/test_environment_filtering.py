@@ -148,8 +148,10 @@ def test_values_of_a_dimension_are_counted_under_a_fact(fleet: dict) -> None:
     assert {one.value for one in facet.values} == {"upgraded", "old"}
 
 
-def test_misspelled_fact_is_refused_with_the_available_names() -> None:
-    with pytest.raises(BadFilter, match=r"Unknown filter 'kernal'\. Available: .*kernel, fio"):
+def test_misspelled_fact_is_refused_with_a_correction_and_the_available_names() -> None:
+    with pytest.raises(
+        BadFilter, match=r"Unknown filter 'kernal'\. Did you mean kernel\? Available: .*kernel, fio"
+    ):
         parse_filter("kernal:6.1*")
 
 

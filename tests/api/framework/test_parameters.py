@@ -213,6 +213,7 @@ IDS = {
     "name": "db-1",
     "dimension_name": "host",
     "public_id": "0" * 12,
+    "image_format": "svg",
 }
 
 
