@@ -25,7 +25,7 @@ from benchapp.embedded.postgres import (
 )
 from benchapp.embedded.preflight import PreflightFailed, check_disk, check_writable
 
-# Drops tables and views only: the schema may be owned by an administrator.
+# Drops tables, views and own functions only: the schema may be owned by an administrator.
 _EMPTY_SQL: Final = b"""\
 SET client_min_messages = warning;
 DO $$
@@ -38,6 +38,10 @@ BEGIN
   FOR name IN SELECT c.oid::regclass::text FROM pg_class c
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') LOOP
     EXECUTE 'DROP TABLE IF EXISTS ' || name || ' CASCADE';
+  END LOOP;
+  FOR name IN SELECT p.oid::regprocedure::text FROM pg_proc p
+      WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'benchapp\\_%' LOOP
+    EXECUTE 'DROP FUNCTION IF EXISTS ' || name || ' CASCADE';
   END LOOP;
 END $$;
 """
