@@ -13,9 +13,10 @@ the values over these errors (χ²). Selected is the model with the smallest χ�
 is Akaike's criterion for k parameters and m widths with the correction for small samples (Hurvich and Tsai, 1989).
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite, log, sqrt
+from math import ceil, isfinite, sqrt
 from typing import Final, Literal
 
 import numpy as np
@@ -120,8 +121,7 @@ class ScalingModel:
                 f" {self.counts[0]} to {self.counts[-1]}, and a model says nothing beyond 1.5 times that",
             )
         values = self.samples.evaluate(np.array([float(count)]))[:, 0] * self.samples.noise
-        middle = float(_evaluate(self.name, self._parameters(), np.array([float(count)]))[0, 0])
-        throughput = _make_interval(middle, values, tail=PREDICTION_TAIL)
+        throughput = _make_interval(self._compute(count), values, tail=PREDICTION_TAIL)
         return Prediction(count, throughput, is_measured=count in self.counts)
 
     def find_peak(self) -> int | None:
@@ -142,14 +142,19 @@ class ScalingModel:
         peak = self.find_peak()
         if peak is None:
             return None
-        return self.predict(count).throughput.value / self.predict(peak).throughput.value
+        return self._compute(count) / self._compute(peak)
 
     def find_knee(self) -> int | None:
         """Return the smallest width that reaches 90 % of the highest throughput; None without a peak in the range."""
-        if self.find_peak() is None:
+        peak = self.find_peak()
+        if peak is None:
             return None
-        widths = range(self.counts[0], self.count_maximum + 1)
-        return next(count for count in widths if (self.find_share(count) or 0.0) >= KNEE_SHARE)
+        # Every model grows up to its peak, which can be at millions.
+        widths = range(self.counts[0], peak + 1)
+        return widths[bisect_left(widths, KNEE_SHARE * self._compute(peak), key=self._compute)]
+
+    def _compute(self, count: int) -> float:
+        return float(_evaluate(self.name, self._parameters(), np.array([float(count)]))[0, 0])
 
     def _parameters(self) -> Floats:
         return np.array(
@@ -194,18 +199,19 @@ def fit_scaling(points: Sequence[WidthValue], *, seed: int = 1) -> ScalingModel:
     logs = np.log([point.value for point in ordered])
     errors = np.array([_find_error(point) for point in ordered])
     fits = _fit_all(counts, logs[None, :], errors)
-    order = sorted(fits, key=lambda name: float(fits[name].criterion[0]))
+    # Of models that fit equally well, the one with a limit: of a flat curve it says that more volumes are of no use.
+    order = sorted(fits, key=lambda name: (round(float(fits[name].criterion[0]), 6), name != "saturation"))
     fitting = [name for name in order if not _is_misfit(fits[name].misfits[0], errors)]
     if not fitting:
-        best = fits[order[0]].misfits[0]
-        at = int(np.argmax(np.abs(best)))
+        best = _compute_shares(fits[order[0]].misfits[0])
+        at = int(np.argmax(best))
         raise NoModel(
             "no-fit",
             f"no model describes these values: the best misses the one of width {ordered[at].count} by"
-            f" {100 * abs(float(np.expm1(best[at]))):.0f} %",
+            f" {100 * float(best[at]):.0f} %",
         )
     name = fitting[0]
-    parameters, misfits = fits[name].parameters[0], np.abs(np.expm1(fits[name].misfits[0]))
+    parameters, misfits = fits[name].parameters[0], _compute_shares(fits[name].misfits[0])
     sampled = _resample(counts, logs, errors, seed=seed)
     own = sampled.fits[name].parameters
     at = int(np.argmax(misfits))
@@ -238,8 +244,13 @@ def _find_error(point: WidthValue) -> float:
 
 
 def _is_misfit(misfits: Floats, errors: Floats) -> bool:
-    bound = np.maximum(log(1 + MISFIT_MAXIMUM), _MISFIT_ERRORS * errors)
-    return bool((np.abs(misfits) > bound).any())
+    is_large = (_compute_shares(misfits) > MISFIT_MAXIMUM) & (np.abs(misfits) > _MISFIT_ERRORS * errors)
+    return bool(is_large.any())
+
+
+def _compute_shares(misfits: Floats) -> Floats:
+    """Return each difference of the model as a share of the value; misfits: logarithms of value / model."""
+    return np.asarray(np.abs(np.expm1(-misfits)))
 
 
 def _make_interval(value: float, samples: Floats, *, tail: float = PARAMETER_TAIL) -> Interval:

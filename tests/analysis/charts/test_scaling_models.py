@@ -170,3 +170,25 @@ def test_widths_of_the_ebs_series_that_were_left_out_are_predicted():
     # docs/deciding.md has these figures.
     assert float(np.median(differences)) == pytest.approx(0.045, abs=0.0005)
     assert float(np.mean(held)) == pytest.approx(0.82, abs=0.005)
+
+
+def test_knee_of_a_peak_at_millions_is_found():
+    found = fit_scaling([WidthValue(count, min(count, 180_000_000.0)) for count in (1, 1000, 10**6, 10**9)])
+
+    assert found.find_peak() == 180_000_000
+    assert found.find_knee() == 162_000_000
+
+
+def test_flat_curve_has_its_maximum_at_the_first_width():
+    found = fit_scaling([WidthValue(count, 100.0) for count in (1, 2, 4, 8)])
+
+    assert (found.name, found.find_peak(), found.find_share(8)) == ("saturation", 1, pytest.approx(1))
+
+
+def test_misfit_is_a_share_of_the_value():
+    values = {1: 1000.0, 2: 2000.0, 4: 3250.0, 8: 8000.0, 16: 16_000.0}
+
+    found = fit_scaling([WidthValue(count, value) for count, value in values.items()])
+
+    modeled = found.predict(4).throughput.value
+    assert (found.misfit_at, found.misfit) == (4, pytest.approx(modeled / 3250 - 1))

@@ -170,9 +170,7 @@ def test_requests_beyond_those_that_may_wait_are_refused_at_once(monkeypatch):
     opened = fill_places()
     with ThreadPoolExecutor(WAITING_MAXIMUM) as asking:
         # Read by the thread that waited: places are given in any order.
-        waiting = [
-            asking.submit(lambda: open_stream(Parts(b"b")).getvalue()) for _ in range(WAITING_MAXIMUM)
-        ]
+        waiting = [asking.submit(lambda: open_stream(Parts(b"b")).getvalue()) for _ in range(WAITING_MAXIMUM)]
         wait_for(lambda: streaming._WAITING._value == 0, within_s=60, what="all wait that may")
 
         with pytest.raises(Problem, match="long lists") as refused:
