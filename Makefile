@@ -14,7 +14,7 @@ VENDOR := static/vendor/.fetched
 TEST_VENDOR := tests/vendor/.fetched
 CLIENTS := tests/clients/node_modules/.installed
 PYTEST_ARGS ?=
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 4
 UP_ARGS ?=
 
 # Tests start hundreds of Python processes: without bytecode each compiles the code again.

@@ -10,7 +10,7 @@ from typing import Final
 from benchapp.embedded.account import SystemAccount, create_private_directory
 
 _IN_MEMORY: Final = Path("/dev/shm")
-# A run with three processes writes about 1 GiB; a container often has 64 MiB.
+# A run with four processes writes about 1.5 GiB; a container often has 64 MiB.
 _NEEDED_BYTES: Final = 4 * 2**30
 
 

@@ -348,7 +348,7 @@ def test_ci_ends_with_the_tests():
 
     assert lines[0] == "#!/usr/bin/env bash"
     assert "set -euo pipefail" in lines
-    assert lines[-1] == "$python -m pytest --numprocesses 3 --dist loadfile"
+    assert lines[-1] == "$python -m pytest --numprocesses 4 --dist loadfile"
 
 
 def test_ci_and_make_share_the_tests_among_as_many_processes():
