@@ -53,6 +53,7 @@ PAGES = {
     "dry run": "{dry_run}",
     "audit": "/audit/",
     "people": "/people/",
+    "saved views": "/views/",
     "account": "/account/",
     "badges": "/docs/badges",
     "error codes": "/docs/errors",

@@ -22,6 +22,7 @@ from benchapp.models import (
     PlannedEventKind,
     Role,
     Run,
+    SavedView,
     Scope,
     Series,
     State,
@@ -97,6 +98,7 @@ def make_world() -> World:
     hostile_run, hostile_series = _make_hostile()
     rejected = _make_uploads(host)
     study = _make_study(admin)
+    _make_saved_views(admin)
     incident, moved = _make_incidents(admin)
     calculate_levels(list(Series.objects.values_list("pk", flat=True)))
     return World(
@@ -282,6 +284,22 @@ def _make_study(owner: User) -> Study:
                 ("compare", "q=host:db-01&a=rw:randread&b=rw:randwrite", ""),
             )
         ],
+    )
+
+
+def _make_saved_views(owner: User) -> None:
+    """Make a shared view, a private one of hostile words, one of somebody else and a deleted one."""
+    other = User.objects.create(username="storage-performance-on-call", role=Role.EDITOR, password="!")
+    query = "q=host:db-01"
+    SavedView.objects.bulk_create(
+        [
+            SavedView(owner=owner, name="Volumes of db-01", kind="scaling", query=query, is_shared=True),
+            SavedView(owner=owner, name=HOSTILE, kind="history", query=query),
+            SavedView(
+                owner=other, name=f"Patterns, {'by layout ' * 8}".strip(), kind="matrix", is_shared=True
+            ),
+            SavedView(owner=owner, name="Levels", kind="matrix", query=query, removed_at=timezone.now()),
+        ]
     )
 
 
