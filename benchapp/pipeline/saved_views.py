@@ -31,8 +31,7 @@ def save_view(owner: User, name: str, panel: StudyPanel, *, is_shared: bool = Fa
     name = read_view_name(name)
     with _lock_views(owner) as views:
         _check_free(views, name)
-        if len(views) >= VIEWS_MAXIMUM:
-            raise BadView(f"{VIEWS_MAXIMUM} views are saved, the maximum; delete one")
+        _check_count(views)
         _check_sharing(owner, is_shared=is_shared)
         view = SavedView.objects.create(
             owner=owner, name=name, kind=panel.kind, query=panel.query, is_shared=is_shared
@@ -78,8 +77,11 @@ def remove_view(owner: User, view_id: int) -> None:
         SavedView.objects.filter(owner=owner, removed_at__lt=now - RESTORABLE).delete()
 
 
-def restore_view(owner: User, view_id: int) -> None:
-    """Restore a view that was deleted within RESTORABLE. Raises BadView if its name is taken, and UnknownView."""
+def restore_view(owner: User, view_id: int) -> SavedView:
+    """Restore a view that was deleted within RESTORABLE; as private if its owner may no longer share.
+
+    Raises BadView: the name is taken, or there are VIEWS_MAXIMUM views. Raises UnknownView.
+    """
     with _lock_views(owner) as views:
         removed = SavedView.objects.filter(
             owner=owner, pk=view_id, removed_at__gte=timezone.now() - RESTORABLE
@@ -87,9 +89,12 @@ def restore_view(owner: User, view_id: int) -> None:
         if removed is None:
             raise UnknownView(f"saved view {view_id} cannot be restored")
         _check_free(views, removed.name)
+        _check_count(views)
+        removed.is_shared = removed.is_shared and _may_share(owner)
         _record(removed, "restored", after=snapshot(removed, "name", "kind", "query", "is_shared"))
         removed.removed_at = None
-        removed.save(update_fields=["removed_at"])
+        removed.save(update_fields=["is_shared", "removed_at"])
+        return removed
 
 
 def read_view_name(text: str) -> str:
@@ -103,8 +108,17 @@ def read_view_name(text: str) -> str:
 
 
 def _check_sharing(owner: User, *, is_shared: bool) -> None:
-    if is_shared and not owner.has_role(Role.EDITOR):
+    if is_shared and not _may_share(owner):
         raise BadView("sharing a view requires the role editor")
+
+
+def _may_share(owner: User) -> bool:
+    return owner.has_role(Role.EDITOR)
+
+
+def _check_count(views: list[SavedView]) -> None:
+    if len(views) >= VIEWS_MAXIMUM:
+        raise BadView(f"{VIEWS_MAXIMUM} views are saved, the maximum; delete one")
 
 
 def _check_free(views: list[SavedView], name: str) -> None:

@@ -44,8 +44,10 @@ def saved_views(request: HttpRequest) -> HttpResponse:
     """List the visitor's views and the shared ones, and the deleted ones that can be restored."""
     visitor = find_visitor(request)
     removed = list_removed_views(visitor, since=timezone.now() - RESTORABLE) if visitor else []
+    views = list_saved_views(visitor)
     context = {
-        "lines": list_view_lines(visitor),
+        "lines": [_make_line(row) for row in views.rows],
+        "is_cut": views.is_cut,
         "removed": removed,
         "name_maximum": NAME_MAXIMUM,
     }
@@ -53,8 +55,8 @@ def saved_views(request: HttpRequest) -> HttpResponse:
 
 
 def list_view_lines(visitor: User | None) -> list[SavedViewLine]:
-    """Return the views that a visitor may open, with their addresses."""
-    return [_make_line(row) for row in list_saved_views(visitor)]
+    """Return the views that a visitor may open, own ones first, with their addresses."""
+    return [_make_line(row) for row in list_saved_views(visitor).rows]
 
 
 def _make_line(row: SavedViewRow) -> SavedViewLine:
@@ -109,6 +111,6 @@ def _change(person: User, view_id: int, request: HttpRequest) -> str:
         remove_view(person, view_id)
         return "View deleted. It can be restored for a day."
     if action == "restore":
-        restore_view(person, view_id)
-        return "View restored."
+        view = restore_view(person, view_id)
+        return "View restored." if view.is_shared else "View restored. It is private."
     raise BadView(f"{action[:40]!r} is not a valid change. Valid: rename, share, unshare, remove, restore")

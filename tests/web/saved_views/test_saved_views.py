@@ -8,9 +8,10 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Role, SavedView
-from benchapp.pipeline.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, save_view
+from benchapp.models import AuditRecord, Role, SavedView, User
+from benchapp.pipeline.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, restore_view, save_view
 from benchapp.pipeline.studies import read_panel
+from benchapp.queries.personal import saved_views as queries
 from tests.factories import make_user
 from tests.web.pages import Page
 
@@ -148,6 +149,51 @@ def test_number_of_views_is_limited(db: None) -> None:
 
     with pytest.raises(BadView, match="100 views are saved, the maximum"):
         save_view(owner, "one more", panel)
+
+
+def test_restored_view_counts_toward_the_maximum(db: None) -> None:
+    owner = make_user(Role.VIEWER)
+    removed = SavedView.objects.create(owner=owner, name="old", kind="scaling", removed_at=timezone.now())
+    SavedView.objects.bulk_create(
+        SavedView(owner=owner, name=str(place), kind="scaling") for place in range(VIEWS_MAXIMUM)
+    )
+
+    with pytest.raises(BadView, match="100 views are saved, the maximum"):
+        restore_view(owner, removed.pk)
+
+    removed.refresh_from_db()
+    assert removed.removed_at is not None
+
+
+def test_shared_view_is_restored_as_private_by_an_owner_who_is_no_longer_an_editor(editor: Client) -> None:
+    save(editor, shared="1")
+    change(editor, "remove")
+    assert "It is private" not in change(editor, "restore").words
+    change(editor, "remove")
+    User.objects.update(role=Role.VIEWER)
+
+    assert "View restored. It is private." in change(editor, "restore").words
+    assert list(SavedView.objects.values_list("is_shared", "removed_at")) == [(False, None)]
+    assert AuditRecord.objects.filter(action="restored").latest("at").after["is_shared"] is False
+
+
+def test_own_views_come_before_the_shared_ones_which_are_cut(
+    monkeypatch: pytest.MonkeyPatch, viewer: Client
+) -> None:
+    assert VIEWS_MAXIMUM < queries.LISTED_MAXIMUM
+    monkeypatch.setattr(queries, "LISTED_MAXIMUM", 3)
+    other = make_user(Role.EDITOR)
+    for name in ("a", "b"):
+        SavedView.objects.create(owner=other, name=name, kind="scaling", query=QUERY, is_shared=True)
+    save(viewer, "z")
+    owner = SavedView.objects.get(name="z").owner
+
+    assert [row.name for row in queries.list_saved_views(owner).rows] == ["z", "a", "b"]
+    assert "shared views are left out" not in Page(viewer.get(reverse("saved_views"))).words
+    SavedView.objects.create(owner=other, name="c", kind="scaling", query=QUERY, is_shared=True)
+    assert [row.name for row in queries.list_saved_views(owner).rows] == ["z", "a", "b"]
+    assert [row.name for row in queries.list_saved_views(None).rows] == ["a", "b", "c"]
+    assert "shared views are left out" in Page(viewer.get(reverse("saved_views"))).words
 
 
 def test_markup_in_a_name_is_text(viewer: Client) -> None:
