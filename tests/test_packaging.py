@@ -355,7 +355,7 @@ def test_ci_and_make_share_the_tests_among_as_many_processes():
     makefile = (ROOT / "Makefile").read_text()
 
     assert "--numprocesses $(PYTEST_WORKERS) --dist loadfile" in makefile
-    assert re.search(r"^PYTEST_WORKERS \?= 3$", makefile, re.M)
+    assert re.search(r"^PYTEST_WORKERS \?= 4$", makefile, re.M)
 
 
 def test_web_and_worker_of_make_dev_watch_the_code_and_not_the_logs():
