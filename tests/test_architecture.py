@@ -233,7 +233,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     },
     "pipeline": {
         "detection": {"incidents"},
-        "access": {"audit"},
+        "access": {"audit", "conflicts"},
         "exclusions": {"audit", "conflicts"},
         "hosts": {"access", "audit"},
         "importing": {"exclusions", "hosts", "identity", "intake", "judge", "normalize"},

@@ -13,6 +13,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from benchapp.models import (
@@ -20,15 +21,19 @@ from benchapp.models import (
     AuditKind,
     EmailAddress,
     Incident,
+    IncidentEvent,
     Invitation,
     PinnedChart,
     Role,
+    SavedView,
     Scope,
     Subscription,
     User,
 )
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
+from benchapp.pipeline.access.tokens import revoke_token
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.conflicts import retry_conflicts
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Failed attempts in 15 minutes for one name from one address; typing errors need about three.
@@ -101,9 +106,10 @@ def withdraw_invitation(invitation_id: int) -> bool:
 
 
 @transaction.atomic
-def renew_invitation(invitation_id: int) -> str | None:
+def renew_invitation(invitation_id: int, *, by: User) -> str | None:
     """Return the secret of a new link of a pending invitation, for 24 hours; the earlier link becomes invalid.
 
+    The person becomes the creator of the invitation: the link is invalid once that person is no longer an admin.
     None if the invitation was used, has expired or does not exist.
     """
     now, secret = timezone.now(), secrets.token_urlsafe(32)
@@ -111,9 +117,12 @@ def renew_invitation(invitation_id: int) -> str | None:
     if invitation is None:
         return None
     expires_at = now + LINK_LIFETIME
-    Invitation.objects.filter(pk=invitation.pk).update(digest=_digest(secret), expires_at=expires_at)
-    before, after = {"expires_at": invitation.expires_at}, {"expires_at": expires_at}
-    record_write(AuditKind.INVITATION, "renewed", object_id=invitation.pk, before=before, after=after)
+    Invitation.objects.filter(pk=invitation.pk).update(
+        digest=_digest(secret), created_by=by, expires_at=expires_at
+    )
+    before = snapshot(invitation, "created_by_id", "expires_at")
+    after = {"created_by_id": by.pk, "expires_at": expires_at}
+    record_write(AuditKind.INVITATION, "renewed", object_id=invitation.pk, before=before, after=after, by=by)
     return secret
 
 
@@ -221,23 +230,36 @@ def reset_password(secret: str, password: str) -> User:
     return found
 
 
+@retry_conflicts
 @transaction.atomic
 def delete_account(user: User) -> str:
     """Delete an account, and return its new name, under which studies, triage and comments remain.
 
-    Its links and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail addresses and pinned charts
-    are deleted, incidents assigned to it are unassigned. Raises ValidationError for the last admin.
+    Its links and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail addresses, pinned charts and
+    saved views are deleted, incidents assigned to it are unassigned. The new name replaces the earlier one in the texts
+    that contain it. Raises ValidationError for the last admin.
     """
     _require_another_admin(user)
+    # As changes of saved views and new subscriptions do: none are added or changed meanwhile.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
     _revoke_credentials(user)
     now, name = timezone.now(), f"deleted-{user.pk}"
     while User.objects.filter(username=name).exclude(pk=user.pk).exists():
         name += "-"
     _record_account(user, "deleted", snapshot(user, "username", "role"), None)
     Incident.objects.filter(assignee=user).update(assignee=None, updated_at=now)
+    # The texts of pipeline.incidents.triage.assign and pipeline.notifications.subscriptions.pause_subscription.
+    IncidentEvent.objects.filter(kind="assigned", text=f"to {user.username}").update(text=f"to {name}")
+    paused = Q(paused_reason=f"paused by {user.username}")
     # Before their notices, which Django deletes first: the lock order of senders.
-    list(Subscription.objects.select_for_update().filter(owner=user).order_by("pk").values_list("pk"))
-    for owned in (Subscription, EmailAddress, PinnedChart):
+    list(
+        Subscription.objects.select_for_update()
+        .filter(paused | Q(owner=user))
+        .order_by("pk")
+        .values_list("pk")
+    )
+    Subscription.objects.filter(paused).update(paused_reason=f"paused by {name}")
+    for owned in (Subscription, EmailAddress, PinnedChart, SavedView):
         owned.objects.filter(owner=user).delete()
     User.objects.filter(pk=user.pk).update(
         username=name,
@@ -315,12 +337,16 @@ def network_of(address: str) -> str:
 
 
 def _revoke_credentials(user: User) -> None:
-    """Revoke links and tokens that a person created as admin; host tokens are kept, so that hosts can report."""
-    now = timezone.now()
-    Invitation.objects.filter(created_by=user, used_at__isnull=True).update(expires_at=now)
-    ApiToken.objects.filter(created_by=user, revoked_at__isnull=True).exclude(scope=Scope.INGEST).update(
-        revoked_at=now
-    )
+    """Revoke links and tokens that a person created as admin; host tokens are kept, so that hosts can report.
+
+    Each has its audit record.
+    """
+    invitations = Invitation.objects.open_at(timezone.now()).filter(created_by=user)
+    for invitation_id in list(invitations.order_by("pk").values_list("pk", flat=True)):
+        withdraw_invitation(invitation_id)
+    tokens = ApiToken.objects.filter(created_by=user, revoked_at__isnull=True).exclude(scope=Scope.INGEST)
+    for public_id in list(tokens.order_by("pk").values_list("public_id", flat=True)):
+        revoke_token(public_id)
 
 
 def _require_another_admin(user: User) -> None:

@@ -90,6 +90,10 @@ def _check(event: IncidentEvent) -> None:
 
 def _restore(incident: Incident, before: dict[str, Any], now: datetime) -> None:
     fields = {name: _read(name, before[name]) for name in _FIELDS if name in before}
+    assignee_id = fields.get("assignee_id")
+    if assignee_id and not User.objects.filter(pk=assignee_id, is_active=True).exists():
+        # Deactivated or deleted since.
+        fields["assignee_id"] = None
     Incident.objects.filter(pk=incident.pk).update(**fields, updated_at=now)
 
 

@@ -77,7 +77,7 @@ def withdraw_pending_invitation(request: HttpRequest, invitation_id: int) -> Htt
 @needs_role(Role.ADMIN)
 def renew_pending_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Replace the link of a pending invitation; the next page shows the new one once."""
-    secret = renew_invitation(invitation_id)
+    secret = renew_invitation(invitation_id, by=read_person(request))
     if secret is None:
         messages.error(request, _NOT_PENDING, extra_tags="bad")
     else:

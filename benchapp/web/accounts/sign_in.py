@@ -136,6 +136,7 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
     form = SetUpForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (user := _accept(secret, form)) is not None:
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+        record_sign_in(user)
         messages.success(request, f"Welcome, {user.username}. Your role is {user.role}.", extra_tags="good")
         return _remember_browser(redirect("home"), user)
     context = {"form": form, "role": Role(invitation.role), "is_first": invitation.created_by_id is None}
@@ -199,6 +200,7 @@ def set_new_password(request: HttpRequest, secret: str) -> HttpResponse:
             form.add_error("password", error.messages)
         else:
             login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+            record_sign_in(user)
             messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
             return _remember_browser(redirect("home"), user)
     context = {"form": form, "person": user}

@@ -10,11 +10,13 @@ from django.urls import reverse
 
 from benchapp.models import (
     ApiToken,
+    AuditRecord,
     Incident,
     IncidentEvent,
     Invitation,
     PinnedChart,
     Role,
+    SavedView,
     Scope,
     Study,
     Subscription,
@@ -27,10 +29,14 @@ from benchapp.pipeline.access.accounts import (
     create_invitation,
     create_reset_link,
     delete_account,
+    find_invitation,
     find_reset_user,
     reset_password,
+    set_active,
 )
 from benchapp.pipeline.incidents.triage import assign, comment
+from benchapp.pipeline.incidents.undo import undo
+from benchapp.pipeline.notifications.subscriptions import pause_subscription
 from tests.factories import make_host, make_incident, make_token, make_user
 from tests.notices import make_subscription
 
@@ -66,6 +72,50 @@ def test_renewed_invitation_has_a_new_link_and_the_first_is_invalid(admin: Clien
     assert accept_invitation(read_link(admin, "setup"), "bob", password=PASSWORD).role == Role.EDITOR
     used = admin.post(reverse("renew_invitation", args=[Invitation.objects.get().pk]), follow=True)
     assert "was used or has expired" in used.content.decode()
+
+
+def test_renewed_invitation_is_valid_while_who_renewed_it_is_an_admin(admin: Client) -> None:
+    carl = make_user(Role.ADMIN, username="carl")
+    create_invitation(role=Role.ADMIN, created_by=make_user(Role.ADMIN, username="dora"))
+    own = Client()
+    own.force_login(carl)
+    own.post(reverse("renew_invitation", args=[Invitation.objects.get().pk]))
+    secret = read_link(own, "setup")
+    assert find_invitation(secret) is not None
+
+    change_role(carl, Role.EDITOR)
+
+    assert find_invitation(secret) is None
+
+
+def test_links_that_sign_in_are_recorded_as_sign_ins(db: Any) -> None:
+    anna, bob = make_user(Role.ADMIN, username="anna"), make_user(username="bob")
+    form = {"password": PASSWORD, "password_again": PASSWORD}
+    invitation = create_invitation(role=Role.EDITOR, created_by=anna)
+
+    Client().post(f"/setup/{invitation}/", {"username": "carl", **form})
+    Client().post(f"/reset-password/{create_reset_link(bob, created_by=anna)}/", form)
+
+    signed_in = AuditRecord.objects.filter(action="signed_in").order_by("pk")
+    assert list(signed_in.values_list("username", "object_name")) == [("carl", "carl"), ("bob", "bob")]
+
+
+def test_each_link_and_token_that_deactivation_revokes_is_recorded(db: Any) -> None:
+    bob = make_user(Role.ADMIN, username="bob")
+    make_user(Role.ADMIN, username="anna")
+    create_invitation(role=Role.EDITOR, created_by=bob)
+    own, _ = make_token(Scope.READ, created_by=bob)
+    make_token(host=make_host("db-1"), created_by=bob)
+    AuditRecord.objects.all().delete()
+
+    set_active(bob, is_active=False)
+
+    recorded = AuditRecord.objects.order_by("pk").values_list("kind", "action", "object_id")
+    assert list(recorded) == [
+        ("invitation", "withdrawn", str(Invitation.objects.get().pk)),
+        ("token", "revoked", own.public_id),
+        ("account", "deactivated", str(bob.pk)),
+    ]
 
 
 def test_password_link_sets_a_password_once_and_ends_other_sessions(admin: Client) -> None:
@@ -127,6 +177,7 @@ def test_deleted_account_leaves_what_it_did_under_another_name(admin: Client) ->
     study = Study.objects.create(title="Disks", owner=bob)
     make_subscription(bob)
     PinnedChart.objects.create(owner=bob, position=0, kind="scaling")
+    SavedView.objects.create(owner=bob, name="Disks", kind="scaling", is_shared=True)
     own, _ = make_token(Scope.READ, created_by=bob)
     of_host, _ = make_token(host=make_host("db-1"), created_by=bob)
 
@@ -146,10 +197,45 @@ def test_deleted_account_leaves_what_it_did_under_another_name(admin: Client) ->
     assert study.owner == bob
     assert not Subscription.objects.exists()
     assert not PinnedChart.objects.exists()
+    assert not SavedView.objects.exists()
     valid = {each.pk for each in ApiToken.objects.filter(revoked_at=None)}
     assert (own.pk in valid, of_host.pk in valid) == (False, True)
     assert name not in re.sub("<div class=.banner.*?</div>", "", admin.get("/people/").content.decode())
     assert admin.post(reverse("set_person_active", args=[bob.pk]), {"active": "yes"}).status_code == 404
+
+
+def test_name_of_a_deleted_account_is_replaced_in_texts(db: Any) -> None:
+    bob, bobby = make_user(username="bob"), make_user(username="bobby")
+    incident = make_incident()
+    for person in (bob, bobby):
+        assign(incident.pk, by=bobby, to=person)
+    comment(incident.pk, by=bobby, text="to bob")
+    paused = make_subscription(bobby)
+    pause_subscription(paused.pk, by=bob)
+
+    name = delete_account(bob)
+
+    paused.refresh_from_db()
+    assert paused.paused_reason == f"paused by {name}"
+    texts = IncidentEvent.objects.exclude(kind="opened").order_by("pk").values_list("kind", "text")
+    # What people write themselves is theirs.
+    assert list(texts) == [("assigned", f"to {name}"), ("assigned", "to bobby"), ("commented", "to bob")]
+
+
+def test_undo_assigns_nobody_whose_account_is_not_active(db: Any) -> None:
+    bob, bobby = make_user(username="bob"), make_user(username="bobby")
+    incident = make_incident()
+    for person in (bob, bobby, None):
+        last = assign(incident.pk, by=bobby, to=person)
+    delete_account(bob)
+
+    undo(last.pk, by=bobby)
+    incident.refresh_from_db()
+    assert incident.assignee == bobby
+    undo(IncidentEvent.objects.get(text="to bobby").pk, by=bobby)
+
+    incident.refresh_from_db()
+    assert incident.assignee is None
 
 
 def test_last_admin_cannot_be_deleted(db: Any) -> None:
