@@ -60,7 +60,10 @@ def plan_uninstallation(session: Session, *, removes_spool: bool) -> Uninstallat
 def uninstall(plan: Uninstallation, session: Session) -> list[str]:
     """Remove what was planned; return problems. Devices and measured directories are never touched."""
     # Before the token is removed: the server must not wait for runs.
-    problems = list(remove_schedules(session).problems)
+    removed = remove_schedules(session)
+    problems = list(removed.problems)
+    if removed.schedules and not removed.is_reported:
+        problems.append("the server still expects runs: retire the host on its page")
     if plan.spool:
         with session.spool.lock():
             if not session.spool.remove_all():

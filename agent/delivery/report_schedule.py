@@ -47,7 +47,8 @@ def send_pending_schedule(spool: Spool, client: Client, *, console: Console) -> 
         console.warn(f"the server rejected the schedule: {response.describe()}")
         _remove_if_unchanged(path, text)
         return ExitCode.REJECTED
-    console.note(f"the schedule is sent with the next delivery: {response.describe()}")
+    # Not "the next": after `uninstall` there is none.
+    console.note(f"the schedule is not reported: {response.describe()}; each delivery tries again")
     return ExitCode.TRY_LATER
 
 

@@ -239,7 +239,7 @@ def _report_schedule(machine: Machine, user: str | None, session: Session) -> Ex
     try:
         client = session.make_client()
     except ConfigurationError as error:
-        session.console.note(f"schedules will be reported with the next delivery: {error}")
+        session.console.note(f"the schedules are not reported: {error}; each delivery tries again")
         return ExitCode.TRY_LATER
     return send_pending_schedule(session.spool, client, console=session.console)
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tests.agent.conftest import Machine
-from tests.agent.server import TOKEN, HostileServer
+from tests.agent.server import TOKEN, HostileServer, reply_problem
 
 
 def enroll(host: Machine) -> tuple[Path, Path]:
@@ -32,6 +32,41 @@ def test_schedules_configuration_and_token_are_removed_and_the_spool_is_left(
     assert f"the spool is left in {host.spool}" in ended.stdout
     assert host.spool.is_dir()
     assert host.directory.is_dir()
+
+
+def test_server_that_cannot_be_told_of_removed_schedules_is_a_problem(
+    host: Machine, server: HostileServer, table: Path
+) -> None:
+    config, _ = enroll(host)
+    host.install()
+    server.script.append(reply_problem(503))
+
+    ended = host.run("uninstall")
+
+    assert ended.returncode == 2
+    assert "the server still expects runs: retire the host on its page" in ended.stderr
+    assert "next delivery" not in ended.stderr + ended.stdout
+    assert not config.exists()
+
+
+def test_problem_of_uninstall_is_in_its_document(host: Machine, server: HostileServer, table: Path) -> None:
+    enroll(host)
+    host.install()
+    server.script.append(reply_problem(422))
+
+    document = host.run_json("uninstall", "--spool")
+
+    assert document["exit_code"] == 2
+    assert document["problems"] == ["the server still expects runs: retire the host on its page"]
+
+
+def test_without_schedules_the_server_need_not_answer(
+    host: Machine, server: HostileServer, table: Path
+) -> None:
+    enroll(host)
+    server.script.append(reply_problem(503))
+
+    assert host.run("uninstall").returncode == 0
 
 
 def test_dry_run_removes_nothing(host: Machine, table: Path) -> None:
