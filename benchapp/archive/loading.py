@@ -14,6 +14,7 @@ from typing import IO, Final
 
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
+from psycopg.errors import UniqueViolation
 
 from benchapp.archive.container import BadArchive, CheckedArchive, check_archive
 from benchapp.archive.matching import map_measured, map_rows, map_triage, read, run
@@ -65,6 +66,10 @@ class LoadedArchive:
     unknown_authors: tuple[str, ...]
 
 
+class StoredMeanwhile(Exception):
+    """A row of the archive was stored here, too, after the import had decided that it is new."""
+
+
 @dataclass(slots=True)
 class _Loading:
     counts: dict[str, int] = field(default_factory=dict)
@@ -100,19 +105,22 @@ class _Loading:
 def load_archive(file: IO[bytes], *, show: Callable[[int, int], None]) -> LoadedArchive:
     """Check an archive and import what is new; all or nothing. show: gets rows copied, and all rows.
 
-    Raises BadArchive; nothing is stored then.
+    Raises BadArchive, and StoredMeanwhile if a repetition can succeed; nothing is stored then.
     """
     checked = check_archive(file)
     try:
         with transaction.atomic(durable=True):
             return _load(file, checked, show)
     except IntegrityError as error:
+        cause = error.__cause__
+        if isinstance(cause, UniqueViolation) and (cause.diag.table_name or "").startswith("benchapp_"):
+            raise StoredMeanwhile(" ".join(str(error).split())) from error
         raise BadArchive(f"the rows contradict each other: {str(error).splitlines()[0]}") from error
 
 
 def _load(file: IO[bytes], checked: CheckedArchive, show: Callable[[int, int], None]) -> LoadedArchive:
     stage_archive(file, checked.manifest, show=show)
-    # Until the end, other imports wait, and workers claim nothing.
+    # Until the end, other imports wait, and workers store nothing.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
     loading = _Loading()

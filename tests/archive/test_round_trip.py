@@ -21,6 +21,7 @@ from django.core.management import CommandError
 from django.db import connection
 from django.utils import timezone
 
+from benchapp.archive import loading
 from benchapp.archive.container import ArchiveReader, ArchiveWriter, check_archive
 from benchapp.archive.selection import count_rows
 from benchapp.archive.tables import TABLES
@@ -318,6 +319,34 @@ def test_contradicting_rows_are_named_and_nothing_is_stored(tmp_path: Path) -> N
     Submission.objects.update(digest=b"other")
     with pytest.raises(CommandError, match=f"{run.submission_id} is stored here with another body"):
         import_archive(archive)
+
+
+def test_row_stored_during_the_import_is_named_and_the_import_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_measurement(make_run(make_host("db-02")), iops=1200.0)
+    archive = tmp_path / "history.tar.zst"
+    export(archive)
+    start_other_instance()
+    map_measured = loading.map_measured
+
+    def store_meanwhile() -> None:
+        map_measured()
+        with ThreadPoolExecutor() as pool:
+            pool.submit(add_run_elsewhere).result()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loading, "map_measured", store_meanwhile)
+        with pytest.raises(
+            CommandError, match=r"stored here meanwhile .*host.*run the command again"
+        ) as raised:
+            import_archive(archive)
+    assert "contradict" not in str(raised.value)
+    assert Run.objects.count() == 1
+
+    import_archive(archive)
+    assert Host.objects.get().name == "db-02"
+    assert Run.objects.count() == 2
 
 
 def rewrite_member(archive: Path, table: str, *changes: tuple[bytes, bytes]) -> Path:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError
 
 from benchapp.archive.container import BadArchive, CheckedArchive, check_archive, list_authors
-from benchapp.archive.loading import LoadedArchive, load_archive
+from benchapp.archive.loading import LoadedArchive, StoredMeanwhile, load_archive
 from benchapp.embedded.backup import BackupFailed
 from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
@@ -52,6 +52,10 @@ class Command(BaseCommand):
                         lines = describe_loaded(load_archive(file, show=progress.show_of))
         except BadArchive as error:
             raise CommandError(f"{options['file']}: {error}; nothing was imported") from error
+        except StoredMeanwhile as error:
+            raise CommandError(
+                f"a row of the archive was stored here meanwhile ({error}); nothing was imported, run the command again"
+            ) from error
         except (BackupFailed, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
         except (OperationalError, InterfaceError) as error:

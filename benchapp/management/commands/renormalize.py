@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.pipeline.judge import detect_and_notify
-from benchapp.pipeline.normalize.batch import Rejection
+from benchapp.pipeline.normalize.batch import ImportRunning, Rejection
 from benchapp.pipeline.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
 from benchapp.pipeline.normalize.reparse_report import ReparseDifference
 
@@ -43,10 +43,16 @@ class Command(BaseCommand):
             self.stdout.write("no submissions to parse")
             return
         total = _Total()
-        for outcome in renormalize(ids, is_dry_run=options["dry_run"]):
-            total.add(outcome)
-            self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
-        self.stderr.write("")
+        try:
+            for outcome in renormalize(ids, is_dry_run=options["dry_run"]):
+                total.add(outcome)
+                self.stderr.write(f"\r{total.read}/{len(ids)} read", ending="")
+        except ImportRunning as error:
+            raise CommandError(
+                f"{error}; {total.read} of {len(ids)} submissions were read, run the command again after it"
+            ) from error
+        finally:
+            self.stderr.write("")
         while not options["dry_run"] and detect_and_notify().series_ids:
             continue
         self._report(total, is_dry_run=options["dry_run"])

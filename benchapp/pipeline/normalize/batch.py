@@ -29,10 +29,15 @@ BATCH_SIZE: Final = 50
 BATCH_BYTES: Final = 16 * 2**20
 ATTEMPTS_MAXIMUM: Final = 5
 # pg_advisory lock ("arch") that an import of an archive holds while it inserts: a batch would wait for its rows until
-# the time limit of the task ends it, with one attempt less for its submissions.
+# the time limit of the task ends it, with one attempt less for its submissions. What stores runs holds it shared: the
+# import has decided by then which rows are new.
 IMPORT_LOCK: Final = 0x61726368
 # Evaluated once for the statement; shared, so that workers do not exclude each other.
 _NO_IMPORT: Final = f"(SELECT pg_try_advisory_xact_lock_shared({IMPORT_LOCK}))"
+
+
+class ImportRunning(Exception):
+    """An archive is being imported; runs can be stored after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +138,17 @@ def _count_attempt(ids: Sequence[UUID]) -> None:
 
 
 def _uncount_attempt(ids: Sequence[UUID]) -> None:
-    with suppress(OperationalError, InterfaceError):
-        connection.close()
-        Submission.objects.filter(id__in=ids, state=State.RECEIVED, attempts__gt=0).update(
-            attempts=F("attempts") - 1
-        )
+    Submission.objects.filter(id__in=ids, state=State.RECEIVED, attempts__gt=0).update(
+        attempts=F("attempts") - 1
+    )
+
+
+def exclude_imports() -> None:
+    """Make imports of archives wait until the end of this transaction; raises ImportRunning while one runs."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {_NO_IMPORT}")
+        if cursor.fetchone() != (True,):
+            raise ImportRunning("an archive is being imported")
 
 
 def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
@@ -145,9 +156,15 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
         return Batch(0, (), (), ())
     try:
         return _settle(ids)
+    except ImportRunning:
+        # It began after the claim.
+        _uncount_attempt(ids)
+        return Batch(0, (), (), ())
     except (OperationalError, InterfaceError):
         # The database is unavailable, or a lock timed out: not caused by the rows, so the attempt is not counted.
-        _uncount_attempt(ids)
+        with suppress(OperationalError, InterfaceError):
+            connection.close()
+            _uncount_attempt(ids)
         raise
     except Exception as error:
         # Untrusted input: the database rejects a value of one of them.
@@ -169,6 +186,7 @@ def has_waiting() -> bool:
 @retry_conflicts
 @transaction.atomic
 def _settle(ids: Sequence[UUID]) -> Batch:
+    exclude_imports()
     sources = lock_sources(ids)
     plans: list[Plan] = []
     rejections: list[Rejection] = []

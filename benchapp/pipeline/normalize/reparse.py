@@ -20,7 +20,9 @@ from benchapp.models import Series, State, Submission
 from benchapp.pipeline.normalize.batch import (
     ATTEMPTS_MAXIMUM,
     BATCH_BYTES,
+    ImportRunning,
     Rejection,
+    exclude_imports,
     lock_sources,
     plan_or_reject,
 )
@@ -65,10 +67,12 @@ def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOut
     """Parse these submissions again, one transaction per 50, and yield the result of each batch.
 
     Runs keep their ids. A stored submission that the current parser rejects keeps its runs and is reported; a rejected
-    one that it can parse becomes stored. A dry run rolls back each batch.
+    one that it can parse becomes stored. A dry run rolls back each batch. Raises ImportRunning while an archive is
+    imported; the batches before are stored.
     """
     for start in range(0, len(ids), _BATCH_SIZE):
         with transaction.atomic():
+            exclude_imports()
             outcome = _renormalize_batch(ids[start : start + _BATCH_SIZE])
             if is_dry_run:
                 transaction.set_rollback(True)
@@ -147,6 +151,7 @@ def reparse_outdated() -> int:
 
     As in `normalize_batch`, the claim counts the attempt and commits first; one that failed before is claimed alone,
     and skipped after five failures. Those that cannot be parsed any more keep their runs and are not tried again.
+    0, too, while an archive is imported.
     """
     ids = _claim()
     if not ids:
@@ -155,6 +160,9 @@ def reparse_outdated() -> int:
         rejected = [
             rejection for outcome in renormalize(ids, is_dry_run=False) for rejection in outcome.rejected
         ]
+    except ImportRunning:
+        _uncount_attempt(ids)
+        return 0
     except (OperationalError, InterfaceError):
         # The database is unavailable, or a lock timed out: not caused by the rows.
         with suppress(OperationalError, InterfaceError):

@@ -1,6 +1,8 @@
 """From received to stored or rejected: each result once, and the reason where there is none."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -233,15 +235,36 @@ def test_results_wait_while_an_archive_is_imported() -> None:
     fresh, failed = submit(), submit()
     Submission.objects.filter(pk=failed).update(attempts=1)
 
-    with psycopg.connect(
-        **connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
-    ) as importing:
-        importing.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
+    with import_elsewhere():
         assert normalize_batch().claimed == 0
     # No attempt is counted.
     assert dict(Submission.objects.values_list("pk", "attempts")) == {fresh: 0, failed: 1}
 
     assert set(normalize_batch().stored) == {fresh, failed}
+
+
+@contextmanager
+def import_elsewhere() -> Iterator[None]:
+    """Hold the lock of an import in another connection."""
+    with psycopg.connect(
+        **connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    ) as importing:
+        importing.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
+        yield
+
+
+def test_results_claimed_before_an_import_wait_too_and_lose_no_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = submit(), submit()
+    Submission.objects.update(attempts=1)
+
+    with import_elsewhere(), monkeypatch.context() as patched:
+        patched.setattr(normalize, "claim_fresh", lambda limit: [first, second])
+        assert normalize_batch().claimed == 0
+    assert set(Submission.objects.values_list("state", "attempts")) == {(State.RECEIVED, 0)}
+
+    assert set(normalize_batch().stored) == {first, second}
 
 
 def test_submission_that_used_up_its_attempts_is_rejected() -> None:

@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
 from benchapp import tasks
@@ -15,7 +15,7 @@ from benchapp.pipeline.normalize import plan
 from benchapp.pipeline.normalize import reparse as catch_up
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import count_outdated, reparse_outdated
-from tests.pipeline.normalize.test_batch import submit
+from tests.pipeline.normalize.test_batch import import_elsewhere, submit
 
 pytestmark = pytest.mark.django_db
 OLDER = PARSER_VERSION - 1
@@ -114,6 +114,21 @@ def test_database_that_is_away_counts_no_attempt(monkeypatch: pytest.MonkeyPatch
         reparse_outdated()
 
     assert Submission.objects.get().attempts == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stored_results_wait_while_an_archive_is_imported() -> None:
+    (stored,) = submit_older()
+
+    with import_elsewhere():
+        assert reparse_outdated() == 0
+        with pytest.raises(CommandError, match="an archive is being imported"):
+            call_command("renormalize", stdout=io.StringIO(), stderr=io.StringIO())
+
+    row = Submission.objects.get()
+    assert (row.attempts, row.parser_version) == (stored.attempts, OLDER)
+    assert reparse_outdated() == 1
+    assert list_versions() == [PARSER_VERSION]
 
 
 def test_task_reads_until_nothing_is_older() -> None:
