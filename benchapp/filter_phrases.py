@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Final
 
 from benchapp.dimensions import ALIASES, FILTER_DIMENSIONS, get_filter_dimension
@@ -148,10 +149,11 @@ _NAMES: Final[Mapping[str, str]] = {
     "agent version": "agent_version",
     "ram": "memory_bytes",
 }
+_VOLUME_WORDS: Final = ("volume", "volumes", "vol", "vols", "disk", "disks")
 # After a size, "volumes" are not counted: "200 GB volumes".
 _SIZE_NAMES: Final = {
     **{name: full for name, full in _NAMES.items() if get_filter_dimension(full).kind == "size"},
-    **dict.fromkeys(("volume", "volumes", "vol", "vols", "disk", "disks"), "volume_size_bytes"),
+    **dict.fromkeys(_VOLUME_WORDS, "volume_size_bytes"),
 }
 _COUNT_NAMES: Final = {
     name: full for name, full in _NAMES.items() if get_filter_dimension(full).kind == "count"
@@ -224,6 +226,15 @@ _COUNT: Final = re.compile(r"\d{1,4}", re.ASCII)
 _DAYS: Final = {"d": 1, "w": 7, "day": 1, "week": 7, "month": 30, "quarter": 90, "year": 365}
 _DAYS_MAXIMUM: Final = 36_500
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_DAY_RANGE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})\.\.(\d{4}-\d{2}-\d{2})", re.ASCII)
+# What a metric is compared with, in units that no dimension has: "5ms", "100MB/s"; or behind a sign: ">5ms".
+_MEASURED: Final = re.compile(
+    r"[<>=≥≤]+\d.*|\d[\d.]*(?:[nuµμm]s|[kmgt]?i?b(?:/s|ps))", re.ASCII | re.IGNORECASE
+)
+_ORDERS: Final = frozenset({"random", "rand", "sequential", "seq"})
+_READS: Final = frozenset({"read", "reads"})
+_WRITES: Final = frozenset({"write", "writes"})
+_OPPOSITES: Final = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "": ""}
 _NUMBERED: Final = re.compile(r"(raid|qd|iodepth)-?(\d{1,5})", re.ASCII)
 
 _IGNORED: Final = frozenset({"with", "and", "on", "of", "for", "in", "the", "at", "by", "using", "during"})
@@ -237,10 +248,18 @@ def read_phrase(words: _Words, place: int) -> Phrase | None:
 
     words: plain words; None stands for what is not one. Raises BadPhrase.
     """
-    for read in (_read_time, _read_metric, _read_choice, _read_quantified, _read_term_phrase, _read_named):
+    for read in (
+        _read_time,
+        _read_metric,
+        _read_choice,
+        _read_negated,
+        _read_quantified,
+        _read_term_phrase,
+        _read_named,
+    ):
         phrase = read(words, place)
         if phrase is not None:
-            return phrase
+            return _add_volume_size(words, place, phrase)
     word = _get(words, place)
     if word in _ALTERNATIVES:
         raise BadPhrase(f"“{word}” is not supported between these words. Write NAME:VALUE,VALUE", length=1)
@@ -252,6 +271,11 @@ def read_phrase(words: _Words, place: int) -> Phrase | None:
 def find_name(text: str) -> str | None:
     """Return the dimension with a name of phrases ("queue depth", "qd"), also with "_" and "-"; None if unknown."""
     return _NAMES.get(_fold(text))
+
+
+def find_dimension_of_value(word: str) -> str | None:
+    """Return the dimension that alone has a value: "gp3" is a volume type; None for other words."""
+    return _KNOWN_VALUES.get(word.lower())
 
 
 def list_phrases(beginning: str) -> list[tuple[str, PhraseTerm]]:
@@ -301,8 +325,14 @@ def _find(table: Mapping[str, object], words: _Words, place: int) -> tuple[str, 
 
 def _read_time(words: _Words, place: int) -> Phrase | None:
     word = _get(words, place)
-    if word in ("today", "yesterday"):
-        return Phrase(1, time_range=TimeRange(word, word))
+    days = _read_days(words, place)
+    if days is not None:
+        return days
+    if word == "this" and _find_time_unit(_get(words, place + 1)):
+        unit = _get(words, place + 1)
+        raise BadPhrase(
+            f"“this {unit}” is not supported. Write last {unit}", length=2, instead=(f"last {unit}",)
+        )
     if word in ("last", "past"):
         return _read_last(words, place)
     if word in ("since", "after", "until", "before"):
@@ -312,6 +342,50 @@ def _read_time(words: _Words, place: int) -> Phrase | None:
         return Phrase(1, time_range=_make_last(int(duration[1]), duration[2]))
     unit = _find_time_unit(_get(words, place + 1)) if word and _COUNT.fullmatch(word) else ""
     return Phrase(2, time_range=_make_last(int(word or 0), unit)) if unit else None
+
+
+def _read_days(words: _Words, place: int) -> Phrase | None:
+    """Read "from DAY to DAY", "between DAY and DAY", "since DAY until DAY", "DAY to DAY", "DAY..DAY" and "DAY"."""
+    word = _get(words, place) or ""
+    joined = _DAY_RANGE.fullmatch(word)
+    if joined is not None:
+        return Phrase(1, time_range=_make_days(joined[1], joined[2], length=1))
+    has_leading = word in ("from", "between", "since")
+    first = _get(words, place + has_leading) or ""
+    if not _is_day(first):
+        return None
+    behind = place + has_leading + 1
+    joints = ("and",) if word == "between" else ("to", "until", "-", "–")
+    if _get(words, behind) in joints:
+        last = _get(words, behind + 1) or ""
+        if not _is_day(last):
+            message = f"“{_get(words, behind)}” needs a day, as in 2026-05-01 to 2026-06-01"
+            raise BadPhrase(message, length=has_leading + 2)
+        return Phrase(has_leading + 3, time_range=_make_days(first, last, length=has_leading + 3))
+    if word == "between":
+        message = "“between” needs two days. Write between 2026-05-01 and 2026-06-01"
+        raise BadPhrase(message, length=2, instead=(f"since {first}",))
+    days = _make_days(first, first, length=has_leading + 1)
+    return Phrase(has_leading + 1, time_range=TimeRange(first) if has_leading else days)
+
+
+def _is_day(text: str) -> bool:
+    return text in ("today", "yesterday") or _DAY.fullmatch(text) is not None
+
+
+def _make_days(first: str, last: str, *, length: int) -> TimeRange:
+    for text in (first, last):
+        try:
+            date.fromisoformat("2026-05-12" if text in ("today", "yesterday") else text)
+        except ValueError:
+            raise BadPhrase(f"{text} is not a day of the calendar", length=length) from None
+    # Days in ISO 8601 are in the order of their texts; where one is a word, only the page knows the order.
+    is_dated = _DAY.fullmatch(first) is not None and _DAY.fullmatch(last) is not None
+    if (first, last) == ("today", "yesterday") or (is_dated and first > last):
+        raise BadPhrase(
+            "The time range ends before it begins", length=length, instead=(f"from {last} to {first}",)
+        )
+    return TimeRange(first, last)
 
 
 def _read_last(words: _Words, place: int) -> Phrase | None:
@@ -364,8 +438,57 @@ def _read_bound(words: _Words, place: int) -> Phrase | None:
 
 
 def _read_metric(words: _Words, place: int) -> Phrase | None:
+    """Read "p99", "mean latency". A quantity behind it that is not that of a dimension is a threshold: refused."""
     key, length = _find(_METRICS, words, place)
-    return Phrase(length, metric=_METRICS[key]) if length else None
+    if not length:
+        return None
+    behind = length + (_get(words, place + length) == "of")
+    quantity = _read_quantity(words, place + behind)
+    if quantity is not None:
+        if _is_threshold(words, place + behind, quantity, metric=_METRICS[key]):
+            raise _refuse_threshold(key, quantity, length=behind + quantity.length)
+        return Phrase(length, metric=_METRICS[key])
+    _, before = _find(_COMPARATORS, words, place + behind)
+    value = _get(words, place + behind + before) or ""
+    if _MEASURED.fullmatch(value) or (before and value[:1].isdigit()):
+        raise _refuse_threshold(key, None, length=behind + before + 1)
+    return Phrase(length, metric=_METRICS[key])
+
+
+def _is_threshold(words: _Words, place: int, quantity: _Quantity, *, metric: str) -> bool:
+    """Return whether a quantity behind a metric may be a value of the metric: it has no name of a dimension."""
+    is_duration = quantity.unit == "" and _find_time_unit(_get(words, place + quantity.length))
+    if is_duration or quantity.unit == "%" or not _is_value(quantity, metric):
+        return False
+    try:
+        phrase = _read_quantified(words, place)
+    except BadPhrase:
+        return True
+    return phrase is None or phrase.length == quantity.length
+
+
+def _is_value(quantity: _Quantity, metric: str) -> bool:
+    """Return whether a quantity may be a value of a metric.
+
+    One number is not with a unit that the metric does not have ("p99 50 GB"), nor as a block size, which is a power of
+    two ("iops 4k").
+    """
+    is_one = quantity.text[0].isdigit() and ".." not in quantity.text
+    is_duration = metric.startswith("latency") or metric == "elapsed_s"
+    if is_one and quantity.unit == ("size" if is_duration else "s"):
+        return False
+    is_block = quantity.unit == "size" and 512 <= quantity.size < _BLOCK_SIZE_LIMIT
+    return not (is_one and is_block and int(quantity.size).bit_count() == 1)
+
+
+def _refuse_threshold(metric: str, quantity: _Quantity | None, *, length: int) -> BadPhrase:
+    name = ""
+    if quantity is not None and quantity.unit == "size":
+        name = "bs" if quantity.size < _BLOCK_SIZE_LIMIT else "size"
+    elif quantity is not None and quantity.unit == "s":
+        name = "runtime"
+    instead = (f"{name}:{quantity.text} {metric}",) if quantity is not None and name else ()
+    return BadPhrase("Thresholds of metrics are not supported", length=length, instead=(metric, *instead))
 
 
 def _read_choice(words: _Words, place: int) -> Phrase | None:
@@ -376,13 +499,15 @@ def _read_choice(words: _Words, place: int) -> Phrase | None:
     value = _get(words, first) or ""
     if not is_negated and value.startswith("-"):
         is_negated, value = True, value[1:]
-    dimension = _KNOWN_VALUES.get(value)
+    values = value.split(",")
+    dimensions = {_KNOWN_VALUES.get(each) for each in values}
+    dimension = dimensions.pop() if len(dimensions) == 1 else None
     if dimension is None:
         key, count = _find(_TERMS, words, first) if word in _NEGATIONS else ("", 0)
         return (
             Phrase(1 + count, (replace(_TERMS[key], is_negated=not _TERMS[key].is_negated),)) if key else None
         )
-    values, length = [value], first + 1 - place
+    length = first + 1 - place
     while (
         _get(words, place + length) in _ALTERNATIVES
         and _KNOWN_VALUES.get(_get(words, place + length + 1) or "") == dimension
@@ -398,12 +523,50 @@ def _read_choice(words: _Words, place: int) -> Phrase | None:
     return Phrase(length, (PhraseTerm(dimension, ",".join(values), is_negated),))
 
 
+def _read_negated(words: _Words, place: int) -> Phrase | None:
+    """Read a "-" before a phrase of one term: "-random", "-random read", "-4k", "-raid0"."""
+    word = _get(words, place) or ""
+    if not word.startswith("-") or not word[1:2].isalnum():
+        return None
+    text = str(words[place])[1:]
+    try:
+        phrase = read_phrase([text, *words[place + 1 :]], 0)
+    except BadPhrase:
+        phrase = None
+    if phrase is None and text[0].isdigit():
+        # The end of a name, as that of db-05.
+        return None
+    if phrase is None or len(phrase.terms) != 1:
+        instead = (f"-host:{text}", f'"-{text}"') if phrase is None else ()
+        message = f"“-” is not supported before “{text}”. Write -NAME:VALUE"
+        raise BadPhrase(message, length=1 if phrase is None else phrase.length, instead=instead)
+    term = phrase.terms[0]
+    return replace(phrase, terms=(replace(term, is_negated=not term.is_negated),))
+
+
+def _add_volume_size(words: _Words, place: int, phrase: Phrase) -> Phrase:
+    """Return a phrase of volumes with the size behind it: "16 volumes of 200 GB", "gp3 volumes with 200 GB"."""
+    names = {term.name for term in phrase.terms}
+    is_typed = "volume_type" in names and _get(words, place + phrase.length - 1) in _VOLUME_WORDS
+    if not ("volume_count" in names or is_typed) or "volume_size_bytes" in names:
+        return phrase
+    behind = phrase.length + (_get(words, place + phrase.length) in ("of", "with"))
+    quantity = _read_quantity(words, place + behind)
+    if quantity is None or quantity.unit != "size" or quantity.size < _BLOCK_SIZE_LIMIT:
+        return phrase
+    if _find(_SIZE_NAMES, words, place + behind + quantity.length)[1]:
+        return phrase
+    size = PhraseTerm("volume_size_bytes", quantity.text)
+    return Phrase(behind + quantity.length, (*phrase.terms, size))
+
+
 def _starts_quantity(words: _Words, place: int) -> bool:
     return _read_quantity(words, place) is not None
 
 
 def _read_term_phrase(words: _Words, place: int) -> Phrase | None:
     """Read "random read", "direct", "raid0", "qd32"."""
+    _check_share(words, place)
     key, length = _find(_TERMS, words, place)
     if length:
         return Phrase(length, (_TERMS[key],))
@@ -417,9 +580,11 @@ def _read_quantified(words: _Words, place: int) -> Phrase | None:
     if quantity is None:
         return None
     behind = place + quantity.length
+    metric, count = _find(_METRICS, words, behind)
+    if count and quantity.unit != "%" and _is_value(quantity, _METRICS[metric]):
+        raise _refuse_threshold(metric, quantity, length=quantity.length + count)
     if quantity.unit == "%":
-        is_share = _get(words, behind) in ("read", "reads")
-        return Phrase(quantity.length + is_share, (PhraseTerm("read_share_percent", quantity.text),))
+        return _read_share(words, place)
     if quantity.unit == "s":
         is_named = _get(words, behind) == "runtime"
         return Phrase(quantity.length + is_named, (PhraseTerm("runtime_s", quantity.text),))
@@ -443,6 +608,61 @@ def _read_quantified(words: _Words, place: int) -> Phrase | None:
     raise BadPhrase(message, length=quantity.length, instead=instead if quantity.length == 1 else instead[:2])
 
 
+def _read_share(words: _Words, place: int) -> Phrase | None:
+    """Read "70% reads", "30% random writes", "70%", and both shares as one: "70% reads and 30% writes"."""
+    share = _read_one_share(words, place)
+    if share is None or share.length == 1:
+        return share
+    behind = share.length + (_get(words, place + share.length) == "and")
+    other = _read_one_share(words, place + behind)
+    if other is None:
+        return share
+    length = behind + other.length
+    if other.terms[0] != share.terms[0]:
+        raise BadPhrase("The shares of reads and writes are not 100% together", length=length)
+    return Phrase(length, tuple(dict.fromkeys((*share.terms, *other.terms))))
+
+
+def _read_one_share(words: _Words, place: int) -> Phrase | None:
+    quantity = _read_quantity(words, place)
+    if quantity is None or quantity.unit != "%":
+        return None
+    length = quantity.length
+    order = _get(words, place + length) or ""
+    has_order = order in _ORDERS and _get(words, place + length + 1) in _READS | _WRITES
+    direction = _get(words, place + length + has_order)
+    if direction not in _READS | _WRITES:
+        return Phrase(length, (PhraseTerm("read_share_percent", quantity.text),))
+    text = quantity.text if direction in _READS else _invert_share(quantity)
+    orders = (_TERMS[order],) if has_order else ()
+    return Phrase(length + has_order + 1, (PhraseTerm("read_share_percent", text), *orders))
+
+
+def _invert_share(quantity: _Quantity) -> str:
+    """Return the share of reads for that of writes: "30" is "70", ">=30" is "<=70", "20..30" is "70..80"."""
+    numbers = quantity.text.lstrip("<>=")
+    sign = quantity.text.removesuffix(numbers)
+    reads = [100 - Decimal(number) for number in reversed(numbers.split(".."))]
+    if min(reads) < 0:
+        raise BadPhrase("A share is at most 100%", length=quantity.length)
+    return f"{_OPPOSITES[sign]}{'..'.join(str(share) for share in reads)}"
+
+
+def _check_share(words: _Words, place: int) -> None:
+    """Raise BadPhrase for a share behind its direction: "writes 30%", "random reads 70%"."""
+    first = place + (_get(words, place) in _ORDERS)
+    direction = _get(words, first)
+    quantity = _read_quantity(words, first + 1)
+    if direction not in _READS | _WRITES or quantity is None or quantity.unit != "%":
+        return
+    behind = first + 1 + quantity.length
+    if _get(words, behind) in _READS | _WRITES and _read_one_share(words, behind + 1) is None:
+        return
+    share = " ".join(str(word) for word in (*words[first + 1 : behind], *words[place : first + 1]))
+    message = f"A share precedes its direction. Write {share}"
+    raise BadPhrase(message, length=behind - place, instead=(share,))
+
+
 def _read_named(words: _Words, place: int) -> Phrase | None:
     """Read a name and the value behind it: "queue depth 32", "volumes >= 4", "host db-01", "kernel 6.1"."""
     key, length = _find(_NAMES, words, place)
@@ -451,7 +671,9 @@ def _read_named(words: _Words, place: int) -> Phrase | None:
     dimension = get_filter_dimension(_NAMES[key])
     if dimension.kind in ("count", "size", "seconds", "percent"):
         table = _SIZE_NAMES if dimension.kind == "size" else _NAMES
-        quantity = _read_quantity(words, place + length)
+        has_of = key in _VOLUME_WORDS and _get(words, place + length) == "of"
+        quantity = _read_quantity(words, place + length + has_of)
+        length += has_of
         if quantity is None:
             raise BadPhrase(f"{key} has no number. Write {key} 4 or {dimension.name}:4", length=length)
         name = table.get(key, dimension.name)
@@ -466,6 +688,8 @@ def _read_named(words: _Words, place: int) -> Phrase | None:
     value = words[place + length] if place + length < len(words) else None
     if value is None or value in _COMPARATORS:
         raise BadPhrase(f"{key} has no value. Write {dimension.name}:VALUE", length=length)
+    if value.lower() == "unknown":
+        return Phrase(length + 1, (PhraseTerm(dimension.name, "unknown"),))
     is_prefixed = dimension.name in _PREFIXED and not set(value) & set("*,")
     return Phrase(length + 1, (PhraseTerm(dimension.name, f"{value}*" if is_prefixed else value),))
 
@@ -530,7 +754,20 @@ _VOCABULARY: Final = (
     | _IGNORED
     | _ALTERNATIVES
     | _NEGATIONS
-    | {"between", "from", "to", "today", "yesterday", "last", "past", "since", "after", "until", "before"}
+    | {
+        "between",
+        "from",
+        "to",
+        "today",
+        "yesterday",
+        "last",
+        "past",
+        "this",
+        "since",
+        "after",
+        "until",
+        "before",
+    }
     | {"hour", "hours", *_DAYS, *(f"{unit}s" for unit in _DAYS)}
 )
 _SPELLINGS: Final = frozenset(word for word in _VOCABULARY | frozenset(_KNOWN_VALUES) if len(word) > 2)

@@ -24,7 +24,15 @@ from benchapp.dimensions import (
     find_filter_dimension,
     get_filter_dimension,
 )
-from benchapp.filter_phrases import BadPhrase, Phrase, TimeRange, find_name, is_in_phrase, read_phrase
+from benchapp.filter_phrases import (
+    BadPhrase,
+    Phrase,
+    TimeRange,
+    find_dimension_of_value,
+    find_name,
+    is_in_phrase,
+    read_phrase,
+)
 
 Operator = Literal["=", "like", "<", "<=", ">", ">=", "between", "unknown"]
 TERMS_MAXIMUM: Final = 40
@@ -180,6 +188,7 @@ def parse_query(text: str) -> Query:
     read = Query(Filter())
     terms: list[Term] = []
     words: list[str] = []
+    listed: tuple[int, Term] | None = None
     place = 0
     while place < len(tokens):
         try:
@@ -189,6 +198,11 @@ def parse_query(text: str) -> Query:
         except BadPhrase as problem:
             error = BadFilter(str(problem), suggestions=problem.instead)
             raise _locate(error, text, tokens, place, length=problem.length) from None
+        length, one = _get_one_term(found)
+        if listed is not None and one is not None:
+            _check_list(listed, one, text=text, tokens=tokens, length=place + length - listed[0])
+        has_comma = tokens[place + length - 1].text.endswith(",")
+        listed = (place, one) if has_comma and one is not None else None
         if isinstance(found, str):
             words.append(found)
             place += 1
@@ -304,13 +318,17 @@ def _read_at(
     if named is not None:
         # A space behind the colon, as people write: "type: gp3".
         takes_next = not named[3] and following is not None
+        _check_further_value(tokens, plain, place, length=1 + takes_next)
         values = following if takes_next and following is not None else named[3]
         term = _read_term(_fold_name(named[2]), values, is_negated=bool(named[1]))
         return Phrase(1 + takes_next), [term]
     compared = None if text.startswith('"') else _COMPARED.fullmatch(text)
     if compared is None:
+        if text.startswith('-"'):
+            raise BadFilter("Words cannot be negated. Write -NAME:VALUE", suggestions=[f"-host:{text[1:]}"])
         return _unquote(text)
     takes_next = not compared[4] and following is not None
+    _check_further_value(tokens, plain, place, length=1 + takes_next)
     values = following if takes_next and following is not None else compared[4]
     sign = {"≥": ">=", "≤": "<="}.get(compared[3], compared[3])
     term = _read_compared(_fold_name(compared[2]), sign, values, is_negated=bool(compared[1]))
@@ -325,6 +343,56 @@ def _read_compared(name: str, sign: str, values: str, *, is_negated: bool) -> Te
     if dimension is not None and not dimension.is_number:
         raise BadFilter(f"{name} is not a number. Write {name}:VALUE", suggestions=[f"{name}:{values}"])
     return _read_term(name, f"{sign}{values}" if values else "", is_negated=is_negated)
+
+
+def _get_one_term(found: tuple[Phrase, list[Term]] | str) -> tuple[int, Term | None]:
+    """Return the number of words of what was read, and its term; None if it is not one term or a known value."""
+    if isinstance(found, str):
+        name = find_dimension_of_value(found)
+        return 1, None if name is None else _read_term(name, found.lower(), is_negated=False)
+    phrase, terms = found
+    return phrase.length, terms[0] if len(terms) == 1 else None
+
+
+def _check_list(
+    listed: tuple[int, Term], term: Term, *, text: str, tokens: Sequence[_Token], length: int
+) -> None:
+    """Raise BadFilter for two values of one dimension with a comma between: "gp3, io2", "4 volumes, 8 volumes".
+
+    Both cannot match; with comparisons ("at least 4 volumes, at most 8 volumes") or negated they can.
+    """
+    place, first = listed
+    tests = (*first.tests, *term.tests)
+    is_list = first.dimension == term.dimension and not (first.is_negated or term.is_negated)
+    if is_list and all(test.operator in ("=", "like", "between", "unknown") for test in tests):
+        either = _write_term(replace(first, tests=tests))
+        problem = BadFilter(
+            f"Both terms have to match. Write {either} for any of the values", suggestions=[either]
+        )
+        raise _locate(problem, text, tokens, place, length=length)
+
+
+def _check_further_value(
+    tokens: Sequence[_Token], plain: Sequence[str | None], place: int, *, length: int
+) -> None:
+    """Raise BadPhrase for a word that may be a further value of the term before: "type:gp3, io2", "type: gp3, io2"."""
+    behind = place + length
+    term = " ".join(token.text for token in tokens[place:behind])
+    if not term.endswith(",") or behind >= len(tokens):
+        return
+    word, further = plain[behind], tokens[behind].text
+    if word is None and not further.startswith('"'):
+        return
+    try:
+        if word is not None and read_phrase(plain, behind) is not None:
+            return
+    except BadPhrase:
+        pass
+    raise BadPhrase(
+        "Values have no space behind the comma. Remove the space, or the comma before a separate word",
+        length=length + 1,
+        instead=[f"{term}{further}", f"{term.rstrip(',')} {further}"],
+    )
 
 
 def _find_named(name: str) -> Dimension | None:

@@ -62,6 +62,27 @@ NATURAL = [
     ("db-01", "db-01"),
     ("label.rack=r1", "label.rack:r1"),
     ("runtime 60s", "runtime_s:60"),
+    ("30% writes", "read_share_percent:70"),
+    ("at least 30% writes", "read_share_percent:<=70"),
+    ("20-30% writes", "read_share_percent:70..80"),
+    ("70% reads 30% writes", "read_share_percent:70"),
+    ("70% reads and 30% writes", "read_share_percent:70"),
+    ("30% random writes", "read_share_percent:70 rw:rand*"),
+    ("gp3,io2", "volume_type:gp3,io2"),
+    ("kernel unknown", "kernel:unknown"),
+    ("16 volumes of 200 GB", "volume_count:16 volume_size_bytes:200G"),
+    ("16 gp3 volumes with 200 GB", "volume_count:16 volume_type:gp3 volume_size_bytes:200G"),
+    ("gp3 volumes of at least 200 GB", "volume_type:gp3 volume_size_bytes:>=200G"),
+    ("volumes of 200 GB", "volume_size_bytes:200G"),
+    ("16 volumes 50 GB files", "volume_count:16 file_size_bytes:50G"),
+    ("16 volumes 4k", "volume_count:16 block_size_bytes:4k"),
+    ("-random", "-rw:rand*"),
+    ("-random read", "-pattern:randread"),
+    ("-4k", "-block_size_bytes:4k"),
+    ("-raid0", "-raid_level:0"),
+    ("-16 volumes", "-volume_count:16"),
+    ("type:gp3, 16 volumes", "volume_type:gp3 volume_count:16"),
+    ("at least 4 volumes, at most 8 volumes", "volume_count:>=4 volume_count:<=8"),
     ('"random" "16"', '"random" "16"'),
 ]
 
@@ -72,6 +93,37 @@ def test_natural_query_has_a_canonical_form(text: str, canonical: str) -> None:
 
     assert write_filter(filter) == canonical
     assert parse_filter(canonical) == filter
+
+
+@pytest.mark.parametrize("text", ["p99 4k random write", "4k p99 random write", "p99 random write 4k"])
+def test_block_size_next_to_a_metric_is_not_a_threshold(text: str) -> None:
+    query = parse_query(text)
+
+    assert query.metric == "latency_p99_ns"
+    assert {write_filter(query.filter.without("pattern"))} == {"block_size_bytes:4k"}
+
+
+@pytest.mark.parametrize(
+    ("text", "time_range"), [("p99 30 days", TimeRange("-30d")), ("iops at least 4 volumes", None)]
+)
+def test_named_quantity_behind_a_metric_is_not_a_threshold(text: str, time_range: TimeRange | None) -> None:
+    query = parse_query(text)
+
+    assert query.metric is not None
+    assert query.time_range == time_range
+    assert write_filter(query.filter) == ("" if time_range else "volume_count:>=4")
+
+
+@pytest.mark.parametrize("text", ["p99 50 GB", "50 GB p99", "50 GB files iops"])
+def test_size_next_to_a_latency_is_not_a_threshold(text: str) -> None:
+    assert write_filter(parse_query(text).filter) == "file_size_bytes:50G"
+
+
+def test_volume_size_precedes_a_metric() -> None:
+    query = parse_query("16 volumes of 200 GB throughput")
+
+    assert write_filter(query.filter) == "volume_count:16 volume_size_bytes:200G"
+    assert query.metric == "bandwidth_bytes_per_s"
 
 
 def test_natural_queries_are_case_insensitive() -> None:
@@ -92,6 +144,13 @@ def test_natural_queries_are_case_insensitive() -> None:
         ("yesterday", TimeRange("yesterday", "yesterday")),
         ("since 2026-05-12", TimeRange("2026-05-12")),
         ("before 2026-05-12", TimeRange("", "2026-05-11")),
+        ("from 2026-05-01 to 2026-06-01", TimeRange("2026-05-01", "2026-06-01")),
+        ("between 2026-05-01 and 2026-06-01", TimeRange("2026-05-01", "2026-06-01")),
+        ("since 2026-05-01 until yesterday", TimeRange("2026-05-01", "yesterday")),
+        ("2026-05-01..2026-06-01", TimeRange("2026-05-01", "2026-06-01")),
+        ("from 2026-05-01", TimeRange("2026-05-01")),
+        ("on 2026-05-12", TimeRange("2026-05-12", "2026-05-12")),
+        ("2026-05-12", TimeRange("2026-05-12", "2026-05-12")),
     ],
 )
 def test_time_range_is_separate_from_the_filter(text: str, time_range: TimeRange) -> None:
@@ -132,6 +191,33 @@ def test_metric_is_separate_from_the_filter(text: str, metric: str) -> None:
         ("iops p99", "p99", "iops"),
         ("fs>=4", "fs>=4", "fs:4"),
         ("last 9999 years", "last", None),
+        ("this week", "this week", "last week"),
+        ("from 2026-06-01 to 2026-05-01", "from 2026-06-01 to 2026-05-01", "from 2026-05-01 to 2026-06-01"),
+        ("between 2026-05-01", "between 2026-05-01", "since 2026-05-01"),
+        ("2026-02-30", "2026-02-30", None),
+        ("iops > 10k", "iops > 10k", "iops"),
+        ("iops 10k", "iops 10k", "bs:10k iops"),
+        ("xfs over 10k iops", "over 10k iops", "xfs iops"),
+        ("bandwidth over 100 MB", "bandwidth over 100 MB", "size:>100m bandwidth"),
+        ("throughput at least 500 MB", "throughput at least 500 MB", "throughput"),
+        ("p99 latency > 5 s", "p99 latency > 5 s", "runtime:>5 p99 latency"),
+        ("p99 < 5 ms", "p99 < 5", None),
+        ("p99 <5ms", "p99 <5ms", "p99"),
+        ("latency 5ms", "latency 5ms", "latency"),
+        ("70% reads 40% writes", "70% reads 40% writes", None),
+        ("writes 30%", "writes 30%", "30% writes"),
+        ("130% writes", "130%", None),
+        ("xfs type:gp3, io2", "type:gp3, io2", "xfs type:gp3,io2"),
+        ("host:a, b", "host:a, b", "host:a,b"),
+        ("host: a, b", "host: a, b", "host: a,b"),
+        ("volumes>=4, 16", "volumes>=4, 16", None),
+        ("gp3, io2", "gp3, io2", "volume_type:gp3,io2"),
+        ("4 volumes, 8 volumes 4k", "4 volumes, 8 volumes", "volume_count:4,8 4k"),
+        ("random read, random write", "random read, random write", "pattern:randread,randwrite"),
+        ("-fast", "-fast", "-host:fast"),
+        ('-"a b"', '-"a b"', '-host:"a b"'),
+        ("-p99 xfs", "-p99", None),
+        ("-7d", "-7d", None),
     ],
 )
 def test_wrong_part_is_located_and_a_correction_suggested(
