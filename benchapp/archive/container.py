@@ -256,13 +256,18 @@ def check_archive(file: IO[bytes]) -> CheckedArchive:
 
 
 def list_authors(file: IO[bytes]) -> list[str]:
-    """Return the sign-in names in an archive that was checked, in the order of the archive."""
+    """Return the sign-in names in an archive that was checked, in the order of the archive. Raises BadArchive."""
     names: list[str] = []
     with ArchiveReader(file) as reader:
         for member in reader.read_members():
             if member.name.startswith("authors/"):
-                rows = csv.DictReader(io.StringIO(b"".join(member.read_parts()).decode()))
-                names += (row["username"] for row in rows)
+                try:
+                    rows = csv.DictReader(io.StringIO(b"".join(member.read_parts()).decode()))
+                    names += (row["username"] or "" for row in rows)
+                except KeyError as error:
+                    raise BadArchive(f"{member.name}: column username is missing") from error
+                except (UnicodeDecodeError, csv.Error) as error:
+                    raise BadArchive(f"{member.name}: {error}") from error
     return names
 
 

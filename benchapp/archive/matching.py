@@ -13,7 +13,7 @@ from benchapp.archive.tables import TABLES
 
 # The condition under which a stored row is the staged one, of tables that others refer to.
 _SAME_ROW: Final = {
-    "authors": "stored.username = staged.username",
+    "authors": "stored.username = staged.username AND stored.deleted_at IS NULL",
     "hosts": "stored.name = staged.name",
     "targets": "stored.key = staged.key",
     "workloads": "stored.key = staged.key",

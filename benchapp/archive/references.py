@@ -1,7 +1,7 @@
 """References to rows inside JSON and texts of an archive: the ids of this instance replace those of the other."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -48,10 +48,12 @@ def rewrite_events() -> None:
             "planned_events": set(),
             "series": set(),
         }
-        parsed = [(event_id, kind, text, orjson.loads(before)) for event_id, kind, text, before in rows]
-        for event_id, kind, text, before in parsed:
+        parsed = []
+        for event_id, kind, text, stored in rows:
             try:
+                before = orjson.loads(stored)
                 _collect(kind, text, before, wanted)
+                parsed.append((event_id, kind, text, before))
             except (AttributeError, TypeError, ValueError) as error:
                 raise BadArchive(f"incident_events: the earlier values of row {event_id}: {error}") from error
         ids = {name: _read_ids(name, olds) for name, olds in wanted.items()}
@@ -130,15 +132,24 @@ def _collect(kind: str, text: str, before: Mapping[str, Any], wanted: Mapping[st
         wanted["incidents"].update(int(number) for number in _INCIDENT.findall(text))
     for name, table in _FIELDS.items():
         if before.get(name) is not None:
-            wanted[table].add(before[name])
-    wanted["changes"].update(before.get("changes", ()))
+            _add(wanted[table], [before[name]])
+    _add(wanted["changes"], before.get("changes", ()))
     for old, changes in before.get("changes_from", {}).items():
         wanted["incidents"].add(int(old))
-        wanted["changes"].update(changes)
+        _add(wanted["changes"], changes)
     for old, fields in before.get("closed", {}).items():
         wanted["incidents"].add(int(old))
         _collect("", "", fields, wanted)
-    wanted["series"].update(series_id for series_id, *_ in before.get("baselines", ()))
+    _add(wanted["series"], (series_id for series_id, *_ in before.get("baselines", ())))
+
+
+def _add(ids: set[int], values: Iterable[object]) -> None:
+    """Add ids. Raises TypeError for anything else: PostgreSQL compares arrays of one type only."""
+    for value in values:
+        # bool is a subclass of int.
+        if type(value) is not int:
+            raise TypeError(f"{str(value)[:80]!r} is not an id")
+        ids.add(value)
 
 
 def _rewrite_text(kind: str, text: str, incidents: Ids) -> str:

@@ -111,7 +111,8 @@ def select_rows(selection: ExportSelection) -> dict[str, str]:
     authors += (
         f" UNION SELECT (before->>'assignee_id')::bigint FROM {events.source}{_where(events, conditions)}"  # nosec B608
     )
-    return conditions | {"authors": f"id IN ({authors})"}
+    # The name of a deleted account has its id here, which is another person's elsewhere.
+    return conditions | {"authors": f"id IN ({authors}) AND deleted_at IS NULL"}
 
 
 def compose_query(table: ArchiveTable, conditions: dict[str, str]) -> str:

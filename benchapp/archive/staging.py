@@ -106,6 +106,8 @@ def _read_columns(name: str, table: ArchiveTable, header: bytes) -> list[str]:
         raise BadArchive(
             f"{name}: unknown column {unknown[0][:80]!r}; a newer version of benchapp wrote it, or it is damaged"
         )
+    if repeated := [column for column in table.columns if columns.count(column) > 1]:
+        raise BadArchive(f"{name}: column {repeated[0]} occurs twice")
     for column in table.columns:
         if column not in columns:
             _set_default(name, table, column)

@@ -35,12 +35,14 @@ from benchapp.models import (
     Measurement,
     Notice,
     PlannedEvent,
+    Role,
     Run,
     Series,
     Study,
     Submission,
     User,
 )
+from benchapp.pipeline.access.accounts import delete_account
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.incidents.triage import comment, merge
 from benchapp.pipeline.incidents.undo import undo
@@ -61,6 +63,7 @@ from tests.factories import (
     calculate_levels,
     make_detection_policy,
     make_host,
+    make_incident,
     make_measurement,
     make_planned_event,
     make_run,
@@ -289,6 +292,8 @@ def read_levels() -> dict[tuple[str, str, str], tuple[float, int]]:
 def test_contradicting_rows_are_named_and_nothing_is_stored(tmp_path: Path) -> None:
     run = make_run(make_host("db-01"))
     make_measurement(run, iops=1200.0)
+    event = {"kind": "commented", "before": {"changes": [123]}}
+    IncidentEvent.objects.create(incident=make_incident(), at=NOON, **event)
     archive = tmp_path / "history.tar.zst"
     export(archive)
     start_other_instance()
@@ -297,6 +302,9 @@ def test_contradicting_rows_are_named_and_nothing_is_stored(tmp_path: Path) -> N
         ("runs", f"{run.pk},".encode(), b"x,", r"runs/000001\.csv: invalid input syntax .*line 2"),
         ("runs", b"\n", b",more\n", r"runs/000001\.csv: "),
         ("hosts", b"id,name", b"id,color", "unknown column 'color'"),
+        ("hosts", b"id,name", b"id,id", "column id occurs twice"),
+        ("incident_events", b"[123]", b'[123, ""x""]', "earlier values of row .*: 'x' is not an id"),
+        ("incident_events", b"[123]", b"1e400", "earlier values of row "),
         ("hosts", b"db-01", b"../etc", "'../etc' is not a valid host name"),
         (
             "submissions",
@@ -347,6 +355,31 @@ def test_row_stored_during_the_import_is_named_and_the_import_can_be_repeated(
     import_archive(archive)
     assert Host.objects.get().name == "db-02"
     assert Run.objects.count() == 2
+
+
+def test_names_of_deleted_accounts_are_not_those_of_others(tmp_path: Path) -> None:
+    make_user(Role.ADMIN)
+    ada, bob = make_user(username="ada"), make_user(username="bob")
+    for by, reason in ((bob, "power test"), (ada, "fan test")):
+        run = make_run(make_host())
+        make_measurement(run, iops=1000.0)
+        exclude_run(run.pk, by, reason=reason)
+    name = delete_account(bob)
+    export(tmp_path / "history.tar.zst")
+    start_other_instance()
+    # An archive of an earlier version, that has the name; here it is that of another person.
+    earlier = rewrite_member(tmp_path / "history.tar.zst", "authors", (b"ada", name.encode()))
+
+    assert "authors: ada\n" in import_archive(tmp_path / "history.tar.zst", check=True)
+    assert f"have no author: {name}" in import_archive(earlier)
+    assert set(Run.objects.exclude(excluded_at=None).values_list("excluded_reason", "excluded_by")) == {
+        ("power test", None),
+        ("fan test", None),
+    }
+    with pytest.raises(CommandError, match="column username is missing"):
+        import_archive(
+            rewrite_member(tmp_path / "history.tar.zst", "authors", (b"username", b"name")), check=True
+        )
 
 
 def rewrite_member(archive: Path, table: str, *changes: tuple[bytes, bytes]) -> Path:
