@@ -22,7 +22,7 @@ from benchapp.web.studies.page_cache import PageCache, TooManyReaders
 from benchapp.web.studies.panel_image import draw_panel
 from benchapp.web.studies.panels import RENDERED_KINDS, list_kinds, make_panel, name_panel
 from benchapp.web.studies.preview import describe_embed, find_share_token, make_preview
-from benchapp.web.studies.rate_limit import count_chart
+from benchapp.web.studies.rate_limit import count_shared
 
 # Each chart is rendered at most once in this time, however many readers follow the link.
 CACHE_TTL_S: Final = 300
@@ -69,7 +69,7 @@ def shared_study(request: HttpRequest, token: str) -> HttpResponse:
 @require_safe
 def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
     """Show one chart of a shared study, with data at most five minutes old."""
-    wait_s = count_chart(request)
+    wait_s = count_shared(request)
     if wait_s:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
@@ -84,7 +84,7 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
 @require_safe
 def shared_image(request: HttpRequest, token: str) -> HttpResponse:
     """Draw the first chart of a shared study as a PNG, with data at most five minutes old."""
-    wait_s = count_chart(request)
+    wait_s = count_shared(request)
     if wait_s:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
@@ -104,8 +104,15 @@ def shared_image(request: HttpRequest, token: str) -> HttpResponse:
 def oembed(request: HttpRequest) -> HttpResponse:
     """Describe a shared study for a page that embeds its link (oembed.com).
 
-    404 for every other URL, also of a link that was revoked; 501 for another format than JSON.
+    404 for every other URL, also of a link that was revoked; 501 for another format than JSON; 429 above the limit of
+    charts.
     """
+    wait_s = count_shared(request)
+    if wait_s:
+        error = f"Your IP address exceeded the limit of charts per minute. Try again in {wait_s} s."
+        answer = _answer_json({"error": error}, status=429)
+        answer["Retry-After"] = str(wait_s)
+        return answer
     if request.GET.get("format", "json") != "json":
         return _answer_json({"error": "Only format=json is available."}, status=501)
     sizes = [request.GET.get(name, "") for name in ("maxwidth", "maxheight")]

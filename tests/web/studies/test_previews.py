@@ -155,6 +155,20 @@ def test_other_addresses_are_not_embedded(url: str, measured: None) -> None:
     assert (answer.status_code, "error" in answer.json()) == (404, True)
 
 
+def test_descriptions_count_for_the_limit_of_shared_charts() -> None:
+    client = Client(REMOTE_ADDR="198.51.100.77")
+
+    with override_settings(SHARED_CHARTS_PER_MINUTE=1):
+        # Also of URLs that are not those of a study.
+        answers = [client.get("/oembed", {"url": "http://testserver/"}) for _ in range(3)]
+
+    # At most one minute ended meanwhile.
+    assert [answers[0].status_code, 429 in [answer.status_code for answer in answers]] == [404, True]
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert "limit" in refused.json()["error"]
+
+
 def test_image_does_not_name_incidents(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[Any] = []
     monkeypatch.setattr(
