@@ -76,11 +76,12 @@ CORS_ORIGINS = read_origins("BENCHAPP_CORS_ORIGINS")
 if CORS_ORIGINS:
     INSTALLED_APPS.append("corsheaders")
     # Behind the middleware of headers: its answers to preflight requests have them as well.
-    MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
+    MIDDLEWARE.insert(1, "benchapp.api.framework.cors.ReadOnlyCors")
     CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ["*"]
     CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
     CORS_URLS_REGEX = r"^/api/"
     CORS_ALLOW_CREDENTIALS = False
+    CORS_ALLOW_METHODS = ["GET", "HEAD", "OPTIONS"]
     CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match", "x-request-id"]
     CORS_EXPOSE_HEADERS = [
         *("ETag", "Link", "Location", "Retry-After", "X-Request-ID"),

@@ -22,26 +22,35 @@ _COUNTED: Final = "_benchapp_counted"
 class RequestLimit(BaseThrottle):
     """BENCHAPP_REQUESTS_PER_MINUTE for each token, signed-in user or, without both, address; 0: no limit.
 
-    Checked after authentication. A request above the limit is refused before its query, and not counted.
+    Checked after authentication and permissions. A request above the limit is refused before its query, and not
+    counted. ApiView counts the requests that authentication or permissions refuse.
     """
 
     def allow_request(self, request: Request, view: Any) -> bool:
         """Return True; Problem 429 above the limit."""
-        maximum = settings.REQUESTS_PER_MINUTE
-        if not maximum:
-            return True
-        counted = _QUOTA.count(_find_key(request), maximum=maximum)
-        # For the headers of the answer.
-        setattr(request, _COUNTED, counted)
-        if counted.is_over:
-            raise Problem(
-                429,
-                "quota-exceeded",
-                "Too many requests",
-                f"the limit of {maximum} API requests per minute is reached: try again later",
-                headers={"Retry-After": str(counted.seconds_left)},
-            )
+        count_request(request)
         return True
+
+
+def count_request(request: Request, *, is_authenticated: bool = True) -> None:
+    """Count a request; Problem 429 above the limit.
+
+    is_authenticated: False if authentication refused it; then it counts for its address.
+    """
+    maximum = settings.REQUESTS_PER_MINUTE
+    if not maximum:
+        return
+    counted = _QUOTA.count(_find_key(request) if is_authenticated else _key_of_address(), maximum=maximum)
+    # For the headers of the answer.
+    setattr(request, _COUNTED, counted)
+    if counted.is_over:
+        raise Problem(
+            429,
+            "quota-exceeded",
+            "Too many requests",
+            f"the limit of {maximum} API requests per minute is reached: try again later",
+            headers={"Retry-After": str(counted.seconds_left)},
+        )
 
 
 def add_limit_headers(request: Request, response: HttpResponseBase) -> None:
@@ -60,4 +69,8 @@ def _find_key(request: Request) -> tuple[str, object]:
         return "token", token.pk
     if is_signed_in(request):
         return "user", request.user.pk
+    return _key_of_address()
+
+
+def _key_of_address() -> tuple[str, str]:
     return "address", network_of(find_client_address())

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.http import http_date
 from rest_framework import serializers
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import APIException, ParseError
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 
 from benchapp.api.framework.json import JsonRenderer
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.request_limits import RequestLimit, add_limit_headers
+from benchapp.api.framework.request_limits import RequestLimit, add_limit_headers, count_request
 
 
 def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
@@ -94,6 +94,21 @@ class ApiView(APIView):
     throttle_classes = [RequestLimit]
     # Set it when an operation is deprecated, and `deprecated` in its schema (docs/api.md, "Versions").
     deprecation: Deprecation | None = None
+
+    def perform_authentication(self, request: Request) -> None:
+        """Authenticate; a request that is refused counts for its address."""
+        try:
+            super().perform_authentication(request)
+        except (APIException, Problem):
+            count_request(request, is_authenticated=False)
+            raise
+
+    def permission_denied(
+        self, request: Request, message: str | None = None, code: str | None = None
+    ) -> NoReturn:
+        """Count the request, and refuse it."""
+        count_request(request)
+        super().permission_denied(request, message, code)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         """Add the headers of limits and of a deprecation."""

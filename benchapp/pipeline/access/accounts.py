@@ -43,6 +43,8 @@ SIGN_IN_ATTEMPTS: Final = 10
 SIGN_IN_ATTEMPTS_OF_ADDRESS: Final = 50
 # For one name from all addresses: at most 4 800 attempts a day.
 SIGN_IN_ATTEMPTS_OF_NAME: Final = 50
+# Names of deleted accounts.
+_RESERVED_NAME: Final = re.compile(r"deleted-\d+-*", re.ASCII | re.IGNORECASE)
 
 
 class InvitationRefused(Exception):
@@ -143,6 +145,10 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
         raise InvitationRefused("this link was already used, has expired, or is not valid")
     user = User(username=username, role=invitation.role)
     user.full_clean(exclude=["password"])
+    if _RESERVED_NAME.fullmatch(user.username):
+        raise ValidationError(
+            {"username": "Names like deleted-1 are those of deleted accounts: choose another one."}
+        )
     validate_password(password, user)
     user.set_password(password)
     user.save()
@@ -328,12 +334,17 @@ def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
 
 
 def network_of(address: str) -> str:
-    """Return the network of one person: the /64 of an IPv6 address, else the address itself."""
+    """Return the network of one person: the /64 of an IPv6 address, else the IPv4 address, also of a mapped one."""
     try:
         parsed = ip_address(address)
     except ValueError:
         return address
-    return str(ip_network(f"{address}/64", strict=False)) if parsed.version == 6 else address
+    if parsed.version == 4:
+        return address
+    # ::ffff:192.0.2.1, as a socket for both versions has it.
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ip_network(f"{address}/64", strict=False))
 
 
 def _revoke_credentials(user: User) -> None:

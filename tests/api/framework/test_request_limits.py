@@ -55,10 +55,32 @@ def test_requests_without_a_token_are_counted_by_network(quota: WindowQuota) -> 
     with override_settings(REQUESTS_PER_MINUTE=1):
         statuses = [
             Client(REMOTE_ADDR=address).get("/api/v1/").status_code
-            for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2")
+            for address in (
+                *("192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"),
+                # Of a socket for IPv4 and IPv6.
+                *("::ffff:192.0.2.1", "::ffff:192.0.2.3"),
+            )
         ]
 
-    assert statuses == [200, 429, 200, 200, 429]
+    assert statuses == [200, 429, 200, 200, 429, 429, 200]
+
+
+@override_settings(PUBLIC_READ=False)
+def test_refused_requests_are_counted(db: Any, quota: WindowQuota) -> None:
+    wrong = Client(headers={"Authorization": f"Bearer {make_token(Scope.READ)[1][:-6]}wrong1"})
+    host, reader = bearer(Scope.INGEST), bearer()
+
+    with override_settings(REQUESTS_PER_MINUTE=1):
+        # A token that is not valid, then no token: both count for the address.
+        unknown = [client.get("/api/v1/hosts") for client in (wrong, Client(), wrong)]
+        forbidden = [host.get("/api/v1/tokens") for _ in range(2)]
+        unaffected = reader.get("/api/v1/hosts")
+
+    assert [answer.status_code for answer in unknown] == [401, 429, 429]
+    assert [answer.status_code for answer in forbidden] == [403, 429]
+    assert {answer["RateLimit"] for answer in (*unknown, *forbidden)} == {'"requests";r=0;t=48'}
+    assert unknown[0]["WWW-Authenticate"] == "Bearer"
+    assert unaffected.status_code == 200
 
 
 def test_without_the_setting_nothing_is_counted(quota: WindowQuota) -> None:
@@ -94,6 +116,10 @@ def ask(method, path, origin, **headers):
 wanted = {"access-control-request-method": "GET", "access-control-request-headers": "authorization"}
 print(json.dumps([
     ask("OPTIONS", "/api/v1/hosts", "https://grafana.example", **wanted),
+    *(
+        ask("OPTIONS", path, "https://grafana.example", **wanted | {"access-control-request-method": method})
+        for method, path in (("POST", "/api/v1/submissions"), ("PATCH", "/api/v1/hosts/a"))
+    ),
     ask("GET", "/api/v1/", "https://grafana.example"),
     ask("GET", "/api/v1/", "https://evil.example"),
     ask("GET", "/healthz", "https://grafana.example"),
@@ -113,9 +139,12 @@ def test_listed_origin_alone_may_read_the_api_and_only_with_a_token() -> None:
         [sys.executable, "-c", CORS_SCRIPT], cwd=ROOT, env=env, capture_output=True, text=True, check=True
     )
 
-    preflight, listed, other, page = json.loads(run.stdout.splitlines()[-1])
+    preflight, post, patch, listed, other, page = json.loads(run.stdout.splitlines()[-1])
     assert preflight["access-control-allow-origin"] == "https://grafana.example"
     assert "authorization" in preflight["access-control-allow-headers"]
+    assert preflight["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+    # A browser sends POST after any preflight that succeeds, whatever methods are listed.
+    assert (post, patch) == ({}, {})
     assert listed["access-control-allow-origin"] == "https://grafana.example"
     assert "access-control-allow-credentials" not in {**preflight, **listed}
     assert other == {}

@@ -118,6 +118,19 @@ def test_each_link_and_token_that_deactivation_revokes_is_recorded(db: Any) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    "name", ["deleted-7", "Deleted-7", "deleted-12-", "deleted-\N{FULLWIDTH DIGIT SEVEN}"]
+)
+def test_names_of_deleted_accounts_are_refused(db: Any, name: str) -> None:
+    secret = create_invitation(role=Role.EDITOR, created_by=None)
+
+    with pytest.raises(ValidationError) as refusal:
+        accept_invitation(secret, name, password=PASSWORD)
+
+    assert list(refusal.value.message_dict) == ["username"]
+    assert accept_invitation(secret, "deleted-disks", password=PASSWORD).username == "deleted-disks"
+
+
 def test_password_link_sets_a_password_once_and_ends_other_sessions(admin: Client) -> None:
     bob = make_user(username="bob")
     elsewhere = Client()
