@@ -54,6 +54,7 @@ from tests.archive.instances import (
     read_answers,
     read_bodies,
     read_ids,
+    restart_ids,
     start_other_instance,
 )
 from tests.browser.world import HOSTILE, make_world
@@ -76,6 +77,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def database_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql:///the-tests-own")
+
+
+@pytest.fixture(autouse=True)
+def ids_of_other_tests(transactional_db: None) -> Iterator[None]:
+    yield
+    restart_ids()
 
 
 def make_source() -> IncidentEvent:
