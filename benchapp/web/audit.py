@@ -81,7 +81,7 @@ def audit_records(request: HttpRequest) -> HttpResponse:
         "form": form,
         "is_filtered": chosen != AuditFilter(),
         "rows": [(row, find_object_page(row), tuple(list_changes(row))) for row in page.items],
-        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/audit"),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/audit", is_personal=True),
     }
     return render(request, "audit/audit_records.html", context, status=400 if errors else 200)
 

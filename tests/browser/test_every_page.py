@@ -61,7 +61,7 @@ PAGES = {
     "documentation page": "/docs/operations",
     "API reference": "/docs/api/reference",
     "API reference of hosts": "/docs/api/reference/hosts",
-    "search of the documentation": "/docs/search?q=latency",
+    "search of the documentation": "/docs/search?q=level",
     "search that finds nothing": "/docs/search?q=nosuchword",
 }
 STRANGERS_PAGES = {

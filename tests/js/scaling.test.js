@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, describeLines, describeRun, describeSpread, describeStacked, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, describeLines, describeRun, describeSpread, describeStacked, fitsEndLabels, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { findRun, locateRun, moveToRun } from "../../static/js/charts/scaling/runs.js";
 import { compareCells } from "../../static/js/site/sortable.js";
@@ -251,4 +251,12 @@ test("runs of a latency over throughput are at their own throughput", () => {
   const prepared = prepareScaling(makeChart([[cell]], { over }));
 
   assert.deepEqual(prepared.panels[0].runs.map((run) => locateRun(fakeChart, run, prepared)), [{ x: 28, y: 91 }, null]);
+});
+
+test("names at the ends of lines give way to a legend where models go beyond the last value", () => {
+  const prepared = { isBars: false, panels: [{ models: [] }], colors: [{}, {}] };
+
+  assert.equal(fitsEndLabels(prepared, false), true);
+  assert.equal(fitsEndLabels(prepared, true), false);
+  assert.equal(fitsEndLabels({ ...prepared, panels: [{ models: [{}] }] }, false), false);
 });

@@ -1,6 +1,6 @@
 // Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
 import { findNearest } from "../shared/marks.js";
-import { buildScaling, describeRun, describeSpread, describeStacked, findMark, MOST_END_LABELS, moveWithin, prepareStack } from "./scaling.js";
+import { buildScaling, describeRun, describeSpread, describeStacked, findMark, fitsEndLabels, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { findRun, moveToRun } from "./runs.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
@@ -102,10 +102,10 @@ function centerOf(element) {
   return { x: element.x, y: Number.isFinite(element.y) ? element.y : (element.base ?? 0) };
 }
 
-function showLegend(figure, { colors, styles, isBars, panels }, box) {
+function showLegend(figure, prepared, box) {
+  const { colors, styles, isBars } = prepared;
   const legend = figure.querySelector("[data-legend]");
-  const hasEndLabels = !isBars && panels.length === 1 && colors.length <= MOST_END_LABELS && box.clientWidth >= 560;
-  legend.hidden = colors.length < 2 || hasEndLabels;
+  legend.hidden = colors.length < 2 || fitsEndLabels(prepared, box.clientWidth < 560);
   colors.forEach(({ label }, place) => {
     const { color, shape } = styles[place];
     const item = document.createElement("li");

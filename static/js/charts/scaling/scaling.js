@@ -19,7 +19,7 @@ import { drawRuns, listRuns, POINT_WIDTH_PX } from "./runs.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 
 /** Up to this many lines have labels at their ends; more lines get a legend. */
-export const MOST_END_LABELS = 6;
+const MOST_END_LABELS = 6;
 // A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
 const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
@@ -202,11 +202,15 @@ export function moveWithin(panel, from, key) {
   return from;
 }
 
+/** Return whether names at the ends of the lines have room, instead of a legend: models may go beyond the last value. */
+export function fitsEndLabels({ isBars, panels, colors }, isNarrow) {
+  return !isBars && !isNarrow && panels.length === 1 && colors.length <= MOST_END_LABELS && panels[0].models.length === 0;
+}
+
 /** Build the configuration of one panel. place: of the facet; colors: resolved CSS colors. */
 export function buildScaling(prepared, place, { colors, isNarrow = false }) {
   const panel = prepared.panels[place];
-  const isAlone = prepared.panels.length === 1;
-  const hasEndLabels = !prepared.isBars && !isNarrow && isAlone && prepared.colors.length > 1 && prepared.colors.length <= MOST_END_LABELS;
+  const hasEndLabels = prepared.colors.length > 1 && fitsEndLabels(prepared, isNarrow);
   const look = { prepared, panel, colors };
   return {
     type: prepared.isBars ? "bar" : "line",
