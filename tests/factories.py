@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -30,6 +30,7 @@ from benchapp.models import (
     Measurement,
     PlannedEvent,
     PlannedEventKind,
+    Price,
     Role,
     Run,
     Scope,
@@ -323,6 +324,27 @@ def make_dry_run(**fields: Any) -> DetectionDryRun:
         **fields,
     }
     return DetectionDryRun.objects.create(**values)
+
+
+def make_price(**fields: Any) -> Price:
+    """Make the price of gp3: 0.08 per GiB; 0.005 per IOPS above 3 000, 0.04 per MiB/s above 125."""
+    values = {
+        "volume_type": "" if "instance_type" in fields else "gp3",
+        "currency": "USD",
+        "valid_from": date(2026, 1, 1),
+        **({} if "instance_type" in fields or "volume_type" in fields else GP3_AMOUNTS),
+        **fields,
+    }
+    return Price.objects.create(**values)
+
+
+GP3_AMOUNTS = {
+    "per_gib_month": 0.08,
+    "per_iops_month": 0.005,
+    "included_iops": 3000,
+    "per_mib_s_month": 0.04,
+    "included_mib_s": 125,
+}
 
 
 def make_change(

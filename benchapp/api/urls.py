@@ -4,6 +4,7 @@ from django.urls import path, register_converter
 
 from benchapp.api import audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
+from benchapp.api.layouts import prices
 from benchapp.api.policies import detection_policies
 from benchapp.api.resources import (
     changes,
@@ -69,6 +70,8 @@ urlpatterns = [
         detection_policies.OneDetectionDryRun.as_view(),
         name="api_detection_dry_run",
     ),
+    path("prices", prices.Prices.as_view(), name="api_prices"),
+    path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

@@ -13,6 +13,7 @@ from benchapp.models.change import (
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.host import ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
+from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.personal.pinned_chart import PinnedChart
@@ -53,6 +54,7 @@ from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 __all__ = [
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
+    "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
@@ -94,6 +96,7 @@ __all__ = [
     "PlannedEventKind",
     "PlannedEventLogEntry",
     "PooledEvaluation",
+    "Price",
     "RefusedAddress",
     "Role",
     "Run",

@@ -74,6 +74,12 @@ def raw(value: float | None) -> str:
 
 
 @register.filter
+def amount(value: float) -> str:
+    """Format an amount of a price in full; an en dash for 0."""
+    return f"{value:.12f}".rstrip("0").rstrip(".") if value else UNKNOWN
+
+
+@register.filter
 def signed(value: float | None) -> str:
     """Format a difference in percent with sign and one decimal."""
     if value is None:

@@ -17,6 +17,7 @@ from benchapp.web.incidents import baseline as incident_baseline
 from benchapp.web.incidents import benchmark_health, detection_status
 from benchapp.web.incidents import bulk as bulk_triage
 from benchapp.web.incidents import views as incidents
+from benchapp.web.layouts import price_views as prices
 from benchapp.web.maintenance import views as planned_events
 from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
@@ -154,6 +155,9 @@ urlpatterns = [
         name="shared_chart",
     ),
     path("matrix/", matrix.matrix, name="matrix"),
+    path("prices/", prices.prices, name="prices"),
+    path("prices/add", prices.add_price, name="add_price"),
+    path("prices/<int:price_id>/change", prices.change_price, name="change_price"),
     path("hosts/", hosts.hosts, name="hosts"),
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),

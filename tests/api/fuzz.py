@@ -50,7 +50,7 @@ from benchapp.models import Host, Role, Study, User
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.hosts import issue_host_token
 from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
-from tests.factories import make_series
+from tests.factories import make_price, make_series
 from tests.notices import make_subscription
 person = User.objects.create(username="fuzz", role=Role.ADMIN, password="!")
 ingest = issue_host_token("fuzz-1")
@@ -64,6 +64,7 @@ known = {
     "planned_event_id": make_planned_event().pk,
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
+    "price_id": make_price().pk,
     "subscription_id": make_subscription(person, is_confirmed=False).pk,
 }
 print(json.dumps({"tokens": {**tokens, "ingest": ingest}, "known": known}))

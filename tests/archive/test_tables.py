@@ -18,6 +18,7 @@ LEFT_OUT = {
     "Invitation",
     "Notice",
     "PinnedChart",
+    "Price",
     "RefusedAddress",
     "SavedView",
     "Subscription",

@@ -51,6 +51,8 @@ PAGES = {
     "detection policy": "{policy}",
     "new detection policy": "/policies/add?metric=iops&threshold=2",
     "dry run": "{dry_run}",
+    "prices": "/prices/",
+    "add prices": "/prices/add",
     "audit": "/audit/",
     "people": "/people/",
     "saved views": "/views/",

@@ -46,6 +46,7 @@ from tests.factories import (
     make_host,
     make_incident,
     make_measurement,
+    make_price,
     make_run,
     make_series,
     make_submission,
@@ -94,6 +95,8 @@ def make_world() -> World:
     make_token(host=host, label="enrolled", created_by=admin)
     make_token(Scope.READ, label="grafana", created_by=admin)
     make_host("cache-07", pool="cache")
+    make_price(created_by=admin)
+    make_price(instance_type="m5.4xlarge", per_hour=0.768)
     runs, history = _make_history(host)
     hostile_run, hostile_series = _make_hostile()
     rejected = _make_uploads(host)

@@ -36,7 +36,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "id-taken": "A submission with this id and another body exists. Use a new id for each result.",
     "idempotency-key-differs": "The header Idempotency-Key differs from the id of the envelope.",
     "idempotency-key-invalid": "The header Idempotency-Key is not a valid UUID.",
-    "media-type-unsupported": "Content-Type is not supported. Use application/json.",
+    "media-type-unsupported": "Content-Type is not supported. Use application/json, for prices text/csv.",
     "member-unknown": "A member of the JSON body is unknown; `detail` lists the valid ones.",
     "method-not-allowed": "The method is not supported for this URL; the header Allow lists the supported ones.",
     "not-acceptable": "No supported format matches the header Accept.",

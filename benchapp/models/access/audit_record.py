@@ -17,6 +17,7 @@ class AuditKind(models.TextChoices):
     LINK = "link", "Signed link"
     PINNED_CHART = "pinned_chart", "Pinned chart"
     PLANNED_EVENT = "planned_event", "Planned event"
+    PRICE = "price", "Price"
     RUN = "run", "Run"
     SAVED_VIEW = "saved_view", "Saved view"
     SQL_ROLE = "sql_role", "SQL role"

@@ -36,6 +36,7 @@ from tests.factories import (
     make_incident,
     make_measurement,
     make_planned_event,
+    make_price,
     make_run,
     make_series,
     make_submission,
@@ -98,6 +99,7 @@ def things(db):
         "planned_event_id": make_planned_event().pk,
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
+        "price_id": make_price().pk,
         "subscription_id": make_subscription().pk,
     }
 
@@ -131,6 +133,18 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/fleet/levels", {}, None),
     ("GET", "/api/v1/fleet/levels", {"format": "csv"}, None),
     ("GET", "/api/v1/fleet/submissions", {}, None),
+    ("GET", "/api/v1/prices", {}, None),
+    (
+        "PUT",
+        "/api/v1/prices",
+        {},
+        {
+            "prices": [
+                {"volume_type": "io2", "currency": "USD", "valid_from": "2026-01-01", "per_gib_month": 0.1}
+            ]
+        },
+    ),
+    ("DELETE", "/api/v1/prices/{price_id}", {}, None),
     ("GET", "/api/v1/detection-policies", {}, None),
     (
         "POST",

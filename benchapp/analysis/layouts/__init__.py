@@ -1,0 +1,1 @@
+"""Choosing a layout: its price, and which layouts meet a requirement."""

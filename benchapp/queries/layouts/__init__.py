@@ -1,0 +1,1 @@
+"""Choosing a layout: prices, the ranking of measured layouts."""

@@ -1,0 +1,1 @@
+"""Choose a layout; prices."""
