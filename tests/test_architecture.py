@@ -207,6 +207,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "binary_columns",
             "days",
             "incidents",
+            "maintenance",
             "series",
             "series_versions",
             "shapes",

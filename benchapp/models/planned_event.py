@@ -1,4 +1,4 @@
-"""Maintenance windows and expected changes, with their activity log."""
+"""Maintenance windows, expected changes and notes, with their activity log."""
 
 from datetime import datetime
 from typing import Self
@@ -11,10 +11,11 @@ from benchapp.models.incident import Incident
 
 
 class PlannedEventKind(models.TextChoices):
-    """Kind of a planned event."""
+    """Kind of a planned event. A note is shown in charts and changes nothing else."""
 
-    CHANGE = "change", "Expected change: recorded without notifications"
-    MAINTENANCE = "maintenance", "Maintenance: runs are excluded from levels"
+    CHANGE = "change", "Expected change"
+    MAINTENANCE = "maintenance", "Maintenance"
+    NOTE = "note", "Note"
 
 
 class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
@@ -31,7 +32,7 @@ class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
 
 
 class PlannedEvent(models.Model):
-    """A period, from inclusive, to exclusive, for the series that a filter matches.
+    """A period, from inclusive, to exclusive, for the series that a filter matches; a note can be of one time.
 
     filter: in the filter language; "" for all. metric, is_regression: limits of an expected change; "" and null: all.
     incident: the one whose similar changes it mutes. ended_at: when somebody ended it before to_at. canceled_at: a
@@ -66,10 +67,12 @@ class PlannedEvent(models.Model):
             models.CheckConstraint(
                 condition=models.Q(kind=PlannedEventKind.CHANGE)
                 | models.Q(metric="", is_regression__isnull=True),
-                name="planned_maintenance_is_of_all_changes",
+                name="planned_limits_are_of_expected_changes",
             ),
             models.CheckConstraint(
-                condition=models.Q(from_at__lt=models.F("to_at")), name="planned_event_begins_before_it_ends"
+                condition=models.Q(from_at__lt=models.F("to_at"))
+                | models.Q(kind=PlannedEventKind.NOTE, from_at=models.F("to_at")),
+                name="planned_event_begins_before_it_ends",
             ),
         )
         indexes = (

@@ -1,11 +1,11 @@
-"""Maintenance windows and expected changes: the list, and one with its activity log."""
+"""Maintenance windows, expected changes and notes: the list, one with its activity log, those of a chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Count, Q, TextChoices
+from django.db.models import Count, Max, Q, TextChoices
 
 from benchapp.models import (
     Change,
@@ -14,13 +14,17 @@ from benchapp.models import (
     PlannedEventAction,
     PlannedEventKind,
     PlannedEventLogEntry,
+    Series,
 )
+from benchapp.models.planned_event_filtering import match_stored_filters
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
 
 # Older entries are left out.
 LOG_MAXIMUM: Final = 200
 _SCOPES_MAXIMUM: Final = 50
 _MUTES_MAXIMUM: Final = 20
+# Each different filter with other terms than hosts and pools is a query.
+MARKS_MAXIMUM: Final = 200
 
 
 class PlannedEventState(TextChoices):
@@ -65,6 +69,11 @@ class PlannedEventRow:
     def is_maintenance(self) -> bool:
         """Return whether runs in the period are excluded from levels."""
         return self.kind == PlannedEventKind.MAINTENANCE
+
+    @property
+    def is_note(self) -> bool:
+        """Return whether it is only shown in charts."""
+        return self.kind == PlannedEventKind.NOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +186,74 @@ def list_mutes(incident_id: int, *, muted_by: int | None, now: datetime) -> tupl
     rows = PlannedEvent.objects.filter(Q(incident_id=incident_id) | Q(pk=muted_by))
     found = rows.select_related("created_by", "ended_by", "canceled_by").order_by("-from_at", "-id")
     return tuple(_make_row(row, now) for row in found[:_MUTES_MAXIMUM])
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMark:
+    """A planned event of a chart. ends_at: the effective end, exclusive; that of a note of one time is its start.
+
+    series_ids: of the chart's series, those that its filter matches, ascending.
+    """
+
+    id: int
+    kind: PlannedEventKind
+    reason: str
+    filter: str
+    from_at: datetime
+    ends_at: datetime
+    series_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMarks:
+    """Planned events of a chart, latest start first. left_out: older ones of the time range, of whatever series."""
+
+    items: tuple[PlannedMark, ...] = ()
+    left_out: int = 0
+
+
+def read_planned_marks(
+    series_ids: Sequence[int], *, from_at: datetime | None, to_at: datetime | None
+) -> PlannedMarks:
+    """Return the planned events of a time range whose filters match any of these series, without canceled ones.
+
+    from_at inclusive, to_at exclusive; None for all, also upcoming ones. Of the newest 200 of the range.
+    One query without events; with them those of `match_stored_filters`, and one more for more than 200.
+    """
+    if not series_ids:
+        return PlannedMarks()
+    found = PlannedEvent.objects.filter(canceled_at=None)
+    if to_at is not None:
+        found = found.filter(from_at__lt=to_at)
+    if from_at is not None:
+        # The end of a note of one time is its start.
+        lasts = Q(to_at__gt=from_at) & (Q(ended_at=None) | Q(ended_at__gt=from_at))
+        found = found.filter(lasts | Q(from_at__gte=from_at))
+    events = list(found.order_by("-from_at", "-id")[: MARKS_MAXIMUM + 1])
+    left_out = found.count() - MARKS_MAXIMUM if len(events) > MARKS_MAXIMUM else 0
+    events = events[:MARKS_MAXIMUM]
+    chosen = Series.objects.filter(pk__in=series_ids)
+    matched = match_stored_filters((event.filter for event in events), chosen)
+    return PlannedMarks(
+        tuple(_make_mark(event, ids) for event in events if (ids := matched[event.filter])), left_out
+    )
+
+
+def read_planned_version() -> str:
+    """Return text that changes with each action on a planned event, which its activity log has; one query."""
+    return str(PlannedEventLogEntry.objects.aggregate(newest=Max("id"))["newest"] or 0)
+
+
+def _make_mark(event: PlannedEvent, series_ids: Sequence[int]) -> PlannedMark:
+    return PlannedMark(
+        id=event.pk,
+        kind=PlannedEventKind(event.kind),
+        reason=event.reason,
+        filter=event.filter,
+        from_at=event.from_at,
+        ends_at=event.ends_at,
+        series_ids=tuple(sorted(series_ids)),
+    )
 
 
 def _match_state(state: PlannedEventState, now: datetime) -> Q:

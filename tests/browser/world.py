@@ -153,7 +153,7 @@ def _make_finished_dry_run(series: Series) -> DetectionDryRun:
 
 
 def _make_planned_event(admin: User) -> PlannedEvent:
-    """Make a maintenance that runs, as a person says it, and an expected change to come with long words."""
+    """Make a maintenance that runs, an expected change to come with a long reason, and notes of charts."""
     now = timezone.now()
     schedule_planned_event(
         PlannedEventKind.CHANGE,
@@ -163,6 +163,18 @@ def _make_planned_event(admin: User) -> PlannedEvent:
         reason="The volumes of the cache pool move to a smaller type, a third of them each night",
         by=admin,
     )
+    for begin_days, end_days, text in (
+        (25, None, "moved to rack 7"),
+        (18, 15, "backup of all volumes at night"),
+    ):
+        schedule_planned_event(
+            PlannedEventKind.NOTE,
+            "host:db-01,db-09",
+            from_at=now - timedelta(days=begin_days),
+            to_at=None if end_days is None else now - timedelta(days=end_days),
+            reason=text,
+            by=admin,
+        )
     return schedule_planned_event(
         PlannedEventKind.MAINTENANCE,
         "host:cache-*",

@@ -5,6 +5,7 @@ import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/la
 import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
 import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks, styleOfMark } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
+import { describePlanned, selectPlanned } from "../../static/js/charts/history/planned.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
 import { momentAt, placeIn } from "../../static/js/charts/history/overview.js";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
@@ -71,6 +72,22 @@ test("failed and excluded runs are not a previous run", () => {
   assert.match(say(1), /failed; 10\.0 IOPS until the error/);
   assert.match(say(2), /20\.0 IOPS · excluded from medians/);
   assert.match(say(3), /\+10\.0 % vs\. previous run/);
+});
+
+test("planned events are ascending, described with their span, and in view where they overlap it", () => {
+  const events = [
+    { id: 2, kind: "note", reason: "new rack", from_at: iso(5), ends_at: iso(5), page: "/maintenance/2/" },
+    { id: 1, kind: "maintenance", reason: "new disks", from_at: iso(1), ends_at: iso(3), page: "/maintenance/1/" },
+  ];
+  const { planned } = read({ ...makeAnswer([{ iops: 1 }]), planned_events: events });
+  const idsIn = (from, to) => selectPlanned(planned, { from: START + from * HOUR, to: START + to * HOUR }).map(({ id }) => id);
+
+  assert.deepEqual(
+    planned.map((event) => describePlanned(event, (at) => `${(at - START) / HOUR} h`)),
+    ["Maintenance: new disks, 1 h to 3 h", "Note: new rack, 5 h"],
+  );
+  assert.deepEqual([idsIn(0, 10), idsIn(2, 4), idsIn(3, 4), idsIn(5, 9)], [[1, 2], [1], [], [2]]);
+  assert.deepEqual(read(makeAnswer([{ iops: 1 }])).planned, []);
 });
 
 test("a bucket is described with its runs, median and extremes", () => {

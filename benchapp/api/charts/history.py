@@ -36,7 +36,7 @@ from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
-from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName
+from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind
 from benchapp.queries.charts.environment_changes import FieldChange
 from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
@@ -57,6 +57,7 @@ from benchapp.queries.charts.history_rows import (
 )
 from benchapp.queries.incidents.changes import read_marks_version
 from benchapp.queries.incidents.detection_status import read_spreads_version
+from benchapp.queries.maintenance import MARKS_MAXIMUM, read_planned_version
 
 MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
@@ -200,6 +201,17 @@ class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class PlannedMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    kind: PlannedEventKind
+    reason: str
+    filter: str
+    from_at: Time
+    ends_at: Annotated[Time, Meta(description="exclusive; that of a note of one time is its start")]
+    series: Annotated[Sequence[int], Meta(description="ids of the lines that its filter matches")]
+    page: str
+
+
 class HistoryColorAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     label: str
@@ -226,6 +238,13 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     color: Annotated[HistoryColorAnswer | None, Meta(description="the requested fact of the environment")]
     hidden: Annotated[int, Meta(description="runs in the time range that the facts of runs in `q` exclude")]
+    planned_events: Annotated[
+        Sequence[PlannedMarkAnswer],
+        Meta(description="maintenance, expected changes and notes of the time range, latest start first"),
+    ]
+    planned_events_left_out: Annotated[
+        int, Meta(description=f"of the time range, older than the newest {MARKS_MAXIMUM}; of any series")
+    ]
     points: Sequence[HistoryPointAnswer]
     buckets: Sequence[HistoryBucketAnswer]
 
@@ -309,10 +328,12 @@ class Histories(ApiView):
 
 
 def make_history_etag(request: Request, chosen: ChosenSeries, *, metrics: Sequence[str]) -> str:
-    """Return the ETag of a history, of its points, levels, changes and increases in spread; two queries."""
+    """Return the ETag of a history: its points, levels, changes, increases in spread, planned events; three queries."""
     ids = [row.id for row in chosen.rows]
     marks = read_marks_version(ids, metrics=metrics)
-    return make_etag(request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}")
+    return make_etag(
+        request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}\n{read_planned_version()}"
+    )
 
 
 def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chosen: bool) -> None:

@@ -1,4 +1,4 @@
-"""List, schedule, end and cancel maintenance windows and expected changes."""
+"""List, schedule, end and cancel maintenance windows, expected changes and notes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -166,7 +166,7 @@ class PlannedEventParameters(PageParameters):
 
 
 class PlannedEventInput(serializers.Serializer[Any]):
-    """A new maintenance window or expected change."""
+    """A new maintenance window, expected change or note."""
 
     kind = ChoiceParameter(choices=PlannedEventKind.values)
     filter = serializers.CharField(
@@ -192,8 +192,10 @@ class PlannedEventInput(serializers.Serializer[Any]):
         help_text="mute changes similar to those of this incident: it links to the planned event",
     )
     from_at = MomentField(help_text="inclusive")
-    to_at = MomentField(help_text="exclusive")
-    reason = serializers.CharField(max_length=REASON_MAXIMUM)
+    to_at = MomentField(
+        required=False, allow_null=True, default=None, help_text="exclusive; a note of one time has none"
+    )
+    reason = serializers.CharField(max_length=REASON_MAXIMUM, help_text="of a note: its text")
     dry_run = serializers.BooleanField(
         required=False, default=False, help_text="return the impact only; nothing is saved"
     )
@@ -219,7 +221,7 @@ class PlannedEvents(ApiView):
         responses=in_formats(PlannedEventPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List maintenance windows and expected changes, latest start first."""
+        """List maintenance windows, expected changes and notes, latest start first."""
         wanted = read_parameters(request, PlannedEventParameters)
         states = [PlannedEventState(wanted["state"])] if "state" in wanted else []
         kind = PlannedEventKind(wanted["kind"]) if "kind" in wanted else None
@@ -243,7 +245,7 @@ class PlannedEvents(ApiView):
         responses={201: PlannedEventAnswer, 200: ImpactAnswer},
     )
     def post(self, request: Request) -> HttpResponse | Response:
-        """Schedule maintenance or announce a change; a dry run answers 200 with the impact."""
+        """Schedule maintenance, announce a change or add a note; a dry run answers 200 with the impact."""
         refuse_parameters(request)
         wanted = read_body(request, PlannedEventInput)
         is_dry_run = wanted.pop("dry_run")
@@ -266,7 +268,7 @@ class OnePlannedEvent(ApiView):
 
     @extend_schema(operation_id="read_planned_event", responses=PlannedEventAnswer)
     def get(self, request: Request, planned_event_id: int) -> HttpResponse:
-        """Read one maintenance window or expected change with its impact and activity log."""
+        """Read one maintenance window, expected change or note with its impact and activity log."""
         refuse_parameters(request)
         return answer_json(request, _describe_event(_find(planned_event_id)))
 

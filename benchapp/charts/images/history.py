@@ -53,6 +53,7 @@ _PANEL_GAP: Final = 12
 # The rows below the chart take at most this share of its box.
 _ROWS_SHARE: Final = 0.35
 _ENVIRONMENT_GAP: Final = 48
+_PLANNED_ROOM: Final = 160
 _SPREAD_PX: Final = 7
 _US: Final = 1e6
 
@@ -150,6 +151,7 @@ class _HistoryPanel:
         axes = self.canvas.add_axes(plot)
         show_value_axis(self.canvas, axes, self.axis, self.metric.label)
         show_time_axis(self.canvas, axes, *self.span, has_labels=is_last)
+        self._draw_planned(axes, plot, has_names=is_last)
         self._draw_environment(axes, has_names=is_last)
         for line, style in self.lines:
             if len(self.lines) <= _BANDS:
@@ -342,6 +344,32 @@ class _HistoryPanel:
             clip_on=False,
         )
 
+    def _draw_planned(self, axes: Axes, plot: ImageBox, *, has_names: bool) -> None:
+        """Shade planned events from a line at their start, named above the environment changes where there is room."""
+        low, high = axes.get_xlim()
+        free = -1.0
+        for mark in reversed(self.history.planned.items):
+            start, end = (min(max(_number(each), low), high) for each in (mark.from_at, mark.ends_at))
+            if _number(mark.from_at) > high or _number(mark.ends_at) < low:
+                continue
+            axes.axvspan(start, end, facecolor=self.colors.muted, alpha=0.12, linewidth=0)
+            axes.axvline(start, color=self.colors.muted, linewidth=1)
+            place = (start - low) / (high - low) * plot.width
+            if has_names and place >= free:
+                text = shorten_text(mark.reason, _PLANNED_ROOM, size=9)
+                is_left = place + _PLANNED_ROOM > plot.width
+                axes.annotate(
+                    text,
+                    (start, 0),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(-3 if is_left else 3, 14),
+                    textcoords="offset points",
+                    ha="right" if is_left else "left",
+                    fontsize=9,
+                    color=self.colors.ink,
+                )
+                free = place + measure_text(text, size=9) + 12
+
     def _draw_environment(self, axes: Axes, *, has_names: bool) -> None:
         """Draw environment changes as dotted lines, named above the axis where there is room."""
         low, high = (_number(moment) for moment in self.span)
@@ -506,6 +534,8 @@ def _list_foot(
     )
     if any(_has_spread_increase(line, history.metrics) for line in history.lines):
         reading += " Hatched bar at the bottom: increased standard deviation."
+    if history.planned.items:
+        reading += " Shaded: maintenance, expected changes, notes."
     if history.newest is not None:
         reading += f" Only the newest {history.newest} runs of each series."
     yield reading

@@ -1,4 +1,4 @@
-"""Schedule, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
+"""Schedule, end and cancel maintenance windows, expected changes and notes; end and cancel can be undone."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,7 @@ AHEAD_MAXIMUM: Final = timedelta(days=2 * 366)
 # Detection evaluates each different filter for each batch of series.
 OPEN_MAXIMUM: Final = 500
 _FIRST_AT: Final = datetime(1980, 1, 1, tzinfo=UTC)
+_NOUNS: Final = {PlannedEventKind.MAINTENANCE: "maintenance", PlannedEventKind.NOTE: "a note"}
 
 
 class BadPlannedEvent(Exception):
@@ -57,7 +58,7 @@ class NotSchedulable(Exception):
 class EventPlan:
     """A validated planned event. filter, metric: "" for all; from_at inclusive, to_at exclusive.
 
-    is_regression: None for regressions and improvements.
+    is_regression: None for regressions and improvements. A note of one time ends when it starts.
     """
 
     kind: PlannedEventKind
@@ -79,26 +80,37 @@ def read_plan(
     filter: str,
     *,
     from_at: datetime,
-    to_at: datetime,
+    to_at: datetime | None,
     reason: str,
     metric: str = "",
     is_regression: bool | None = None,
 ) -> EventPlan:
-    """Return the validated values, with the reason in one line. Raises BadPlannedEvent."""
+    """Return the validated values, with the reason in one line. Raises BadPlannedEvent.
+
+    to_at: None for a note of one time.
+    """
     if kind not in PlannedEventKind.values:
         raise BadPlannedEvent("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
     written = _read_filter(filter)
     if metric and metric not in METRIC_FIELDS:
         raise BadPlannedEvent("metric", f"choose one of {', '.join(METRIC_FIELDS)}")
-    if kind == PlannedEventKind.MAINTENANCE and metric:
-        raise BadPlannedEvent("metric", "maintenance is of all metrics: choose an expected change")
-    if kind == PlannedEventKind.MAINTENANCE and is_regression is not None:
-        raise BadPlannedEvent("is_regression", "maintenance is of all changes: choose an expected change")
+    if kind != PlannedEventKind.CHANGE and metric:
+        raise BadPlannedEvent(
+            "metric", f"{_NOUNS[PlannedEventKind(kind)]} is of all metrics: choose an expected change"
+        )
+    if kind != PlannedEventKind.CHANGE and is_regression is not None:
+        raise BadPlannedEvent(
+            "is_regression", f"{_NOUNS[PlannedEventKind(kind)]} is of all changes: choose an expected change"
+        )
     if from_at < _FIRST_AT:
         raise BadPlannedEvent(
             "from_at", f"the start is in {from_at.year}: nothing is stored from before 1980"
         )
-    if from_at >= to_at:
+    if to_at is None:
+        if kind != PlannedEventKind.NOTE:
+            raise BadPlannedEvent("to_at", "an end is required")
+        to_at = from_at
+    if to_at < from_at or (to_at == from_at and kind != PlannedEventKind.NOTE):
         raise BadPlannedEvent("to_at", "the end is not after the start")
     if to_at - from_at > SPAN_MAXIMUM:
         raise BadPlannedEvent("to_at", f"the period is longer than {SPAN_MAXIMUM.days} days")
@@ -147,7 +159,7 @@ def schedule_planned_event(
     filter: str,
     *,
     from_at: datetime,
-    to_at: datetime,
+    to_at: datetime | None,
     reason: str,
     by: User | None,
     via: str = "",
@@ -157,9 +169,9 @@ def schedule_planned_event(
 ) -> PlannedEvent:
     """Create a planned event for present and future series that match the filter; "" matches all.
 
-    metric, is_regression: "" and None for all changes. incident: whose similar changes it mutes. by: the owner; via:
-    the API token, for the activity log. Detection runs again for series with runs in a maintenance window. Raises
-    BadPlannedEvent.
+    to_at: None for a note of one time. metric, is_regression: "" and None for all changes. incident: whose similar
+    changes it mutes. by: the owner; via: the API token, for the activity log. Detection runs again for series with
+    runs in a maintenance window. Raises BadPlannedEvent.
     """
     plan = read_plan(
         kind,

@@ -1,4 +1,5 @@
-"""Histories of one or several series for one chart: points or buckets, levels, environment changes.
+"""Histories of one or several series for one chart: points or buckets, levels, environment changes,
+planned events.
 
 Short names distinguish the series of one chart by the dimensions in which they differ.
 """
@@ -24,6 +25,7 @@ from benchapp.queries.charts.environment_changes import EnvironmentHistory, read
 from benchapp.queries.charts.small_steps import SmallStep, read_small_steps
 from benchapp.queries.incidents.changes import ChangeMark, list_changes_of
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
+from benchapp.queries.maintenance import PlannedMarks, read_planned_marks
 from benchapp.queries.series.environment_levels import find_environment_ids, find_runs
 from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
@@ -226,11 +228,13 @@ class SeriesHistory:
 
     resolution: buckets of all lines together; None: points.
     newest: where a line has more runs in the span than are read, how many of each are there, the newest; else None.
+    planned: planned events of the span.
     """
 
     metrics: tuple[str, ...]
     lines: tuple[HistoryLine, ...]
     run_count: int
+    planned: PlannedMarks
     resolution: int | None = None
     newest: int | None = None
     colors: HistoryColors | None = None
@@ -284,8 +288,9 @@ def read_history(
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
     lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
     runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
-    environment that divides the points. Five queries, one more for color, up to two for terms, and five where a series
-    has changed since it was last asked for; with detection policies those of `read_thresholds`. Raises UnknownMetric.
+    environment that divides the points. Five queries and those of `read_planned_marks`, one more for color, up to two
+    for terms, and five where a series has changed since it was last asked for; with detection policies those of
+    `read_thresholds`. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
@@ -331,6 +336,7 @@ def read_history(
         resolution=resolution,
         newest=newest if any(len(read[each].points.at_us) == newest for each in ids) else None,
         colors=colors,
+        planned=read_planned_marks(ids, from_at=from_at, to_at=to_at),
     )
 
 

@@ -20,6 +20,7 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.latency import FAN, Fan, Heat
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.incidents.detection_status import select_detected
+from benchapp.queries.maintenance import PlannedMark
 from benchapp.queries.series.levels import LevelRow
 
 Row = dict[str, Any]
@@ -43,6 +44,8 @@ def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
         "newest_of_each": history.newest,
         "color": None if history.colors is None else _color_row(history.colors),
         "hidden": history.hidden,
+        "planned_events": list(map(planned_row, history.planned.items)),
+        "planned_events_left_out": history.planned.left_out,
         "points": rows if history.resolution is None else [],
         "buckets": [] if history.resolution is None else rows,
     }
@@ -160,6 +163,20 @@ def mark_row(mark: ChangeMark) -> Row:
         "after": mark.after_median,
         "incident": mark.incident_id,
         "page": f"/incidents/{mark.incident_id}/" if mark.incident_id else None,
+    }
+
+
+def planned_row(mark: PlannedMark) -> Row:
+    """Return a planned event as a chart marks it."""
+    return {
+        "id": mark.id,
+        "kind": mark.kind.value,
+        "reason": mark.reason,
+        "filter": mark.filter,
+        "from_at": mark.from_at,
+        "ends_at": mark.ends_at,
+        "series": mark.series_ids,
+        "page": f"/maintenance/{mark.id}/",
     }
 
 

@@ -1,6 +1,5 @@
-"""Forms for maintenance windows and expected changes."""
+"""Forms for maintenance windows, expected changes and notes."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -8,14 +7,14 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.utils import timezone
 
-from benchapp.grammar import LENGTH_MAXIMUM, Filter, Term, Test, write_filter
+from benchapp.grammar import LENGTH_MAXIMUM
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, PlannedEventKind
 from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
 
 KINDS: Final = [
-    (PlannedEventKind.MAINTENANCE.value, "Maintenance"),
-    (PlannedEventKind.CHANGE.value, "Expected change"),
+    (kind.value, str(kind.label))
+    for kind in (PlannedEventKind.MAINTENANCE, PlannedEventKind.CHANGE, PlannedEventKind.NOTE)
 ]
 METRICS: Final = [("", "All metrics"), *((name, CATALOGUE[name].label) for name in METRIC_FIELDS)]
 DIRECTIONS: Final = [("", "Both"), ("true", "Regressions"), ("false", "Improvements")]
@@ -33,7 +32,10 @@ class MomentInput(forms.DateTimeInput):
 
 
 class PlannedEventForm(forms.Form):
-    """A maintenance window or expected change; times are in the selected time zone."""
+    """A maintenance window, expected change or note; times are in the selected time zone.
+
+    next: address of the chart to return to, "" for the page of the event.
+    """
 
     kind = forms.ChoiceField(label="Type", choices=KINDS)
     filter = forms.CharField(
@@ -53,11 +55,20 @@ class PlannedEventForm(forms.Form):
     )
     incident = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     from_at = forms.CharField(label="From", max_length=40, widget=MomentInput)
-    to_at = forms.CharField(label="Until", max_length=40, widget=MomentInput)
+    to_at = forms.CharField(
+        label="Until",
+        max_length=40,
+        required=False,
+        widget=MomentInput,
+        help_text="Required, except for a note of one time.",
+    )
     zone = forms.CharField(label="Time zone", max_length=64, widget=forms.Select)
     reason = forms.CharField(
-        label="Reason", max_length=REASON_MAXIMUM, widget=forms.TextInput(attrs={"autocomplete": "off"})
+        label="Reason, or text of the note",
+        max_length=REASON_MAXIMUM,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
+    next = forms.CharField(required=False, max_length=4000, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -74,7 +85,9 @@ class PlannedEventForm(forms.Form):
             self.add_error("zone", "Unknown time zone on this server: use UTC.")
             return cleaned
         for name in ("from_at", "to_at"):
-            if name in cleaned:
+            if cleaned.get(name) == "":
+                cleaned[name] = None
+            elif name in cleaned:
                 try:
                     cleaned[name] = read_moment(cleaned[name], zone)
                 except forms.ValidationError as error:
@@ -100,31 +113,28 @@ def read_moment(text: str, zone: ZoneInfo) -> datetime:
     return moment
 
 
-def make_initial(kind: str, *, filter: str, from_at: datetime | None = None) -> dict[str, Any]:
-    """Return the initial values of the form: a default period that starts now or at from_at, in UTC."""
+def make_initial(
+    kind: str, *, filter: str, from_at: datetime | None = None, to_at: datetime | None = None
+) -> dict[str, Any]:
+    """Return the initial values of the form, in UTC: a period that starts now or at from_at.
+
+    Without to_at, it ends after the default period of its kind; a note is of one time.
+    """
     now = timezone.now().replace(second=0, microsecond=0)
+    if to_at is None and kind in _SPANS:
+        to_at = now + _SPANS[kind]
     return {
         "kind": kind,
         "filter": filter,
         "zone": "UTC",
         "from_at": format_form_time(from_at or now),
-        "to_at": format_form_time(now + _SPANS[kind]),
+        "to_at": format_form_time(to_at) if to_at else "",
     }
 
 
 def format_form_time(moment: datetime) -> str:
     """Format a time for the input field, in UTC, to the minute."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
-
-
-def write_scopes(scopes: Sequence[str]) -> str:
-    """Return the filter that matches these scopes (host:NAME, pool:NAME); "" for none."""
-    terms = []
-    for kind in ("host", "pool"):
-        names = [scope.removeprefix(f"{kind}:") for scope in scopes if scope.startswith(f"{kind}:")]
-        if names:
-            terms.append(Term(kind, tuple(Test("=", (name,)) for name in names)))
-    return write_filter(Filter(tuple(terms), ()))
 
 
 def has_time_zones() -> bool:

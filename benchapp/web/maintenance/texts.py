@@ -1,8 +1,9 @@
-"""Texts about maintenance windows and expected changes."""
+"""Texts about maintenance windows, expected changes and notes."""
 
 from collections.abc import Mapping
 
 from benchapp.metrics import CATALOGUE
+from benchapp.models import PlannedEventKind
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
 from benchapp.web.site.value_texts import format_count
@@ -20,8 +21,7 @@ def format_list_title(counts: Mapping[PlannedEventState, int]) -> str:
 
 def format_title(row: PlannedEventRow) -> str:
     """Return the title of one window."""
-    kind = "Maintenance" if row.is_maintenance else "Expected change"
-    return f"{kind}: {row.filter or 'everything'} ({row.state.label.lower()})"
+    return f"{row.kind.label}: {row.filter or 'everything'} ({row.state.label.lower()})"
 
 
 def describe_limits(row: PlannedEventRow) -> str:
@@ -31,9 +31,14 @@ def describe_limits(row: PlannedEventRow) -> str:
     return ", ".join(part for part in (metric, direction) if part)
 
 
-def describe_effect(*, is_maintenance: bool) -> str:
-    """Return what a maintenance window or an expected change does."""
-    if is_maintenance:
+def describe_effect(kind: str) -> str:
+    """Return what a kind of planned event does."""
+    if kind == PlannedEventKind.NOTE:
+        return (
+            "Shown in the history charts of matching series, also in shared studies and images. Detection and "
+            "notifications do not change."
+        )
+    if kind == PlannedEventKind.MAINTENANCE:
         return "Runs in this period are excluded from levels but remain in the charts. Silent hosts are not reported."
     return (
         "Changes that start in this period are recorded as incidents resolved as expected, without notifications. "

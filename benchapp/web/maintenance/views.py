@@ -1,6 +1,7 @@
-"""Schedule, preview, end and cancel maintenance windows and expected changes; end and cancel can be undone."""
+"""Schedule, preview, end and cancel maintenance windows, expected changes and notes; the last two can be undone."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from django.contrib import messages
@@ -41,7 +42,6 @@ from benchapp.web.maintenance.forms import (
     PlannedEventForm,
     has_time_zones,
     make_initial,
-    write_scopes,
 )
 from benchapp.web.maintenance.texts import (
     describe_effect,
@@ -50,9 +50,9 @@ from benchapp.web.maintenance.texts import (
     format_list_title,
     format_title,
 )
-from benchapp.web.site.access import may_read, needs_role, read_person
+from benchapp.web.site.access import choose_next, may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
-from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.filter_forms import keep_query, parse_bound, write_scopes
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 
@@ -138,12 +138,8 @@ def add_planned_event(request: HttpRequest) -> HttpResponse:
         "has_time_zones": has_time_zones(),
         "impact": impact,
         "impact_texts": describe_impact(impact) if impact else [],
-        "effect": describe_effect(is_maintenance=_read_kind(form) == PlannedEventKind.MAINTENANCE)
-        if impact
-        else "",
-        "effects": [
-            (label, describe_effect(is_maintenance=value == "maintenance")) for value, label in KINDS
-        ],
+        "effect": describe_effect(form.cleaned_data["kind"]) if impact else "",
+        "effects": [(label, describe_effect(value)) for value, label in KINDS],
     }
     return render(request, "maintenance/add_planned_event.html", context, status=400 if form.errors else 200)
 
@@ -152,10 +148,10 @@ def add_planned_event(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
-    """Show one maintenance window or expected change with its impact and activity."""
+    """Show one maintenance window, expected change or note with its impact and activity."""
     detail = read_planned_event(planned_event_id, now=timezone.now())
     if detail is None:
-        raise Http404(f"No maintenance window or expected change {planned_event_id}.")
+        raise Http404(f"No maintenance window, expected change or note {planned_event_id}.")
     row = detail.row
     impact = preview_impact(row)
     context = {
@@ -166,7 +162,7 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
         "state": row.state.label,
         "impact": impact,
         "impact_texts": describe_impact(impact),
-        "effect": describe_effect(is_maintenance=row.is_maintenance),
+        "effect": describe_effect(row.kind),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events/{row.id}"),
     }
     return render(request, "maintenance/planned_event.html", context)
@@ -213,6 +209,8 @@ def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
     saved = schedule_planned_event(**values, by=read_person(request))
     wake_up()
     messages.success(request, "Saved.", extra_tags="good")
+    if given["next"]:
+        return redirect(choose_next(request, "planned_events"))
     return redirect("planned_event", planned_event_id=saved.pk)
 
 
@@ -239,11 +237,16 @@ def _make_initial_values(request: HttpRequest) -> dict[str, Any]:
                 "is_regression": str(similar.is_regression).lower(),
                 "incident": int(number),
             }
-    return make_initial(kind, filter=filter)
+    times = {"from_at": _read_time(request, "from"), "to_at": _read_time(request, "to")}
+    return make_initial(kind, filter=filter, **times) | {"next": request.GET.get("next", "")[:4000]}
 
 
-def _read_kind(form: PlannedEventForm) -> str:
-    return str(form.cleaned_data.get("kind", "")) if form.is_bound else ""
+def _read_time(request: HttpRequest, name: str) -> datetime | None:
+    """Return a time of the query string; None without a valid one."""
+    try:
+        return parse_bound(request.GET.get(name, "")[:40], is_end=name == "to")
+    except ValueError:
+        return None
 
 
 def _choose(request: HttpRequest, name: str, values: list[str], errors: list[str]) -> str | None:

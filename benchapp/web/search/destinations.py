@@ -36,7 +36,7 @@ DESTINATIONS: Final = (
     Destination("Detection status", "detection_status", "monitored series"),
     Destination("Benchmark health", "benchmark_health", "noise findings"),
     Destination("Detection policies", "detection_policies", "thresholds"),
-    Destination("Maintenance", "planned_events", "windows expected changes"),
+    Destination("Maintenance", "planned_events", "windows expected changes notes annotations"),
     Destination("Studies", "studies", "reports"),
     Destination("Saved views", "saved_views", "bookmarks"),
     Destination("Prices", "prices", "cost volume instance"),
@@ -46,7 +46,9 @@ DESTINATIONS: Final = (
     Destination("Account", "account", "password profile", Role.VIEWER),
     Destination("Documentation", "docs", "help manual"),
     Destination("Upload results", "upload_files", "import files fio", Role.EDITOR),
-    Destination("Schedule maintenance", "add_planned_event", "expected change window", Role.EDITOR),
+    Destination(
+        "Schedule maintenance", "add_planned_event", "expected change window note annotation", Role.EDITOR
+    ),
     Destination("New study", "add_study", "create report", Role.EDITOR),
     Destination("New detection policy", "add_detection_policy", "create threshold", Role.EDITOR),
     Destination("Add prices", "add_price", "create cost", Role.EDITOR),

@@ -1,6 +1,7 @@
 """Page of one series: its history in one metric, with details."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,6 +18,7 @@ from benchapp.charts.texts.history import (
     find_shown_level,
     format_series_title,
 )
+from benchapp.grammar import Filter
 from benchapp.metrics import (
     Metric,
     ReferenceLine,
@@ -31,6 +33,7 @@ from benchapp.queries.charts.small_steps import read_small_steps
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.maintenance import read_planned_marks
 from benchapp.queries.series.levels import LevelRow, find_level, read_levels
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesRow, read_series, summarize_series
@@ -43,6 +46,7 @@ from benchapp.web.charts.history.figure import (
     write_chart_query,
 )
 from benchapp.web.charts.history.latency import make_latency_figures
+from benchapp.web.charts.history.planned import link_note_form, make_planned_lines
 from benchapp.web.charts.history.point_table import make_point_table
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import make_environment_change_lines
@@ -96,6 +100,13 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
             list_judged_metrics(has_one_block_size=row.workload.block_size_bytes is not None),
         ),
         "changes": make_environment_change_lines(read_environment_changes(versions)[series_id]),
+        "planned": make_planned_lines(
+            read_planned_marks([series_id], **asked.span),
+            {series_id: ""},
+            add_url=link_note_form(
+                replace(asked, ids=(series_id,)), [row], filter=Filter(), return_to=request.get_full_path()
+            ),
+        ),
         "level_changes": make_change_lines(changes),
         "latency": make_latency_figures(
             row, asked, has=has_latencies(series_id), base_url=make_base_url(request)

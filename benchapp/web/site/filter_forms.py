@@ -1,6 +1,7 @@
 """Forms for query parameters of pages."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final, TypedDict
 from urllib.parse import urlencode
@@ -9,7 +10,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
-from benchapp.grammar import Filter
+from benchapp.grammar import Filter, Term, Test, write_filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.days import end_of_day, parse_moment, start_of_day
@@ -48,6 +49,16 @@ def parse_bound(text: str, *, is_end: bool) -> datetime | None:
 def format_request_time(at: datetime) -> str:
     """Format a time for an address, without fractions of a second: 2026-05-12T02:10:00Z."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def write_scopes(scopes: Sequence[str]) -> str:
+    """Return the filter that matches these scopes (host:NAME, pool:NAME); "" for none."""
+    terms = []
+    for kind in ("host", "pool"):
+        names = [scope.removeprefix(f"{kind}:") for scope in scopes if scope.startswith(f"{kind}:")]
+        if names:
+            terms.append(Term(kind, tuple(Test("=", (name,)) for name in names)))
+    return write_filter(Filter(tuple(terms), ()))
 
 
 class BoundField(forms.CharField):

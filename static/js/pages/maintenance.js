@@ -15,6 +15,10 @@ if (form.dataset.zones !== undefined && own !== "UTC") {
     select.value = own;
     const zone = makeZone(own);
     for (const input of form.querySelectorAll("[type=datetime-local]")) {
+      // A note of one time has no end.
+      if (input.value === "") {
+        continue;
+      }
       const utc = Date.parse(`${input.value}Z`);
       input.value = new Date(utc + zone.offsetAt(utc)).toISOString().slice(0, 16);
     }

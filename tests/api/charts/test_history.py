@@ -6,15 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.models import DetectionResult
+from benchapp.models import DetectionResult, PlannedEventKind
+from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
 from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
 from tests.factories import (
     NOON,
     calculate_levels,
     make_change,
     make_detection_result,
+    make_host,
     make_incident,
     make_measurement,
+    make_planned_event,
     make_points,
     make_run,
     make_series,
@@ -176,6 +179,39 @@ def test_history_that_is_known_is_not_sent_again(reader):
     assert reader.get(address, headers={"If-None-Match": etag}).status_code == 200
 
 
+def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, monkeypatch):
+    monkeypatch.setattr("benchapp.queries.maintenance.MARKS_MAXIMUM", 3)
+    first, second = (make_series([10.0, 11.0], host=make_host(name)) for name in ("db-1", "db-2"))
+    address = f"/api/v1/history?series={first.id},{second.id}"
+    etag = reader.get(address)["ETag"]
+    hour = timedelta(hours=1)
+    make_planned_event(filter="", from_at=NOON - 2 * hour, to_at=NOON - hour, reason="too old to be read")
+    note = schedule_planned_event(
+        PlannedEventKind.NOTE, "host:db-2", from_at=NOON, to_at=None, reason="new rack", by=None
+    )
+    window = make_planned_event(
+        filter="rw:randread", from_at=NOON - hour, to_at=NOON + 9 * hour, ended_at=NOON
+    )
+    make_planned_event(filter="host:db-3", from_at=NOON)
+
+    response = reader.get(address, headers={"If-None-Match": etag})
+    later = reader.get(f"{address}&from=2026-11-21T12:00:00Z&to=2026-11-21T13:00:00Z").json()
+    cancel_planned_event(note.pk, by=None)
+
+    answer = response.json()
+    assert response.status_code == 200
+    assert [(each["id"], each["kind"], each["series"]) for each in answer["planned_events"]] == [
+        (note.pk, "note", [second.id]),
+        (window.pk, "maintenance", [first.id, second.id]),
+    ]
+    assert answer["planned_events"][0]["reason"] == "new rack"
+    assert answer["planned_events"][0]["ends_at"] == answer["planned_events"][0]["from_at"]
+    assert answer["planned_events_left_out"] == 1
+    # The window ended when the range starts; the note is of that time.
+    assert [each["id"] for each in later["planned_events"]] == [note.pk]
+    assert note.pk not in [each["id"] for each in reader.get(address).json()["planned_events"]]
+
+
 def test_history_whose_change_came_to_an_incident_is_sent_again(reader):
     series = make_series([1000.0, 850.0])
     change = make_change(series)
@@ -248,7 +284,7 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
 
     # The token and its last use; count, series, last points, versions; levels; environment changes; policies; marks and
     # increases in spread, both also for the ETag.
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(15):
         reader.get("/api/v1/history")
 
 

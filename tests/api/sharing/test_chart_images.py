@@ -17,6 +17,7 @@ from tests.factories import (
     make_detection_result,
     make_host,
     make_incident,
+    make_planned_event,
     make_series,
     make_workload,
 )
@@ -117,6 +118,15 @@ def test_image_of_a_history_marks_an_increased_standard_deviation(reader, series
     assert "increased standard deviation" not in read_texts(before)
     assert (after.status_code, "increased standard deviation" in read_texts(after)) == (200, True)
     assert b"<pattern" in after.content
+
+
+def test_image_of_a_history_names_its_planned_events(reader, series):
+    make_planned_event(filter="host:db-1", from_at=series.first_at, reason="moved to rack 7")
+
+    texts = read_texts(reader.get("/api/v1/charts/history.svg?q=host:db-1"))
+
+    assert "moved to rack 7" in texts
+    assert "Shaded: maintenance" in texts
 
 
 def test_texts_are_escaped_and_cut_to_the_width(reader, series):

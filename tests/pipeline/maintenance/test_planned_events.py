@@ -105,6 +105,18 @@ def test_invalid_value_is_rejected_with_its_field(fields: dict[str, Any], field:
     assert not PlannedEvent.objects.exists()
 
 
+def test_note_can_be_of_one_time_and_has_no_limits() -> None:
+    note = schedule(kind="note", to_at=None)
+
+    assert note.ends_at == note.from_at == NOON
+    for fields in ({"metric": "iops"}, {"is_regression": True}, {"to_at": NOON - HOUR}):
+        with pytest.raises(BadPlannedEvent) as refused:
+            schedule(kind="note", **fields)
+        assert refused.value.field in fields
+    with pytest.raises(BadPlannedEvent, match="an end is required"):
+        schedule(to_at=None)
+
+
 def test_reason_is_stored_in_one_line_without_null_characters() -> None:
     assert schedule(reason="new\n disks\x00").reason == "new disks\ufffd"
 
@@ -208,11 +220,12 @@ def test_each_action_on_maintenance_marks_only_affected_series_for_detection(at:
         assert find_due() == [inside.pk], action.__name__
 
 
-def test_expected_change_marks_no_series_for_detection() -> None:
-    make_series([1.0], host=make_host("db-7"))
+@pytest.mark.parametrize("kind", ["change", "note"])
+def test_events_other_than_maintenance_mark_no_series_for_detection(kind: str) -> None:
+    make_series([1.0], host=make_host("db-7"), start_at=NOON)
     forget_due()
 
-    schedule(kind="change")
+    schedule(kind=kind)
 
     assert not Series.objects.filter(judging_is_due=True).exists()
 
@@ -233,13 +246,16 @@ def test_runs_after_an_early_end_count_again(at: Any) -> None:
     assert change.started_at == NOON + 23 * HOUR
 
 
-@pytest.mark.parametrize(("filter", "is_expected"), [("host:host-1", True), ("host:host-2", False)])
+@pytest.mark.parametrize(
+    ("kind", "filter", "is_expected"),
+    [("change", "host:host-1", True), ("change", "host:host-2", False), ("note", "", False)],
+)
 def test_expected_change_resolves_incidents_in_its_period_without_notifications(
-    at: Any, filter: str, is_expected: bool
+    at: Any, kind: str, filter: str, is_expected: bool
 ) -> None:
     make_subscription()
     at(NOON + timedelta(days=2))
-    schedule(filter, "change", from_at=NOON + 20 * HOUR, to_at=NOON + 30 * HOUR, reason="smaller volumes")
+    schedule(filter, kind, from_at=NOON + 20 * HOUR, to_at=NOON + 30 * HOUR, reason="smaller volumes")
 
     make_cells(make_host("host-1"), [make_level(1000.0, 20) + make_level(850.0, 8)])
     detect_and_notify()

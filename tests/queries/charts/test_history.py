@@ -159,10 +159,10 @@ def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
 
     with django_assert_num_queries(4):  # count, series, their last points, their versions
         chosen = choose(ids=ids)
-    # levels, environment changes, changes of level, policies, variability; points are read beside Django
-    with django_assert_num_queries(5):
+    # levels, environment changes, changes of level, policies, variability, planned events; points: beside Django
+    with django_assert_num_queries(6):
         read_history(chosen, metrics=["iops"])
-    with django_assert_num_queries(4):  # levels, changes of level, policies, variability
+    with django_assert_num_queries(5):  # levels, changes of level, policies, variability, planned events
         read_history(chosen, metrics=["iops"])
 
 

@@ -220,8 +220,8 @@ def test_failed_runs_are_told_from_no_runs(viewer: Client) -> None:
 def test_page_of_many_asks_as_much_as_of_one(viewer: Client, django_assert_num_queries) -> None:
     make_volumes(1, 2, 4, 8)
 
-    # Session, person; count, series, last points, versions; levels; changes around them; policies; marks.
-    with django_assert_num_queries(13):
+    # Session, person, count, series, points, versions; levels; changes around them; policies; marks, planned events.
+    with django_assert_num_queries(14):
         viewer.get(reverse("history"))
 
 

@@ -1,5 +1,6 @@
 """Maintenance windows and expected changes on pages: schedule, preview, end, cancel."""
 
+import html
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,6 +75,32 @@ def test_empty_list_explains_what_to_do(anna: Client, viewer: Client) -> None:
     assert reverse("add_planned_event") not in read(viewer, "planned_events")
 
 
+def test_note_of_the_history_page_returns_to_its_chart(anna: Client, viewer: Client) -> None:
+    series = make_series([1.0, 2.0], host=make_host("db-7"), start_at=NOON)
+    chart = f"{reverse('history')}?q=host%3Adb-7&from=2026-11-21T12:00Z"
+    link = html.unescape(
+        re.search(r'href="([^"]*add[?]kind=note[^"]*)"', anna.get(chart).content.decode())[1]
+    )
+    form = anna.get(link).content.decode()
+    fields = dict(re.findall(r'name="(filter|from_at|to_at|next)" value="([^"]*)"', form))
+
+    saved = add(anna, kind="note", filter="host:db-7", to_at="", reason="new <rack>", next=chart)
+    elsewhere = add(anna, kind="note", to_at="", reason="x", next="https://elsewhere.example/")
+    page = anna.get(f"{reverse('history')}?series={series.pk}").content.decode()
+
+    assert fields == {
+        "filter": "host:db-7",
+        "from_at": "2026-11-21T12:00",
+        "to_at": "",
+        "next": html.escape(chart),
+    }
+    assert (saved.status_code, saved.url) == (302, chart)
+    assert elsewhere.url == reverse("planned_events")
+    assert "new &lt;rack&gt;" in page
+    assert "new &lt;rack&gt;" in anna.get(reverse("series", args=[series.pk])).content.decode()
+    assert "kind=note" not in viewer.get(chart).content.decode()
+
+
 def test_list_shows_active_and_upcoming_windows_and_other_tabs(anna: Client) -> None:
     now = timezone.now()
     make_running(reason="rebuild")
@@ -132,7 +159,7 @@ def test_times_are_read_in_the_selected_zone(anna: Client, zone: str, text: str,
         ({"filter": "flavour:sweet"}, "flavour"),
         ({"to_at": "2026-11-21T11:00"}, "The end is not after the start"),
         ({"to_at": "tomorrow"}, "Not a valid time"),
-        ({"to_at": ""}, "This field is required"),
+        ({"to_at": ""}, "An end is required"),
         ({"zone": "Moon/Crater"}, "Unknown time zone"),
         ({"zone": "../../etc/passwd"}, "Unknown time zone"),
         (

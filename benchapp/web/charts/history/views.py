@@ -16,6 +16,7 @@ from benchapp.web.charts.history.figure import (
     write_chart_query,
     write_series_query,
 )
+from benchapp.web.charts.history.planned import link_note_form, make_planned_lines
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request
 from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
@@ -77,6 +78,11 @@ def history(request: HttpRequest) -> HttpResponse:
         ],
         "table": make_history_table(found, asked.metric),
         "changes": make_environment_change_lines(found),
+        "planned": make_planned_lines(
+            found.planned,
+            dict(zip((row.id for row in chosen.rows), chosen.names, strict=True)),
+            add_url=link_note_form(asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()),
+        ),
         "metric": asked.metric,
         "steps": None if chosen.rows or bar.text else list_first_steps(base_url),
     }

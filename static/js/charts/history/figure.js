@@ -11,6 +11,7 @@ import { startControls } from "./controls.js";
 import { startHistoryKeys } from "./keys.js";
 import { HistoryNumbers, writeSpan } from "./numbers.js";
 import { startHistoryPointer } from "./pointer.js";
+import { describePlannedInView, placePlanned } from "./planned.js";
 import { startTip } from "./tip.js";
 
 // Downsampled data is loaded at higher resolution after a zoom.
@@ -74,6 +75,11 @@ class HistoryFigure {
     return this.numbers.whole;
   }
 
+  /** Maintenance, expected changes and notes, ascending by start. */
+  get planned() {
+    return this.whole.planned;
+  }
+
   prepare() {
     const { limit, limitLabel, references, scale } = this.figure.dataset;
     this.panels = this.metrics.map((metric, place) =>
@@ -97,6 +103,7 @@ class HistoryFigure {
           look: { width, isNarrow, isMain: place === 0, zone: this.zone },
           getState,
           changes: this.changes,
+          planned: this.planned,
           onLayout: place === 0 ? () => this.placeSoon() : undefined,
         }),
       ),
@@ -125,7 +132,7 @@ class HistoryFigure {
   describeImage() {
     const { filter } = this.figure.dataset;
     const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}`];
-    return [filter, ...part, describeChangesInView(this)].filter(Boolean).join(" · ");
+    return [filter, ...part, describeChangesInView(this), describePlannedInView(this)].filter(Boolean).join(" · ");
   }
 
   startOverview() {
@@ -226,6 +233,7 @@ class HistoryFigure {
     drawStrip(this);
     this.brush?.place();
     placeChanges(this, chart);
+    placePlanned(this, chart);
   }
 
   get readout() {

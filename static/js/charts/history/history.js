@@ -2,6 +2,7 @@
 import { formatDifference, formatValue } from "../../site/format.js";
 import { assignStyles, styleOfValue } from "../shared/palette.js";
 import { formatZonedTime } from "../shared/zones.js";
+import { readPlanned } from "./planned.js";
 
 const GRAY_LINE = { color: "gray", shape: "circle", dash: [] };
 // Colors repeat after eight lines: other shapes distinguish them.
@@ -9,7 +10,7 @@ const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**
  * Read an answer of /api/v1/history.
- * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color}: color: null, or {label,
+ * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color, planned}: color: null, or {label,
  * items: [{text, style}]} of a fact of the environment that marks are colored by; lines are gray then. marks ascending by
  * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
  * {value, low, high, p10, p90, n, minimumRun, maximumRun}}}; kind: good, doubtful, excluded, failed, or bucket.
@@ -38,7 +39,7 @@ export function readHistory(answer, { isDoubtful }) {
       before.set(mark.line, mark);
     }
   });
-  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color };
+  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color, planned: readPlanned(answer) };
 }
 
 function readColor({ color, points, buckets }) {

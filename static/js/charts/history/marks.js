@@ -2,16 +2,18 @@
 import { signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
+import { drawPlanned } from "./planned.js";
 
 // Of the bar that marks an increase of the standard deviation, in px.
 const SPREAD_HEIGHT = 7;
 
 /** A plugin of Chart.js that draws all marks of a panel; see buildPanel for getState. */
-export function drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }) {
+export function drawMarks(panel, { colors, isCrowded, hasNames, changes, planned, getState }) {
   return {
     id: "historyMarks",
     beforeDatasetsDraw({ ctx, chartArea, scales }) {
       clipTo(ctx, chartArea);
+      drawPlanned(ctx, planned, { chartArea, scales, colors });
       drawChanges(ctx, changes, { chartArea, scales, color: colors.fieldLine });
       for (const line of panel.lines) {
         // Bands of more lines would overlap.

@@ -67,7 +67,7 @@ function isNear(value, shown) {
  * colors: resolved CSS colors. look: {width (px), isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
  * current: the selected mark, and the pixels [from, to] of a drag, or null. onLayout(chart): called when the chart area changes.
  */
-export function buildPanel(panel, { colors, look, getState, changes = [], onLayout = () => {} }) {
+export function buildPanel(panel, { colors, look, getState, changes = [], planned = [], onLayout = () => {} }) {
   const { width = 0, isNarrow, isMain, zone } = look;
   const hasNames = panel.lines.length > 1;
   const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
@@ -95,7 +95,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], onLayo
     },
     plugins: [
       { id: "layout", afterLayout: onLayout },
-      drawMarks(panel, { colors, isCrowded, hasNames, changes, getState }),
+      drawMarks(panel, { colors, isCrowded, hasNames, changes, planned, getState }),
       ...(panel.isEmpty ? [drawMessage("no values in this time range", colors)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
