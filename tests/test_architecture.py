@@ -64,6 +64,7 @@ INFRASTRUCTURE = {
     "asgi",
     "celery",
     "checks",
+    "configuration",
     "embedded",
     "env",
     "handler",

@@ -26,7 +26,7 @@ from tests.test_packaging import read_known_variables
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in FILES}
 # CHANGELOG.md is linked, and links itself.
 LINKED = {**TEXTS, "CHANGELOG.md": (ROOT / "CHANGELOG.md").read_text()}
-LANGUAGES = {"sh", "python", "json", "sql", "text", "http", "filter"}
+LANGUAGES = {"sh", "python", "json", "sql", "text", "http", "filter", "yaml"}
 COMMANDS = [command for block in list_blocks("sh") for command in list_commands(block)]
 # Programs that a test cannot run here, with the reason. Their lines are parsed.
 NOT_RUN = {

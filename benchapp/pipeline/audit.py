@@ -60,9 +60,9 @@ def write_from(source: WriteSource) -> Iterator[None]:
         _SOURCE.reset(earlier)
 
 
-def write_from_command(name: str) -> AbstractContextManager[None]:
-    """Name a management command as the source of the writes within."""
-    return write_from(WriteSource(_find_nobody, via=f"manage.py {name}"))
+def write_from_command(name: str, *, author: User | None = None) -> AbstractContextManager[None]:
+    """Name a management command as the source of the writes within. author: for whom it runs, if that is known."""
+    return write_from(WriteSource(lambda: author, via=f"manage.py {name}"))
 
 
 def note_token(token: ApiToken) -> None:

@@ -91,7 +91,7 @@ def create_study(
         owner=owner,
         panels=[asdict(panel) for panel in panels],
     )
-    _record(study, "created", after=_snapshot(study), by=owner)
+    _record(study, "created", after=_snapshot(study))
     return study
 
 
@@ -169,11 +169,8 @@ def _record(
     *,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
-    by: User | None = None,
 ) -> None:
-    record_write(
-        AuditKind.STUDY, action, object_id=study.pk, name=study.title, before=before, after=after, by=by
-    )
+    record_write(AuditKind.STUDY, action, object_id=study.pk, name=study.title, before=before, after=after)
 
 
 def version_of(study: Study) -> str:

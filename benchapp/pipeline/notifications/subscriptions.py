@@ -86,7 +86,7 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
                 ask_confirmation(made)
         except MailRefused as error:
             raise BadSubscription("address", str(error)) from error
-        _record(made, "created", after=_snapshot(made), by=owner)
+        _record(made, "created", after=_snapshot(made))
     return made
 
 

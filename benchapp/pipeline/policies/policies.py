@@ -84,6 +84,18 @@ def read_threshold_plan(metric: str, smallest_change: float, *, filter: str, lab
     return ThresholdPlan(metric, smallest_change, written, text)
 
 
+def read_policy_reason(reason: str) -> str:
+    """Return the reason in one line. Raises BadDetectionPolicy."""
+    text = " ".join(reason.replace("\x00", "\ufffd").split())
+    if not text:
+        raise BadDetectionPolicy("reason", "a reason is required")
+    if len(text) > POLICY_REASON_MAXIMUM:
+        raise BadDetectionPolicy(
+            "reason", f"at most {POLICY_REASON_MAXIMUM} characters; this has {len(text)}"
+        )
+    return text
+
+
 @retry_conflicts
 def create_detection_policy(
     metric: str,
@@ -100,13 +112,7 @@ def create_detection_policy(
     by: the owner; via: the API token, for the activity log. Raises BadDetectionPolicy.
     """
     plan = read_threshold_plan(metric, smallest_change, filter=filter, label=label)
-    text = " ".join(reason.replace("\x00", "\ufffd").split())
-    if not text:
-        raise BadDetectionPolicy("reason", "a reason is required")
-    if len(text) > POLICY_REASON_MAXIMUM:
-        raise BadDetectionPolicy(
-            "reason", f"at most {POLICY_REASON_MAXIMUM} characters; this has {len(text)}"
-        )
+    text = read_policy_reason(reason)
     with transaction.atomic():
         _refuse_too_many()
         policy = DetectionPolicy.objects.create(

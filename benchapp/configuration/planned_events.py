@@ -1,0 +1,78 @@
+"""Maintenance windows and expected changes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils import timezone
+
+from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.models import PlannedEvent, User
+from benchapp.pipeline.maintenance.planned_events import (
+    BadPlannedEvent,
+    cancel_planned_event,
+    read_plan,
+    schedule_planned_event,
+)
+
+
+def _normalize(values: Values) -> Values:
+    try:
+        plan = asdict(read_plan(**values))
+    except BadPlannedEvent as error:
+        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+    return {**plan, "kind": str(plan["kind"])}
+
+
+def _list_stored() -> Sequence[StoredEntry]:
+    """Return all events that are not canceled; those that have ended are not exported, but found again."""
+    now = timezone.now()
+    return [
+        StoredEntry(row, {name: getattr(row, name) for name in PLANNED_EVENTS.members}, row.ends_at > now)
+        for row in PlannedEvent.objects.filter(canceled_at=None).order_by("from_at", "pk")
+    ]
+
+
+def _create(values: Values, by: User | None) -> None:
+    given: dict[str, Any] = dict(values)
+    try:
+        schedule_planned_event(given.pop("kind"), given.pop("filter"), by=by, **given)
+    except BadPlannedEvent as error:
+        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+
+
+def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
+    """Cancel and schedule again: the plan of an event is never changed, so that its log names who planned what."""
+    _remove(stored, by)
+    _create(values, by)
+
+
+def _remove(stored: StoredEntry, by: User | None) -> None:
+    cancel_planned_event(stored.row.pk, by=by)
+
+
+PLANNED_EVENTS: Final = ConfigurationSection(
+    name="planned_events",
+    noun="planned event",
+    members={
+        "kind": Member(str, is_required=True),
+        "filter": Member(str, default=""),
+        "from_at": Member(datetime, is_required=True),
+        "to_at": Member(datetime, is_required=True),
+        "reason": Member(str, is_required=True),
+        "metric": Member(str, default=""),
+        "is_regression": Member(bool, is_optional=True),
+    },
+    identify=lambda values: tuple(
+        values[name] for name in ("kind", "filter", "from_at", "metric", "is_regression")
+    ),
+    title=lambda values: (
+        f"{values['kind']}, {values['filter'] or 'all series'}, from {values['from_at']:%Y-%m-%d %H:%M} UTC"
+    ),
+    normalize=_normalize,
+    list_stored=_list_stored,
+    create=_create,
+    change=_change,
+    remove=_remove,
+)

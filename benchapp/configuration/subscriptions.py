@@ -1,0 +1,124 @@
+"""Subscriptions. The address of a webhook is a secret: the file names a variable of the environment that has it."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, fields
+from types import UnionType
+from typing import Any, Final, get_args, get_type_hints
+from urllib.parse import urlsplit
+
+from django.utils.crypto import salted_hmac
+
+from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.models import Channel, Subscription, User
+from benchapp.models.subscription import hide_secret
+from benchapp.pipeline.notifications.subscriptions import (
+    BadSubscription,
+    SubscriptionSettings,
+    change_subscription,
+    create_subscription,
+    delete_subscription,
+    read_settings,
+)
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SALT: Final = "benchapp.configuration.subscriptions"
+_IDENTITY: Final = ("owner", "channel", "address")
+
+
+def make_reference(channel: str, address: str) -> str:
+    """Return an address as it is exported: that of a webhook as ${WEBHOOK_HOST_DIGITS}.
+
+    The digits distinguish addresses of one host; without the secret key of the installation, no address can be guessed
+    from them.
+    """
+    if channel == Channel.EMAIL:
+        return address
+    host = re.sub(r"[^A-Z0-9]+", "_", (urlsplit(address).hostname or "").upper())
+    return f"${{WEBHOOK_{host}_{salted_hmac(_SALT, address).hexdigest()[:8].upper()}}}"
+
+
+def _export(values: Values) -> Values:
+    return {**values, "address": make_reference(values["channel"], values["address"])}
+
+
+def _resolve(values: Values) -> Values:
+    """Replace ${NAME} by the variable, or by the stored address that is exported under this name."""
+    channel, address = values["channel"], values["address"]
+    named = _REFERENCE.fullmatch(address)
+    if named is None:
+        if channel != Channel.EMAIL:
+            raise BadEntry("/address", "the address of a webhook is a secret: write ${NAME}, and set NAME")
+        return values
+    if value := os.environ.get(named[1], "").strip():
+        return {**values, "address": value}
+    for row in Subscription.objects.filter(owner__username=values["owner"], channel=channel):
+        if make_reference(channel, row.address) == address:
+            return {**values, "address": row.address}
+    raise BadEntry("/address", f"the variable {named[1]} is not set")
+
+
+def _normalize(values: Values) -> Values:
+    if not User.objects.filter(username=values["owner"], is_active=True).exists():
+        raise BadEntry("/owner", f"there is no active account {values['owner']}")
+    try:
+        return {"owner": values["owner"], **asdict(read_settings(values))}
+    except BadSubscription as error:
+        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+
+
+def _list_stored() -> Sequence[StoredEntry]:
+    rows = Subscription.objects.select_related("owner").order_by("owner__username", "pk")
+    names = [each.name for each in fields(SubscriptionSettings)]
+    return [
+        StoredEntry(row, {"owner": row.owner.username, **{name: getattr(row, name) for name in names}})
+        for row in rows
+    ]
+
+
+def _create(values: Values, by: User | None) -> None:
+    try:
+        create_subscription(User.objects.get(username=values["owner"]), values)
+    except BadSubscription as error:
+        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+
+
+def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
+    change_subscription(stored.row, values)
+
+
+def _remove(stored: StoredEntry, by: User | None) -> None:
+    delete_subscription(stored.row.pk)
+
+
+def _make_members() -> dict[str, Member]:
+    """Return the owner and the settings of a subscription, with their defaults."""
+    hints = get_type_hints(SubscriptionSettings)
+    members = {"owner": Member(str, is_required=True)}
+    for each in fields(SubscriptionSettings):
+        kinds = [kind for kind in get_args(hints[each.name]) if kind is not type(None)]
+        is_optional = isinstance(hints[each.name], UnionType)
+        default: Any = None if each.default is MISSING else each.default
+        members[each.name] = Member(
+            kinds[0] if is_optional else hints[each.name], default, each.default is MISSING, is_optional
+        )
+    return members
+
+
+SUBSCRIPTIONS: Final = ConfigurationSection(
+    name="subscriptions",
+    noun="subscription",
+    members=_make_members(),
+    identify=lambda values: tuple(values[name] for name in _IDENTITY),
+    title=lambda values: (
+        f"{values['owner']}, {values['channel']} to {hide_secret(values['channel'], values['address'])}"
+    ),
+    normalize=_normalize,
+    list_stored=_list_stored,
+    create=_create,
+    change=_change,
+    remove=_remove,
+    export=_export,
+    resolve=_resolve,
+)
