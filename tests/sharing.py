@@ -1,6 +1,6 @@
 """Pytest plugin: how a run with several processes shares the tests among them: the slowest units first.
 
-A unit is what one process runs in one go: a file, a test of a file whose tests need nothing of each other, or a folder
+A unit is what one process runs in one go: a file, a test of a file whose tests need nothing of each other, or files
 whose tests share servers. Seconds are of a machine of two cores; only the order depends on them.
 """
 
@@ -12,8 +12,9 @@ import pytest
 
 # Units that take more than five seconds; every other is thought to take one.
 SECONDS = {
-    "tests/browser": 80,
-    "tests/embedded/test_up.py": 55,
+    "tests/browser (pages and charts)": 75,
+    "tests/browser": 74,
+    "tests/embedded/test_up.py": 70,
     "tests/test_wide.py": 30,
     "tests/test_ci_gate.py": 25,
     "tests/agent/profiles/test_real_profiles.py": 20,
@@ -33,8 +34,12 @@ SECONDS = {
     "tests/web/studies/test_sample.py": 7,
     "tests/agent/running/test_run_command.py": 6,
 }
-# One unit for the folder: a Chromium and a web process serve all of it.
-FOLDERS = ("tests/browser",)
+# Two units for the folder: a Chromium and a web process serve all of each. One would end minutes after the others.
+BROWSER = "tests/browser"
+BROWSER_PAGES = "tests/browser (pages and charts)"
+BROWSER_PAGES_FILES = tuple(
+    f"tests/browser/test_{name}.py" for name in ("every_page", "charts", "history", "scaling")
+)
 # What `--fast` leaves out besides the units above: tests that start processes, use a server, a browser or a real fio.
 SLOW_FOLDERS = ("tests/agent/", "tests/chaos/", "tests/embedded/")
 SLOW_MARKERS = ("browser", "chaos", "corpus", "django_db", "fio")
@@ -46,9 +51,8 @@ DIVIDED = ("tests/agent/sweeping/test_sweep_loops.py",)
 def find_unit(nodeid: str) -> str:
     """Return the unit that a test belongs to."""
     file = nodeid.split("::", 1)[0]
-    for folder in FOLDERS:
-        if file.startswith(f"{folder}/"):
-            return folder
+    if file.startswith(f"{BROWSER}/"):
+        return BROWSER_PAGES if file in BROWSER_PAGES_FILES else BROWSER
     return nodeid if file in DIVIDED else file
 
 

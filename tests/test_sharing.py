@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.sharing import SECONDS, find_repeated, find_unit, is_slow, order_units
+from tests.sharing import (
+    BROWSER,
+    BROWSER_PAGES,
+    BROWSER_PAGES_FILES,
+    SECONDS,
+    find_repeated,
+    find_unit,
+    is_slow,
+    order_units,
+)
 from tests.stack import ROOT
 
 
@@ -10,14 +19,15 @@ from tests.stack import ROOT
     ("nodeid", "unit"),
     [
         ("tests/fio/test_values.py::test_it[a::b]", "tests/fio/test_values.py"),
-        ("tests/browser/test_ways.py::test_it", "tests/browser"),
+        ("tests/browser/test_ways.py::test_it", BROWSER),
+        ("tests/browser/test_scaling.py::test_it", BROWSER_PAGES),
         (
             "tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]",
             "tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]",
         ),
     ],
 )
-def test_unit_is_a_file_a_folder_or_a_test(nodeid, unit):
+def test_unit_is_a_file_or_files_with_shared_servers_or_a_test(nodeid, unit):
     assert find_unit(nodeid) == unit
 
 
@@ -38,9 +48,9 @@ def test_ids_of_several_tests_are_found():
     ]
 
 
-@pytest.mark.parametrize("unit", SECONDS)
-def test_unit_with_a_known_time_is_there(unit):
-    assert (ROOT / unit.split("::")[0]).exists()
+@pytest.mark.parametrize("path", [*sorted(SECONDS.keys() - {BROWSER_PAGES}), *BROWSER_PAGES_FILES])
+def test_unit_with_a_known_time_is_there(path):
+    assert (ROOT / path.split("::")[0]).exists()
 
 
 @pytest.mark.parametrize(
