@@ -35,6 +35,10 @@ def apply_configuration(text: str, *, prune: bool, dry_run: bool, author: User |
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         steps = make_plan(text, prune=prune)
+        # All removals first: the prices of a region have one currency, and limits count what is stored.
+        for step in steps:
+            if step.stored and _is_removal(step):
+                step.section.remove(step.stored, author)
         faults = [fault for step in steps if (fault := _take(step, author)) is not None]
         if faults:
             raise BadConfiguration(faults)
@@ -48,17 +52,26 @@ def count_steps(steps: Sequence[Step]) -> dict[StepAction, int]:
     return {action: sum(step.action == action for step in steps) for action in StepAction}
 
 
+def _is_removal(step: Step) -> bool:
+    """Return whether a stored entry is removed, also one that is created again."""
+    return step.action == StepAction.REMOVED or (
+        step.action == StepAction.CHANGED and step.section.change is None
+    )
+
+
 def _take(step: Step, author: User | None) -> ConfigurationFault | None:
-    """Write one step; return why it cannot be written."""
+    """Change or create an entry; return why it cannot be written."""
+    if (
+        step.given is None
+        or step.after is None
+        or step.action not in (StepAction.CHANGED, StepAction.CREATED)
+    ):
+        return None
     try:
-        if step.action == StepAction.REMOVED and step.stored:
-            step.section.remove(step.stored, author)
-        elif step.action == StepAction.CHANGED and step.stored and step.after:
+        if step.action == StepAction.CHANGED and step.section.change and step.stored:
             step.section.change(step.stored, step.after, author)
-        elif step.action == StepAction.CREATED and step.after:
+        else:
             step.section.create(step.after, author)
     except BadEntry as error:
-        if step.given is None:
-            return ConfigurationFault(0, step.section.name, str(error))
         return step.given.make_fault(error.pointer, str(error))
     return None

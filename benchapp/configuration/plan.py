@@ -10,6 +10,7 @@ from benchapp.configuration.document import BadConfiguration, ConfigurationFault
 from benchapp.configuration.hosts import HOSTS
 from benchapp.configuration.planned_events import PLANNED_EVENTS
 from benchapp.configuration.policies import DETECTION_POLICIES
+from benchapp.configuration.prices import PRICES
 from benchapp.configuration.section import (
     ConfigurationSection,
     StoredEntry,
@@ -21,7 +22,7 @@ from benchapp.configuration.studies import STUDIES
 from benchapp.configuration.subscriptions import SUBSCRIPTIONS
 
 # In this order: a filter may name a pool.
-SECTIONS: Final = (HOSTS, DETECTION_POLICIES, PLANNED_EVENTS, SUBSCRIPTIONS, STUDIES)
+SECTIONS: Final = (HOSTS, DETECTION_POLICIES, PLANNED_EVENTS, PRICES, SUBSCRIPTIONS, STUDIES)
 
 
 class StepAction(StrEnum):

@@ -1,4 +1,4 @@
-"""Maintenance windows and expected changes."""
+"""Maintenance windows, expected changes and notes. One is never changed, so that its log names who planned what."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -42,12 +42,6 @@ def _create(values: Values, by: User | None) -> None:
         raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
 
 
-def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
-    """Cancel and schedule again: the plan of an event is never changed, so that its log names who planned what."""
-    _remove(stored, by)
-    _create(values, by)
-
-
 def _remove(stored: StoredEntry, by: User | None) -> None:
     cancel_planned_event(stored.row.pk, by=by)
 
@@ -73,6 +67,5 @@ PLANNED_EVENTS: Final = ConfigurationSection(
     normalize=_normalize,
     list_stored=_list_stored,
     create=_create,
-    change=_change,
     remove=_remove,
 )

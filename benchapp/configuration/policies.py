@@ -1,4 +1,7 @@
-"""Detection policies. The policies of one metric, filter and label are one entry: the newest applies."""
+"""Detection policies. The policies of one metric, filter and label are one entry: the newest applies.
+
+A policy is never changed, so that its log names who set which threshold when.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -54,12 +57,6 @@ def _create(values: Values, by: User | None) -> None:
         raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
 
 
-def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
-    """Cancel and create: a policy is never changed, so that its log names who set which threshold when."""
-    _remove(stored, by)
-    _create(values, by)
-
-
 def _remove(stored: StoredEntry, by: User | None) -> None:
     """Cancel the policy and those that it replaced, which would apply again."""
     row = stored.row
@@ -87,7 +84,6 @@ DETECTION_POLICIES: Final = ConfigurationSection(
     normalize=_normalize,
     list_stored=_list_stored,
     create=_create,
-    change=_change,
     remove=_remove,
     is_unique=True,
 )

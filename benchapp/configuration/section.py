@@ -52,8 +52,8 @@ class ConfigurationSection:
 
     name: in the file; noun: of one entry. identify: what makes two entries the same one; is_unique: whether a file may
     list it once only. normalize: validates values with all members, raises BadEntry. create, change and remove write,
-    and raise BadEntry; their last argument is the author. export replaces secrets by references; resolve does the
-    opposite, and raises BadEntry.
+    and raise BadEntry; their last argument is the author. change: None if an entry is removed and created again.
+    export replaces secrets by references; resolve does the opposite, and raises BadEntry.
     """
 
     name: str
@@ -64,8 +64,8 @@ class ConfigurationSection:
     normalize: Callable[[Values], Values]
     list_stored: Callable[[], Sequence[StoredEntry]]
     create: Callable[[Values, User | None], None]
-    change: Callable[[StoredEntry, Values, User | None], None]
     remove: Callable[[StoredEntry, User | None], None]
+    change: Callable[[StoredEntry, Values, User | None], None] | None = None
     is_unique: bool = False
     export: Callable[[Values], Values] = dict
     resolve: Callable[[Values], Values] = dict

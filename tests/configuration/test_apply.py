@@ -19,12 +19,15 @@ from benchapp.models import (
     DetectionPolicy,
     Host,
     PlannedEvent,
+    Price,
     Role,
     Series,
     Study,
     Subscription,
     User,
 )
+from benchapp.pipeline.layouts.price_csv import read_price_rows
+from benchapp.pipeline.layouts.prices import add_prices
 from tests.documentation import ROOT, list_blocks
 from tests.factories import make_detection_policy, make_host, make_planned_event, make_series, make_user
 from tests.notices import make_subscription
@@ -54,6 +57,8 @@ def installation(anna: User) -> None:
         kind="change", metric="iops", is_regression=True, from_at=soon, to_at=soon + timedelta(days=1)
     )
     make_planned_event(reason="over")
+    rows = [{"volume_type": each, "currency": "USD", "valid_from": "2026-01-01"} for each in ("gp3", "io2")]
+    add_prices(read_price_rows([{**row, "per_gib_month": "0.00001"} for row in rows]), by=anna)
     make_subscription(anna, filter="host:db-1", quiet_from_hour=22, quiet_to_hour=6)
     make_subscription(anna, is_digest=True, digest_hour=9)
     make_subscription(anna, channel="webhook", address=HOOK)
@@ -110,14 +115,12 @@ def test_export_restores_an_installation_that_is_empty(
     for row in Subscription.objects.exclude(channel="email"):
         monkeypatch.setenv(make_reference(row.channel, row.address)[2:-1], row.address)
     text = export_configuration()
-    empty = (
-        "version: 1\nhosts: []\ndetection_policies: []\nplanned_events: []\nsubscriptions: []\nstudies: []\n"
-    )
+    empty = "\n".join(["version: 1", *(f"{section.name}: []" for section in SECTIONS)])
 
     removed = apply(empty, prune=True)
     made = apply(text)
 
-    assert len(removed) == 1 + 2 + 2 + 4 + 3
+    assert len(removed) == 1 + 2 + 2 + 2 + 4 + 3
     assert {action for _, action in removed} == {"removed"}
     assert len(made) == len(removed)
     assert export_configuration() == text
@@ -162,6 +165,15 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
     assert Series.objects.get(pk=series.pk).judging_is_due
     assert Subscription.objects.filter(digest_hour=10).count() == 1
     assert Study.objects.get(text="text").title == "Disks"
+
+
+def test_currency_of_all_prices_of_a_region_changes_at_once(installation: None) -> None:
+    text = export_configuration().replace("currency: USD", "currency: EUR")
+
+    assert apply(text) == [("prices", "changed")] * 2
+    assert set(Price.objects.filter(removed_at=None).values_list("currency", flat=True)) == {"EUR"}
+    (fault,) = find_faults(text.replace("currency: EUR", "currency: CHF", 1))
+    assert fault.startswith("line ") and "/currency: " in fault
 
 
 def test_entries_of_one_key_are_matched_by_their_values_first(installation: None) -> None:
@@ -272,7 +284,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
     assert "~ study “Disks” of anna\n    text:\n       \n      -- b: c\n      +- d: e\n" in dry
     assert "+ study “Own”\n    title: Own\n    panels/0/kind: scaling\n" in dry
     assert "not in the file: study “Sample”" in dry
-    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 9 unchanged" in dry
+    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 11 unchanged" in dry
     assert "1 not in the file: kept, --prune removes them" in dry
     records = AuditRecord.objects.order_by("pk")
     assert [(record.kind, record.action) for record in records] == [
@@ -290,7 +302,7 @@ def test_file_of_the_documentation_can_be_applied(anna: User, monkeypatch: pytes
 
     made = apply(block.text)
 
-    assert len(made) == 1 + 1 + 2 + 2 + 1
+    assert len(made) == 1 + 1 + 2 + 1 + 2 + 1
     assert apply(block.text, prune=True) == []
 
 

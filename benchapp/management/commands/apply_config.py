@@ -1,4 +1,4 @@
-"""`manage.py apply_config`: make pools, policies, planned events, subscriptions and studies equal to a YAML file."""
+"""`manage.py apply_config`: make the configuration equal to a YAML file."""
 
 import logging
 import os

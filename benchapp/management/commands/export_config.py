@@ -1,4 +1,4 @@
-"""`manage.py export_config`: write pools, policies, planned events, subscriptions and studies to a YAML file."""
+"""`manage.py export_config`: write the configuration to a YAML file."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from benchapp.management.database import use_database
 class Command(BaseCommand):
     """Write the file, which apply_config reads; it has no secrets."""
 
-    help = "Export pools of hosts, detection policies, planned events, subscriptions and studies as YAML."
+    help = "Export pools of hosts, detection policies, planned events, prices, subscriptions and studies as YAML."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the arguments."""
