@@ -11,7 +11,7 @@ _SECRETS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # Shared studies and one-time links, also inside a query (next=%2Fsetup%2F…), also mistyped.
-        r"""(?P<kept>(?:/|%2f)(?:shared|setup|confirm-address|reset-password)(?:/|%2f))[^/\s?\#&"'<>]+""",
+        r"""(?P<kept>(?:/|%2f)(?:shared|setup|confirm-address|reset-password|account(?:/|%2f)email)(?:/|%2f))[^/\s?\#&"'<>]+""",
         # A token of ours; its public part says which.
         r"(?P<kept>\bbench_[a-z0-9]{12}_)[a-z0-9_-]+",
         r"""(?P<kept>\bauthorization\b["':=\s,b]+(?:bearer|basic|token)\s+)[^\s"',]+""",

@@ -16,10 +16,14 @@ log = structlog.get_logger(__name__)
 NORMALIZE: Final = "benchapp.tasks.normalize"
 NOTIFY: Final = "benchapp.tasks.notify"
 DRY_RUN: Final = "benchapp.tasks.dry_run"
+SEND_RESET_LINKS: Final = "benchapp.tasks.mail_reset_links"
+SEND_ADDRESS_LINK: Final = "benchapp.tasks.mail_address_link"
 # After a publish that failed, nothing is published for this long: beat's sweep finds what was stored meanwhile.
 _BROKER_PAUSE_S: Final = 10.0
 # A hint that waited longer in the queue is dropped: a sweep has replaced it.
 _EXPIRES_S: Final = 60
+# After it a person has asked again.
+_MAIL_EXPIRES_S: Final = 3600
 
 _broker_away_until = 0.0
 
@@ -39,12 +43,25 @@ def wake_dry_run() -> bool:
     return _publish(DRY_RUN)
 
 
-def _publish(name: str) -> bool:
+def queue_reset_links(login: str) -> bool:
+    """Publish a request for a new password; False without a broker or while it is away.
+
+    It has no row: a person who gets no mail asks again.
+    """
+    return _publish(SEND_RESET_LINKS, login, expires_s=_MAIL_EXPIRES_S)
+
+
+def queue_address_link(user_id: int, address: str) -> bool:
+    """Publish a request to confirm an address; as `queue_reset_links`."""
+    return _publish(SEND_ADDRESS_LINK, user_id, address, expires_s=_MAIL_EXPIRES_S)
+
+
+def _publish(name: str, *arguments: str | int, expires_s: int = _EXPIRES_S) -> bool:
     global _broker_away_until
     if not settings.BROKER_URL or time.monotonic() < _broker_away_until:
         return False
     try:
-        current_app.send_task(name, expires=_EXPIRES_S, ignore_result=True, retry=False)
+        current_app.send_task(name, arguments, expires=expires_s, ignore_result=True, retry=False)
     except (BrokerAway, OSError) as error:
         _broker_away_until = time.monotonic() + _BROKER_PAUSE_S
         log.warning("queue.broker_away", error=str(error)[:200], pause_s=_BROKER_PAUSE_S)

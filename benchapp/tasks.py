@@ -6,6 +6,7 @@ beat → sweep ─────────────────────�
        judge ─▶ changes, levels, incidents and notices in the outbox, one transaction per batch ─▶ notify
 beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
+page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 beat → forget notices that were settled long ago, old dry runs and audit records
 """
@@ -25,6 +26,8 @@ from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
+from benchapp.pipeline.notifications.account_mail import send_address_link, send_reset_links
+from benchapp.pipeline.notifications.channels.webhook import NotDelivered
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
@@ -100,6 +103,18 @@ def notify() -> None:
     """
     notify_silent_hosts()
     send_due(budget_s=_TASK_BUDGET_S)
+
+
+@shared_task(time_limit=90, autoretry_for=(NotDelivered,), max_retries=4, retry_backoff=10, retry_jitter=True)
+def mail_reset_links(login: str) -> None:
+    """Send links for a lost password, which are created here: the queue has no secrets. Retried for some minutes."""
+    send_reset_links(login)
+
+
+@shared_task(time_limit=90, autoretry_for=(NotDelivered,), max_retries=4, retry_backoff=10, retry_jitter=True)
+def mail_address_link(user_id: int, address: str) -> None:
+    """Send the link that confirms an address for lost passwords. Retried as `mail_reset_links`."""
+    send_address_link(user_id, address)
 
 
 @shared_task(time_limit=90)

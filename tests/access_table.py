@@ -246,6 +246,11 @@ WEB = {
     "account/delete": (Row("POST", PAGE_PEOPLE),),
     # The secret is the key, as of an invitation.
     "reset-password/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
+    # Only where the server sends e-mail.
+    "reset-password/": (Row("GET", "........"), Row("POST", "........")),
+    "account/email": (Row("POST", PAGE_PEOPLE),),
+    # The secret is of the signed-in user: a wrong one is refused in words.
+    "account/email/<str:secret>/": (Row("GET", "s...ssss"), Row("POST", "s...ssss")),
     "account/": (Row("GET", PAGE_PEOPLE), Row("POST", PAGE_PEOPLE)),
     "sign-in/": (EVERYBODY, Row("POST", "++++++++")),
     # Whoever signs out ends at the sign-in page.

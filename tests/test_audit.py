@@ -29,7 +29,8 @@ from benchapp.models import (
     Study,
     User,
 )
-from benchapp.pipeline.access.accounts import create_invitation, create_reset_link
+from benchapp.pipeline.access.accounts import create_invitation
+from benchapp.pipeline.access.password_reset import create_reset_link, sign_address
 from benchapp.pipeline.audit import forget_old_audit_records, record_write
 from benchapp.pipeline.incidents.bulk import take_bulk_steps
 from benchapp.pipeline.incidents.triage import acknowledge
@@ -61,6 +62,8 @@ NOT_RECORDED = {
     "POST /api/v1/submissions/batch": "a submission is its own record",
     "POST /uploads/add": "a submission is its own record",
     "POST /incidents/<int:incident_id>/baseline/": "previews what accepting the selected series changes",
+    "POST /reset-password/": "the worker records the link that it sends",
+    "POST /account/email": "sends a link; its confirmation and the removal of an address are recorded",
     "POST /sign-out/": "ends the own session alone",
 }
 
@@ -121,6 +124,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "view_id": view.pk,
         "secret": create_invitation(role=Role.EDITOR, created_by=admin_user),
         "invitation_id": Invitation.objects.get().pk,
+        "address_secret": sign_address(admin_user, "anna@example.org"),
         "reset_secret": create_reset_link(User.objects.get(username="bob"), created_by=admin_user),
         "token": LINK_SECRET,
     }
@@ -227,6 +231,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     }
     other_ids = {
         "reset-password/<str:secret>/": {"secret": parts["reset_secret"]},
+        "account/email/<str:secret>/": {"secret": parts["address_secret"]},
         "subscriptions/<int:subscription_id>/secret": {"subscription_id": parts["webhook_id"]},
         "subscriptions/<int:subscription_id>/confirmation": {"subscription_id": parts["unconfirmed_id"]},
     }

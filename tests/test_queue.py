@@ -26,7 +26,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the names that are published, to a broker that refuses notices."""
     names: list[str] = []
 
-    def send_task(name: str, **options: Any) -> None:
+    def send_task(name: str, arguments: tuple[Any, ...], **options: Any) -> None:
         names.append(name)
         if name == queue.NOTIFY:
             raise ConnectionRefusedError("nobody listens")
@@ -38,7 +38,14 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_published_names_are_registered_tasks() -> None:
     app.loader.import_default_modules()
 
-    assert {queue.NORMALIZE, queue.NOTIFY, queue.DRY_RUN} <= set(app.tasks)
+    names = {
+        queue.NORMALIZE,
+        queue.NOTIFY,
+        queue.DRY_RUN,
+        queue.SEND_RESET_LINKS,
+        queue.SEND_ADDRESS_LINK,
+    }
+    assert names <= set(app.tasks)
 
 
 def test_hint_reaches_the_broker_with_its_name_and_expires(valkey_server: Server) -> None:
@@ -51,15 +58,18 @@ def test_hint_reaches_the_broker_with_its_name_and_expires(valkey_server: Server
             assert threads.submit(queue.wake_up).result()
             assert threads.submit(queue.wake_notify).result()
             assert threads.submit(queue.wake_dry_run).result()
+            assert threads.submit(queue.queue_address_link, 7, "anna@example.org").result()
 
-        messages = [inbox.get(timeout=30) for _ in range(3)]
+        messages = [inbox.get(timeout=30) for _ in range(4)]
         for message in messages:
             message.ack()
     assert [message.headers["task"] for message in messages] == [
         "benchapp.tasks.normalize",
         "benchapp.tasks.notify",
         "benchapp.tasks.dry_run",
+        "benchapp.tasks.mail_address_link",
     ]
+    assert messages[-1].payload[0] == [7, "anna@example.org"]
     assert all(message.headers["expires"] for message in messages)
 
 

@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from benchapp.web import audit
-from benchapp.web.accounts import people, tokens
+from benchapp.web.accounts import own_account, password_reset, people, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.history import views as history
@@ -220,9 +220,12 @@ urlpatterns = [
     path("people/<int:user_id>/delete", people.delete_person, name="delete_person"),
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),
     path("people/<int:user_id>/active", people.set_person_active, name="set_person_active"),
-    path("account/", accounts.account, name="account"),
-    path("account/delete", accounts.delete_own_account, name="delete_own_account"),
-    path("reset-password/<str:secret>/", accounts.set_new_password, name="set_new_password"),
+    path("account/", own_account.account, name="account"),
+    path("account/delete", own_account.delete_own_account, name="delete_own_account"),
+    path("account/email", own_account.change_own_email, name="change_own_email"),
+    path("account/email/<str:secret>/", own_account.confirm_own_email, name="confirm_own_email"),
+    path("reset-password/", password_reset.request_password_link, name="request_password_link"),
+    path("reset-password/<str:secret>/", password_reset.set_new_password, name="set_new_password"),
     path("sign-in/", accounts.sign_in, name="sign_in"),
     path("sign-out/", accounts.sign_out, name="sign_out"),
     path("setup/<str:secret>/", accounts.setup, name="setup"),

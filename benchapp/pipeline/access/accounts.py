@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
-from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q
@@ -164,7 +163,7 @@ def change_role(user: User, role: Role) -> None:
         if role != Role.ADMIN:
             _require_another_admin(user)
             _revoke_credentials(user)
-        _record_account(user, "role_changed", {"role": str(user.role)}, {"role": role.value})
+        record_account(user, "role_changed", {"role": str(user.role)}, {"role": role.value})
         User.objects.filter(pk=user.pk).update(role=role)
 
 
@@ -175,65 +174,8 @@ def set_active(user: User, *, is_active: bool) -> None:
             _require_another_admin(user)
             _revoke_credentials(user)
         action = "activated" if is_active else "deactivated"
-        _record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
+        record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
         User.objects.filter(pk=user.pk).update(is_active=is_active)
-
-
-class _ResetTokens(PasswordResetTokenGenerator):
-    """Tokens of links for lost passwords, which are valid while their creator is an admin."""
-
-    key_salt = "benchapp.pipeline.access.accounts.reset"
-
-    def __init__(self, creator: User) -> None:
-        super().__init__()
-        self._creator = creator
-
-    def _make_hash_value(self, user: Any, timestamp: int) -> str:
-        return f"{super()._make_hash_value(user, timestamp)}|{self._creator.pk}"
-
-
-def create_reset_link(user: User, *, created_by: User) -> str:
-    """Return the secret of a link with which this user sets a new password within 24 hours, once.
-
-    Django derives it from the password and the last sign-in: either change makes it invalid. So does a creator who is
-    no longer an active admin. Raises ValidationError for a deactivated account.
-    """
-    if not user.is_active:
-        raise ValidationError(f"{user.username} is deactivated: activate the account first")
-    _record_account(user, "password_reset_link_created", None, None)
-    return f"{user.pk}-{created_by.pk}-{_ResetTokens(created_by).make_token(user)}"
-
-
-def find_reset_user(secret: str) -> User | None:
-    """Return the user whose password this link sets now, or None."""
-    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})-(.+)", secret, re.ASCII)
-    if found is None:
-        return None
-    user = User.objects.filter(pk=int(found[1]), is_active=True).first()
-    creator = User.objects.filter(pk=int(found[2]), is_active=True, role=Role.ADMIN).first()
-    if user is None or creator is None:
-        return None
-    return user if _ResetTokens(creator).check_token(user, found[3]) else None
-
-
-@transaction.atomic
-def reset_password(secret: str, password: str) -> User:
-    """Set the password of the user of a link, which becomes invalid, as do the sessions of the user.
-
-    Raises InvitationRefused, or ValidationError for the password.
-    """
-    found = find_reset_user(secret)
-    if found is not None:
-        # Locked and checked again: of two requests with the same link the second fails.
-        User.objects.select_for_update().get(pk=found.pk)
-        found = find_reset_user(secret)
-    if found is None:
-        raise InvitationRefused("this link was already used, has expired, or is not valid")
-    validate_password(password, found)
-    found.set_password(password)
-    found.save(update_fields=["password"])
-    record_write(AuditKind.ACCOUNT, "password_reset", object_id=found.pk, name=found.username, by=found)
-    return found
 
 
 @retry_conflicts
@@ -252,7 +194,7 @@ def delete_account(user: User) -> str:
     now, name = timezone.now(), f"deleted-{user.pk}"
     while User.objects.filter(username=name).exclude(pk=user.pk).exists():
         name += "-"
-    _record_account(user, "deleted", snapshot(user, "username", "role"), None)
+    record_account(user, "deleted", snapshot(user, "username", "role"), None)
     Incident.objects.filter(assignee=user).update(assignee=None, updated_at=now)
     # The texts of pipeline.incidents.triage.assign and pipeline.notifications.subscriptions.pause_subscription.
     IncidentEvent.objects.filter(kind="assigned", text=f"to {user.username}").update(text=f"to {name}")
@@ -286,7 +228,7 @@ def change_password(user: User, password: str) -> None:
     """Set a validated password; other sessions of the user end."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    _record_account(user, "password_changed", None, None)
+    record_account(user, "password_changed", None, None)
 
 
 def record_sign_in(user: User) -> None:
@@ -294,9 +236,10 @@ def record_sign_in(user: User) -> None:
     record_write(AuditKind.ACCOUNT, "signed_in", object_id=user.pk, name=user.username, by=user)
 
 
-def _record_account(
+def record_account(
     user: User, action: str, before: dict[str, Any] | None, after: dict[str, Any] | None
 ) -> None:
+    """Write the audit record of an action on an account."""
     record_write(AuditKind.ACCOUNT, action, object_id=user.pk, name=user.username, before=before, after=after)
 
 
@@ -318,6 +261,21 @@ def forget_sign_in_attempt(source: SignInSource) -> None:
     """Remove a successful attempt from the counts."""
     for kind, who, _ in _list_buckets(source):
         forget_attempt(kind, who)
+
+
+def count_password_check(user: User) -> None:
+    """Count one attempt of a signed-in user to confirm something by the password. Raises LimitReached.
+
+    As `count_sign_in_attempt`, but attempts to sign in from elsewhere do not reach this limit.
+    """
+    counted = count_attempt("own password", str(user.pk), window=SIGN_IN_WINDOW, now=timezone.now())
+    if counted.count > SIGN_IN_ATTEMPTS:
+        raise LimitReached("too many wrong passwords", counted.seconds_left)
+
+
+def forget_password_check(user: User) -> None:
+    """Remove a successful attempt from the count."""
+    forget_attempt("own password", str(user.pk))
 
 
 def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:

@@ -91,7 +91,10 @@ def reopen(incident_id: int, *, by: User | None, comment: str = "") -> IncidentE
 
 @transaction.atomic
 def assign(incident_id: int, *, by: User | None, to: User | None) -> IncidentEvent:
-    """Assign an incident, or remove the assignee. Raises UnknownIncident."""
+    """Assign an incident, or remove the assignee. Raises UnknownIncident; BadTriage for a deactivated account."""
+    # Before the incident, as the deletion of an account, which unassigns its incidents.
+    if to and not User.objects.select_for_update(no_key=True).filter(pk=to.pk, is_active=True).exists():
+        raise BadTriage(f"{to.username} is deactivated: choose another assignee")
     incident = lock_incident(incident_id)
     before = {"assignee_id": incident.assignee_id}
     _set(incident, assignee=to)

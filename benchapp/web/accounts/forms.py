@@ -6,6 +6,7 @@ from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
 from benchapp.models import Role, Scope
+from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
 
 _PASSWORD_HELP: Final = "At least 10 characters, not only digits, not a common one."
 
@@ -75,6 +76,38 @@ class AccountForm(PasswordChangeForm):
         texts = (("Current password", ""), ("New password", _PASSWORD_HELP), ("Repeat new password", ""))
         for name, (label, help_text) in zip(self.field_order, texts, strict=True):
             self.fields[name].label, self.fields[name].help_text = label, help_text
+
+
+class LoginForm(forms.Form):
+    """The account whose password is lost."""
+
+    login = forms.CharField(
+        label="User name or e-mail address",
+        max_length=254,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "username", "autofocus": True, "autocapitalize": "none"}
+        ),
+    )
+
+
+class EmailForm(forms.Form):
+    """The address for a lost password; empty removes it."""
+
+    email = forms.CharField(
+        label="Address",
+        required=False,
+        max_length=254,
+        widget=forms.EmailInput(attrs={"autocomplete": "email"}),
+        help_text="Empty: none.",
+    )
+
+    def clean_email(self) -> str:
+        """Return one bare address, or ""."""
+        text = str(self.cleaned_data["email"])
+        try:
+            return read_email_address(text) if text else ""
+        except BadAddress as error:
+            raise forms.ValidationError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 
 class RoleForm(forms.Form):

@@ -15,12 +15,12 @@ from benchapp.models import Invitation, Role, User
 from benchapp.pipeline.access.accounts import (
     change_role,
     create_invitation,
-    create_reset_link,
     delete_account,
     renew_invitation,
     set_active,
     withdraw_invitation,
 )
+from benchapp.pipeline.access.password_reset import create_reset_link
 from benchapp.web.accounts.forms import RoleForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.site.access import needs_role, read_person

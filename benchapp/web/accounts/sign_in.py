@@ -1,4 +1,4 @@
-"""Sign-in, sign-out, account setup and password change."""
+"""Sign-in, sign-out, account setup."""
 
 import hashlib
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.contrib.auth import authenticate, login, logout
 from django.core.exceptions import ValidationError
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse
@@ -22,21 +22,19 @@ from benchapp.pipeline.access.accounts import (
     InvitationRefused,
     SignInSource,
     accept_invitation,
-    change_password,
     count_sign_in_attempt,
-    delete_account,
     find_invitation,
-    find_reset_user,
     forget_sign_in_attempt,
     record_sign_in,
-    reset_password,
 )
+from benchapp.pipeline.access.password_reset import has_reset_by_email
 from benchapp.pipeline.access.throttle import LimitReached
-from benchapp.web.accounts.forms import AccountForm, NewPasswordForm, SetUpForm, SignInForm
-from benchapp.web.site.access import choose_next, needs_role, read_person
+from benchapp.web.accounts.forms import SetUpForm, SignInForm
+from benchapp.web.site.access import choose_next
 from benchapp.web.site.security import read_client_address
 
-_HASHING = BoundedSemaphore(2)
+# Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait.
+HASHING: Final = BoundedSemaphore(2)
 _WRONG = "Wrong user name or password, or the account is deactivated."
 _KNOWN_BROWSER: Final = "known_browser"
 _KNOWN_BROWSER_LIFETIME: Final = timedelta(days=90)
@@ -63,11 +61,12 @@ def sign_in(request: HttpRequest) -> HttpResponse:
                 if user is not None:
                     login(request, user)
                     record_sign_in(user)
-                    return _remember_browser(redirect(choose_next(request, "home")), user)
+                    return remember_browser(redirect(choose_next(request, "home")), user)
                 form.add_error(None, _WRONG)
     context = {
         "form": form,
         "next": choose_next(request, "home"),
+        "has_reset_by_email": has_reset_by_email(),
         "has_people": User.objects.filter(is_active=True).exists(),
     }
     answer = render(request, "accounts/sign_in.html", context, status=status)
@@ -80,9 +79,8 @@ def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
     """Return the authenticated user, None for wrong credentials. Raises LimitReached."""
     username = form.cleaned_data["username"]
     source = SignInSource(username, read_client_address(request), _read_known_browser(request, username))
-    # Argon2 takes 100 MiB for each attempt, and under ASGI each request has a thread: two at once, the rest wait. They
-    # are counted behind the lock: a hundred people who sign in at the same time do not meet a limit of failures.
-    with _HASHING:
+    # Counted behind the lock: a hundred people who sign in at the same time do not meet a limit of failures.
+    with HASHING:
         count_sign_in_attempt(source)
         user = authenticate(request, **form.cleaned_data)
     if user is not None:
@@ -90,7 +88,7 @@ def _authenticate(request: HttpRequest, form: SignInForm) -> User | None:
     return user
 
 
-def _remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
+def remember_browser(answer: HttpResponse, user: User) -> HttpResponse:
     """Set a cookie so that failed attempts from other browsers do not lock out this one."""
     answer.set_signed_cookie(
         _KNOWN_BROWSER,
@@ -138,73 +136,9 @@ def setup(request: HttpRequest, secret: str) -> HttpResponse:
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")
         record_sign_in(user)
         messages.success(request, f"Welcome, {user.username}. Your role is {user.role}.", extra_tags="good")
-        return _remember_browser(redirect("home"), user)
+        return remember_browser(redirect("home"), user)
     context = {"form": form, "role": Role(invitation.role), "is_first": invitation.created_by_id is None}
     return render(request, "accounts/setup.html", context, status=400 if form.errors else 200)
-
-
-@never_cache
-@needs_role(Role.VIEWER)
-@sensitive_post_parameters("old_password", "new_password1", "new_password2")
-@require_http_methods(["GET", "POST"])
-def account(request: HttpRequest) -> HttpResponse:
-    """Show one's own role and change the password."""
-    user = read_person(request)
-    form = AccountForm(user, request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        change_password(user, form.cleaned_data["new_password1"])
-        update_session_auth_hash(request, user)
-        messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
-        return redirect("account")
-    context = {"form": form, "role": Role(user.role)}
-    return render(request, "accounts/account.html", context, status=400 if form.errors else 200)
-
-
-@sensitive_post_parameters("password")
-@require_POST
-@needs_role(Role.VIEWER)
-def delete_own_account(request: HttpRequest) -> HttpResponse:
-    """Delete one's own account, confirmed by the password."""
-    user = read_person(request)
-    with _HASHING:
-        is_confirmed = user.check_password(request.POST.get("password", "")[:4096])
-    if not is_confirmed:
-        messages.error(request, "Wrong password. The account was not deleted.", extra_tags="bad")
-        return redirect("account")
-    try:
-        delete_account(user)
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages), extra_tags="bad")
-        return redirect("account")
-    logout(request)
-    messages.success(request, "Your account is deleted.")
-    return redirect("sign_in")
-
-
-@never_cache
-@sensitive_post_parameters("password", "password_again")
-@require_http_methods(["GET", "POST"])
-def set_new_password(request: HttpRequest, secret: str) -> HttpResponse:
-    """Set a new password with a one-time link, and sign in."""
-    user = find_reset_user(secret)
-    if user is None:
-        return render(request, "accounts/setup_refused.html", status=410)
-    form = NewPasswordForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            with _HASHING:
-                user = reset_password(secret, form.cleaned_data["password"])
-        except InvitationRefused as refusal:
-            form.add_error(None, str(refusal))
-        except ValidationError as error:
-            form.add_error("password", error.messages)
-        else:
-            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-            record_sign_in(user)
-            messages.success(request, "Password changed. Other sessions are signed out.", extra_tags="good")
-            return _remember_browser(redirect("home"), user)
-    context = {"form": form, "person": user}
-    return render(request, "accounts/set_new_password.html", context, status=400 if form.errors else 200)
 
 
 def _accept(secret: str, form: Form) -> User | None:

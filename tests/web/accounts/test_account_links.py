@@ -27,14 +27,12 @@ from benchapp.pipeline.access.accounts import (
     accept_invitation,
     change_role,
     create_invitation,
-    create_reset_link,
     delete_account,
     find_invitation,
-    find_reset_user,
-    reset_password,
     set_active,
 )
-from benchapp.pipeline.incidents.triage import assign, comment
+from benchapp.pipeline.access.password_reset import create_reset_link, find_reset_user, reset_password
+from benchapp.pipeline.incidents.triage import BadTriage, assign, comment
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.notifications.subscriptions import pause_subscription
 from tests.factories import make_host, make_incident, make_token, make_user
@@ -233,6 +231,29 @@ def test_name_of_a_deleted_account_is_replaced_in_texts(db: Any) -> None:
     texts = IncidentEvent.objects.exclude(kind="opened").order_by("pk").values_list("kind", "text")
     # What people write themselves is theirs.
     assert list(texts) == [("assigned", f"to {name}"), ("assigned", "to bobby"), ("commented", "to bob")]
+
+
+def test_incident_is_not_assigned_to_a_deactivated_account(db: Any) -> None:
+    bob = make_user(Role.EDITOR, username="bob")
+    incident = make_incident()
+    set_active(bob, is_active=False)
+
+    # bob is as the page had read it before.
+    with pytest.raises(BadTriage, match="bob is deactivated"):
+        assign(incident.pk, by=None, to=bob)
+
+
+def test_invitation_that_is_created_while_its_creator_is_demoted_is_invalid(db: Any) -> None:
+    anna = make_user(Role.ADMIN, username="anna")
+    make_user(Role.ADMIN, username="dora")
+    change_role(anna, Role.EDITOR)
+
+    # The transaction of the demotion did not see it.
+    secret = create_invitation(role=Role.ADMIN, created_by=anna)
+
+    assert find_invitation(secret) is None
+    with pytest.raises(InvitationRefused):
+        accept_invitation(secret, "bob", password=PASSWORD)
 
 
 def test_undo_assigns_nobody_whose_account_is_not_active(db: Any) -> None:
