@@ -33,6 +33,7 @@ _KEYS = {
         "serials",
         "trust_directory",
     ),
+    "update": ("auto", "public_key"),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -44,7 +45,8 @@ class Config:
     path: the file that was read, or that `enroll` would write. reserve_bytes: space that a run leaves free.
     max_load, busy_percent: above these a run is skipped. log: the log file of runs.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
-    trusts_directory: allow root to measure where another user can write.
+    trusts_directory: allow root to measure where another user can write. updates_automatically: install the version
+    that the server ships; update_key: Ed25519 public key that must have signed it.
     """
 
     path: str
@@ -66,6 +68,8 @@ class Config:
     uses_cloud_metadata: bool = False
     sends_serials: bool = False
     trusts_directory: bool = False
+    updates_automatically: bool = False
+    update_key: bytes | None = None
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -104,6 +108,8 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             uses_cloud_metadata=_read_choice(values, "run.cloud"),
             sends_serials=_read_choice(values, "run.serials"),
             trusts_directory=_read_choice(values, "run.trust_directory"),
+            updates_automatically=_read_choice(values, "update.auto"),
+            update_key=_read_public_key(values, "update.public_key"),
             target=_read_section(parser, "target"),
             labels=_read_section(parser, "labels"),
         )
@@ -134,6 +140,14 @@ def check_url(url: str) -> str:
             f"use {parts.scheme}://{parts.netloc}"
         )
     return url.strip().rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL is one of this machine."""
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def default_token_file(config_path: str) -> str:
@@ -303,6 +317,26 @@ def _read_choice(values: Mapping[str, str], name: str) -> bool:
     if text.lower() not in ("yes", "no"):
         raise ValueError(f"{_format_name(name)} = {text}: use yes or no")
     return text.lower() == "yes"
+
+
+def _read_public_key(values: Mapping[str, str], name: str) -> bytes | None:
+    """Return the 32 bytes of an Ed25519 public key in Base64."""
+    text = values.get(name)
+    if not text:
+        return None
+    import base64
+
+    from agent.ed25519 import is_valid_key
+
+    try:
+        key = base64.b64decode(text, validate=True)
+    except ValueError:
+        key = b""
+    if not is_valid_key(key):
+        raise ValueError(
+            f"{_format_name(name)} = {text}: not an Ed25519 public key, 32 bytes in Base64; see docs/agent.md"
+        )
+    return key
 
 
 def _find_path(values: Mapping[str, str], name: str, config_path: str) -> str | None:

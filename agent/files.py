@@ -18,10 +18,11 @@ def write_durably(path: str, content: bytes) -> None:
     except OSError:
         _unlink(temporary)  # an incomplete file would only use up disk space
         raise
-    _sync_directory(directory)
+    sync_directory(directory)
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

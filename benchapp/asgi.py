@@ -18,6 +18,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
+from benchapp.agent_archive import read_agent_version  # noqa: E402
 from benchapp.api.framework.answers import ApiAnswer  # noqa: E402
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
 from benchapp.api.framework.problems import Problem  # noqa: E402
@@ -57,6 +58,7 @@ _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 _LARGE_VIEWS = frozenset({"upload_files", "add_study", "edit_study", "api_studies", "api_study"})
 
 
+_AGENT_VERSION = read_agent_version().encode("ascii")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
 
 
@@ -68,7 +70,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         request_id = _choose_request_id(scope)
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        await _answer(scope, receive, _add_request_id(send, request_id))
+        await _answer(scope, receive, _add_headers(send, scope["path"], request_id))
 
 
 def _choose_request_id(scope: Scope) -> str:
@@ -77,15 +79,18 @@ def _choose_request_id(scope: Scope) -> str:
     return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else uuid4().hex
 
 
-def _add_request_id(send: Send, request_id: str) -> Send:
-    header = (b"x-request-id", request_id.encode("ascii"))
+def _add_headers(send: Send, path: str, request_id: str) -> Send:
+    """Add the id of the request and, in the API, the version of the agent that this server ships."""
+    added = [(b"x-request-id", request_id.encode("ascii"))]
+    if path.startswith("/api/"):
+        added.append((b"bench-agent-version", _AGENT_VERSION))
 
-    async def send_with_id(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), header]}
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
         await send(message)
 
-    return send_with_id
+    return send_with_headers
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:

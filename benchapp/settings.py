@@ -18,6 +18,7 @@ from benchapp.env import (
     read_origins,
     read_ports,
     read_secret_key,
+    read_signature,
     read_text,
 )
 
@@ -228,6 +229,10 @@ HOST_QUOTA_PER_HOUR = read_integer(
 DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
+
+# Updates of agents (docs/agent.md, "Updates").
+AGENT_ROLLOUT_PERCENT = read_integer("BENCHAPP_AGENT_ROLLOUT_PERCENT", default=100, minimum=0, maximum=100)
+AGENT_SIGNATURE = read_signature("BENCHAPP_AGENT_SIGNATURE")
 
 # API requests of a token, a user or an address, posted results apart; 0: no limit (docs/api.md).
 REQUESTS_PER_MINUTE = read_integer("BENCHAPP_REQUESTS_PER_MINUTE", default=0, minimum=0, maximum=1_000_000)

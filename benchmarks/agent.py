@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from benchapp.web.site.agent_archive import build_agent_archive
+from benchapp.agent_archive import build_agent_archive
 
 ROOT: Final = Path(__file__).parent.parent
 STARTS: Final = 15

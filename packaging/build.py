@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from agent import __version__  # noqa: E402 - the repository is not installed
 from agent.commands.cli import build_parser, list_commands  # noqa: E402
-from benchapp.web.site.agent_archive import build_agent_archive  # noqa: E402
+from benchapp.agent_archive import build_agent_archive  # noqa: E402
 
 _CONTROL: Final = f"""\
 Package: bench-agent

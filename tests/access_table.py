@@ -52,6 +52,7 @@ HEALTH = {
     "metrics": (API_READERS,),
 }
 API = {
+    "api/v1/agent": (Row("GET", "s++++++-", public="++++++++"),),
     "api/v1/": (EVERYBODY,),
     "api/v1/schema": (EVERYBODY,),
     "api/v1/hosts": (API_READERS,),

@@ -16,6 +16,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 # Layer → the layers that it may import, besides itself.
 LAYERS: dict[str, set[str]] = {
+    "agent_archive": set(),
     "csv_export": set(),
     "metrics": set(),
     "dimensions": set(),
@@ -31,6 +32,7 @@ LAYERS: dict[str, set[str]] = {
     "queue": set(),
     "tasks": {"pipeline", "models"},
     "api": {
+        "agent_archive",
         "charts",
         "queries",
         "pipeline",
@@ -42,6 +44,7 @@ LAYERS: dict[str, set[str]] = {
         "grammar",
     },
     "web": {
+        "agent_archive",
         "charts",
         "queries",
         "pipeline",
@@ -97,8 +100,9 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "scheduling",
             "storage",
             "sweeping",
+            "updating",
         },
-        "config": {"exit_codes", "files", "quantities"},
+        "config": {"ed25519", "exit_codes", "files", "quantities"},
         "console": {"log_file", "quantities"},
         "delivery": {"console", "exit_codes", "files", "measuring", "quantities"},
         "environment": {"storage"},
@@ -149,6 +153,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "running",
             "storage",
         },
+        "updating": {"config", "delivery", "ed25519", "exit_codes", "files", "running", "scheduling"},
     },
     "fio": {
         "": {"output", "unreadable"},
@@ -253,6 +258,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "studies": {"audit"},
     },
     "api": {
+        "agent_release": {"framework"},
         "audit": {"framework"},
         "charts": {"framework", "resources"},
         "health": {"framework", "ingest"},
@@ -262,7 +268,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "policies": {"framework", "resources"},
         "resources": {"framework", "ingest"},
         "sharing": {"charts", "framework", "resources"},
-        "urls": {"audit", "charts", "layouts", "policies", "resources", "sharing"},
+        "urls": {"agent_release", "audit", "charts", "layouts", "policies", "resources", "sharing"},
     },
     "web": {
         "accounts": {"site"},

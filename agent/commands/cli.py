@@ -16,7 +16,8 @@ _EPILOGUE = """\
 exit codes:
   0    success: measured, delivered, or nothing to do
   1    temporary: results remain in the spool, or another bench-agent is running
-  2    invalid credentials, configuration or arguments; results stay in the spool
+  2    invalid credentials, configuration or arguments; results stay in the spool.
+       self-update: refused, the installed version is unchanged
   3    gate: regressed
   4    gate: undecided
   5    fio failed, or nothing could be measured; a failed run with a report is still delivered
@@ -39,6 +40,7 @@ configuration (INI, all keys optional):
   [run]     directory, profile, fio (path), reserve (free space to keep), log (file),
             max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,
             trust_directory = yes
+  [update]  auto = yes, public_key = Base64 of an Ed25519 key
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -68,7 +70,8 @@ def _run_command(arguments: argparse.Namespace, console: Console) -> int:
     from agent.exit_codes import AgentError, ExitCode, Interrupted
 
     try:
-        return int(getattr(handlers, f"run_{arguments.command}")(arguments, console))
+        handler = getattr(handlers, f"run_{arguments.command}".replace("-", "_"))
+        return int(handler(arguments, console))
     except AgentError as error:
         status = 128 + error.signal_number if isinstance(error, Interrupted) else int(error.exit_code)
         return _end(arguments, console, status=status, reason=str(error))
@@ -116,6 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(commands, common)
     commands.add_parser("profiles", parents=[common], help="list the profiles and their parameters")
     commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
+    _add_self_update(commands, common)
     uninstall = commands.add_parser(
         "uninstall", parents=[common], help="remove schedules, configuration and token from this machine"
     )
@@ -387,6 +391,28 @@ def _add_check(
         "--directory", metavar="DIR", help="also check whether a run is possible in this directory"
     )
     _add_trust(check)
+
+
+def _add_self_update(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    update = commands.add_parser(
+        "self-update",
+        parents=[common],
+        help="replace this file by the version that the server ships",
+        description="Downloads the agent from its own server, verifies SHA-256 and, with [update] public_key, the "
+        "signature, tries it with `check`, and replaces this file atomically. Refused while an agent runs.",
+    )
+    for option, purpose in (
+        (
+            "--staged",
+            "only if the roll-out of the server has reached this host, and it was not refused before",
+        ),
+        ("--force", "also if the version of the server is the same or older"),
+        ("--rollback", "exchange this file and the version before the last update"),
+        ("--dry-run", "print which version would be installed"),
+    ):
+        update.add_argument(option, action="store_true", help=purpose)
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

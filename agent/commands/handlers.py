@@ -15,10 +15,14 @@ from agent.running.session import open_session
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
     from agent.running.run_command import run_profile
+    from agent.updating.update_command import update_after_delivery
 
     if not console.is_terminal:
         console.set_unattended()
-    return run_profile(arguments, open_session(arguments, console))
+    session = open_session(arguments, console)
+    code = run_profile(arguments, session)
+    update_after_delivery(session)
+    return code
 
 
 def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
@@ -44,6 +48,8 @@ def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Deliver pending results."""
+    from agent.updating.update_command import update_after_delivery
+
     session = open_session(arguments, console)
     client = session.make_client()
     with session.spool.lock():
@@ -58,17 +64,19 @@ def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
     }
-    return session.finish(delivery.exit_code, document)
+    code = session.finish(delivery.exit_code, document)
+    update_after_delivery(session)
+    return code
 
 
 def run_enroll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Register this machine as a host with the server."""
     from agent.commands.enroll import enroll_host, read_enrollment_token
-    from agent.config import check_url
+    from agent.config import check_url, is_loopback
 
     session = open_session(arguments, console, must_exist=False)
     url = check_url(arguments.url)
-    if url.startswith("http://") and not _is_loopback(url):
+    if url.startswith("http://") and not is_loopback(url):
         console.warn(f"{url} is not encrypted: tokens and results can be read in transit; use https")
     token = read_enrollment_token(arguments.token_file, os.environ)
     enrollment = enroll_host(
@@ -197,6 +205,13 @@ def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
 
 
+def run_self_update(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Install the version that the server ships, or the previous one."""
+    from agent.updating import update_command
+
+    return update_command.run_self_update(arguments, open_session(arguments, console))
+
+
 def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Print the version."""
     from agent.delivery.envelope import python_version
@@ -204,10 +219,3 @@ def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:
     console.report(f"bench-agent {__version__} (Python {python_version()})")
     console.emit({"command": "version", "exit_code": 0, "version": __version__, "python": python_version()})
     return ExitCode.OK
-
-
-def _is_loopback(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")

@@ -16,6 +16,7 @@ from socket import SHUT_RDWR, socket
 from typing import Any, Mapping, Sequence
 
 from agent import __version__
+from agent.delivery.announcements import Announcements
 from agent.exit_codes import ConfigurationError
 
 # A longer Retry-After is capped: cron starts the next run by then anyway.
@@ -28,6 +29,8 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "R
 EXCHANGE_MAXIMUM_S = 60.0
 # The longest response is the gate of a run: 1 KB for each series and metric.
 _RESPONSE_MAXIMUM_BYTES = 8 * 1024 * 1024
+# The version of the agent that the server ships; of each answer of its API.
+_VERSION_HEADER = "bench-agent-version"
 
 
 class DeliveryOutcome(Enum):
@@ -41,13 +44,17 @@ class DeliveryOutcome(Enum):
 
 @dataclass(frozen=True)
 class Response:
-    """A response. status: None without one; problem: why there is none, or why its body was not read to the end."""
+    """A response. status: None without one; problem: why there is none, or why its body was not read to the end.
+
+    body: a JSON object, None for other content; content: the bytes.
+    """
 
     status: int | None
     headers: Mapping[str, str]
     body: Mapping[str, Any] | None
     problem: str | None = None
     is_permanent: bool = False
+    content: bytes = b""
 
     def describe(self) -> str:
         """Return one sentence for the operator."""
@@ -68,10 +75,22 @@ class Response:
 
 
 class Client:
-    """Client for one server with one token; does not follow redirects, which could leak the token."""
+    """Client for one server with one token; does not follow redirects, which could leak the token.
 
-    def __init__(self, url: str, token: str, *, timeout_s: float, ca_file: str | None) -> None:
+    announcements: updated with each answer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float,
+        ca_file: str | None,
+        announcements: Announcements | None = None,
+    ) -> None:
         self.url = url
+        self.announcements = announcements or Announcements()
         self._token = token
         self._timeout_s = timeout_s
         self._ca_file = ca_file
@@ -134,8 +153,12 @@ class Client:
         try:
             if self._opener is None:
                 self._opener = self._make_opener()
-            with self._opener.open(request, timeout=min(self._timeout_s, limit_s)) as response:
-                return _read_response(response)
+            with self._opener.open(request, timeout=min(self._timeout_s, limit_s)) as opened:
+                response = _read_response(opened)
+            version = response.headers.get(_VERSION_HEADER)
+            if version is not None:
+                self.announcements.shipped_version = version
+            return response
         except (OSError, HTTPException, ValueError) as error:
             return _describe_error(error)
         finally:
@@ -272,7 +295,7 @@ def _read_response(response: HTTPResponse) -> Response:
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
-    return Response(response.status, headers, body if isinstance(body, dict) else None)
+    return Response(response.status, headers, body if isinstance(body, dict) else None, content=content)
 
 
 def _describe_error(error: Exception) -> Response:

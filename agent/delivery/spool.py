@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
-from agent.files import _sync_directory, _unlink, write_durably
+from agent.files import _unlink, sync_directory, write_durably
 from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
 _DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps")
-_FILES = ("counts.json", "schedule.json", "lock")
+_FILES = ("counts.json", "schedule.json", "update.json", "lock")
 # An earlier clock has not been set since boot; ages by it are meaningless.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
 # fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.
@@ -166,7 +166,7 @@ class Spool:
         text = json.dumps({**reason, "rejected_at": format_time(time.time())}, indent=1)
         write_durably(_reason_path(path), text.encode())
         os.rename(entry.path, path)
-        _sync_directory(self._rejected)
+        sync_directory(self._rejected)
 
     def restore_rejected(self) -> int:
         """Move rejected envelopes back to pending/ and return their number; used after a fix of the server."""

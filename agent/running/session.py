@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from agent.config import Config, load_config, read_token
 from agent.console import Console
+from agent.delivery.announcements import Announcements
 from agent.delivery.spool import Spool
 from agent.exit_codes import ConfigurationError, ExitCode
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Session:
-    """The context of one command."""
+    """The context of one command. announcements: of the server, in all answers to this command."""
 
     command: str
     config: Config
     spool: Spool
     console: Console
+    announcements: Announcements
 
     def make_client(self) -> Client:
         """Return the client for the configured server; ConfigurationError without URL or token."""
@@ -35,7 +37,13 @@ class Session:
                 "no server is configured; enroll this host with `bench-agent enroll URL`"
             )
         token = read_token(self.config, os.environ)
-        return Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
+        return Client(
+            self.config.url,
+            token,
+            timeout_s=self.config.timeout_s,
+            ca_file=self.config.ca_file,
+            announcements=self.announcements,
+        )
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
         """Post pending results and schedules, then trim the spool; requires the lock.
@@ -73,4 +81,4 @@ def open_session(arguments: argparse.Namespace, console: Console, *, must_exist:
     """Read the configuration; the spool is not accessed yet."""
     config = load_config(arguments.config, os.environ, must_exist=must_exist)
     spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes, max_age_s=config.spool_max_age_s)
-    return Session(arguments.command, config, spool, console)
+    return Session(arguments.command, config, spool, console, Announcements())

@@ -16,10 +16,10 @@ def find_own_command(
     """Return the command that starts this agent, with absolute paths; the arguments are for tests."""
     source = os.path.abspath(package or os.path.dirname(os.path.dirname(__file__)))
     interpreter = python or sys.executable
-    archive = os.path.dirname(source)
-    if os.path.isfile(archive):
-        # With the interpreter: python3 on cron's PATH may be another version.
-        return (interpreter, archive)
+    if os.path.isfile(os.path.dirname(source)):
+        # With the interpreter: python3 on cron's PATH may be another version. The package itself is read from a
+        # descriptor, whose path ends with this process.
+        return (interpreter, os.path.abspath((argv or sys.argv)[0]))
     script = os.path.abspath((argv or sys.argv)[0])
     is_command = os.path.isfile(script) and os.access(script, os.X_OK)
     if is_command and os.path.basename(script).startswith("bench-agent"):

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from benchapp.api import audit
+from benchapp.api import agent_release, audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
 from benchapp.api.layouts import prices
 from benchapp.api.policies import detection_policies
@@ -72,6 +72,7 @@ urlpatterns = [
     ),
     path("prices", prices.Prices.as_view(), name="api_prices"),
     path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),
+    path("agent", agent_release.AgentRelease.as_view(), name="api_agent_release"),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import socket
 import struct
@@ -39,6 +41,10 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append(ReceivedRequest("GET", self.path, self.headers, b""))
         if self.path.endswith("/hosts/me"):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
+        elif self.path == "/api/v1/agent":
+            self.server.release(self, b"")
+        elif self.path == "/agent/bench-agent.pyz":
+            self.server.archive(self, b"")
         elif "/gate" in self.path:
             self.server.gate(self, b"")
         elif "/api/v1/runs/" in self.path:
@@ -76,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
     ) -> None:
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": kind, **(headers or {})}.items():
+        for name, value in {"Content-Type": kind, **self.server.announced, **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -135,6 +141,10 @@ class HostileServer(ThreadingHTTPServer):
         self.usual: Reply = accept
         self.gate: Reply = reply_problem(404, "not-found")
         self.run: Reply = reply_run(RESULTS)
+        # What it ships: see `ship`.
+        self.release: Reply = reply_problem(404, "not-found")
+        self.archive: Reply = reply_problem(404, "not-found")
+        self.announced: dict[str, str] = {}
         # Answer about a submission; without one its state is final_state after polls_until_final requests.
         self.state: Reply | None = None
         self.seen: list[ReceivedRequest] = []
@@ -168,6 +178,30 @@ class HostileServer(ThreadingHTTPServer):
             is_new = submission_id not in self.stored
             self.stored[submission_id] = unpacked
         return submission_id, is_new
+
+    def ship(
+        self,
+        version: str,
+        content: bytes,
+        *,
+        announced: bytes | None = None,
+        signature: bytes | None = None,
+        is_offered: bool = True,
+    ) -> None:
+        """Ship a version of the agent. announced: the file that the digest is of, if it is another one."""
+        described = announced or content
+        document = {
+            "version": version,
+            "sha256": hashlib.sha256(described).hexdigest(),
+            "size_bytes": len(described),
+            "signature": signature and base64.b64encode(signature).decode(),
+            "rollout_percent": 100,
+            "is_offered": is_offered,
+            "url": "/agent/bench-agent.pyz",
+        }
+        self.announced = {"Bench-Agent-Version": version}
+        self.release = lambda handler, body: handler.answer(200, document)
+        self.archive = lambda handler, body: handler.answer(200, content, kind="application/zip")
 
     def posts(self) -> list[ReceivedRequest]:
         return [seen for seen in self.seen if seen.method == "POST"]

@@ -4,12 +4,13 @@ import ast
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from agent import __version__
+from benchapp.agent_archive import build_agent_archive
+from tests.agent.archives import build_archive
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,15 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     path = tmp_path / "bench-agent.pyz"
-    with path.open("wb") as file:
-        file.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-            packed.writestr(
-                "__main__.py", "import sys\nfrom agent.commands.cli import main\nsys.exit(main())\n"
-            )
-            for source in sorted((ROOT / "agent").rglob("*")):
-                if source.suffix in (".py", ".fio"):
-                    packed.write(source, source.relative_to(ROOT))
+    path.write_bytes(build_archive())
     path.chmod(0o755)
     return path
 
@@ -91,3 +84,27 @@ def test_zip_is_executable(archive: Path) -> None:
 
     assert ended.returncode == 0
     assert "exit codes:" in ended.stdout
+
+
+def test_running_zip_that_is_replaced_continues_with_its_own_modules(tmp_path: Path) -> None:
+    path, later = tmp_path / "bench-agent.pyz", tmp_path / "later.pyz"
+    for file, version in ((path, "old"), (later, "new")):
+        folder = tmp_path / version
+        (folder / "commands").mkdir(parents=True)
+        for package in (folder, folder / "commands"):
+            (package / "__init__.py").touch()
+        (folder / "commands" / "cli.py").write_text(
+            "def main():\n    print('started', flush=True)\n    input()\n"
+            "    from agent.late import VERSION\n    print(VERSION)\n"
+        )
+        (folder / "late.py").write_text(f"VERSION = {version!r}\n" + "#" * 99 * (version == "new"))
+        file.write_bytes(build_agent_archive(folder))
+    process = subprocess.Popen(
+        [sys.executable, path.name], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+
+    later.replace(path)
+
+    assert process.communicate("\n")[0] == "old\n"

@@ -13,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
+from benchapp.agent_archive import read_agent_version
 from benchapp.api.framework.answers import (
     AnswerPage,
     ApiAnswer,
@@ -47,6 +48,7 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Severity
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule, restore_host, retire_host, set_pool
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.schedules import HostSchedule
 
@@ -73,6 +75,7 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     created_at: Time
     last_seen_at: Time | None
     agent_version: str
+    is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
     retired_at: Time | None
     run_count: int
     last_run_id: int | None
@@ -150,6 +153,7 @@ def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | No
         expected_at=schedule.expected_at if schedule else None,
         silent_since=schedule.silent_since if schedule else None,
         schedule=_describe_schedule(schedule) if schedule else None,
+        is_agent_outdated=is_outdated(host.agent_version, read_agent_version()),
         url=f"{PREFIX}/hosts/{host.name}",
         page=f"/hosts/{host.name}/",
     )
@@ -174,6 +178,7 @@ class HostParameters(FilterParameters, PageParameters):
     columns = HOST_COLUMNS
     text = text_parameter(200, help_text="part of the name or the pool")
     is_retired = flag_parameter()
+    is_agent_outdated = flag_parameter()
     sort = ChoiceParameter(choices=("name", "-name"), required=False, default="name")
 
 
@@ -192,7 +197,7 @@ class Hosts(ApiView):
         wanted = read_parameters(request, HostParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", HOST_COLUMNS)
         is_descending = wanted.pop("sort") == "-name"
-        chosen = HostFilter(**wanted)
+        chosen = HostFilter(**wanted, shipped_version=read_agent_version())
         return answer_list(
             request,
             HostPage,

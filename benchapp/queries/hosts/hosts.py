@@ -12,6 +12,7 @@ from benchapp.grammar import Filter
 from benchapp.models import Host
 from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.binary_columns import fetch_rows
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 from benchapp.queries.pagination import BadCursor, Page
@@ -24,11 +25,16 @@ HISTORY_SERIES_MAXIMUM: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class HostFilter:
-    """Which hosts to list; None: no restriction. match: as in `match_hosts`; text: part of the name or pool."""
+    """Which hosts to list; None: no restriction.
+
+    match: as in `match_hosts`; text: part of the name or pool; is_agent_outdated: older than shipped_version.
+    """
 
     match: Filter = field(default_factory=Filter)
     text: str | None = None
     is_retired: bool | None = None
+    is_agent_outdated: bool | None = None
+    shipped_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +160,14 @@ def _name_scope(name: str, pool: str) -> str:
 
 
 def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
-    """Return the hosts of a filter, by name; two queries more with terms or words."""
+    """Return the hosts of a filter, by name; two queries with terms or words, one with is_agent_outdated."""
     hosts = Host.objects.order_by("name")
     if filters.is_retired is not None:
         hosts = hosts.filter(retired_at__isnull=not filters.is_retired)
+    if filters.is_agent_outdated is not None:
+        versions = Host.objects.order_by().values_list("agent_version", flat=True).distinct()
+        older = [version for version in versions if is_outdated(version, filters.shipped_version)]
+        hosts = (hosts.filter if filters.is_agent_outdated else hosts.exclude)(agent_version__in=older)
     if filters.text:
         text = filters.text.replace("\x00", "").strip()
         hosts = hosts.filter(Q(name__icontains=text) | Q(pool__icontains=text))

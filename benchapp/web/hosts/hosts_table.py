@@ -9,8 +9,10 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
+from benchapp.agent_archive import read_agent_version
 from benchapp.grammar import Filter, write_filter
 from benchapp.models import Severity
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.incidents.series_marks import SEVERITY_ORDER, ScopeMark, measure_size
 from benchapp.web.incidents.tables import SEVERITIES
@@ -76,7 +78,7 @@ class HostLine:
     """A host as the table shows it.
 
     incidents_url: of the only incident, or of a list of them. worst_url: of the series. line: path of the history;
-    change: its end against its start.
+    change: its end against its start. is_outdated: its agent is older than the one that this server ships.
     """
 
     host: HostRow
@@ -88,6 +90,7 @@ class HostLine:
     worst_url: str
     line: str
     change: str
+    is_outdated: bool
     run_url: str
     age: str
 
@@ -196,7 +199,7 @@ def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager |
 
 
 def summarize_hosts(hosts: Sequence[HostRow]) -> str:
-    """Return "8 hosts, 2 with open regressions, 1 silent"."""
+    """Return "8 hosts, 2 with open regressions, 1 silent, 3 with an outdated agent"."""
     affected = sum(host.mark is not None for host in hosts)
     silent = sum(host.silent_since is not None for host in hosts)
     parts = [format_count(len(hosts), "host")]
@@ -204,6 +207,9 @@ def summarize_hosts(hosts: Sequence[HostRow]) -> str:
         parts.append(f"{affected} with open regressions")
     if silent:
         parts.append(f"{silent} silent")
+    outdated = sum(is_outdated(host.agent_version, read_agent_version()) for host in hosts)
+    if outdated:
+        parts.append(f"{outdated} with an outdated agent")
     return ", ".join(parts)
 
 
@@ -237,6 +243,7 @@ def _make_line(host: HostRow, history: Sequence[float | None], paths: _Paths) ->
         worst_url=f"{paths.series}{mark.largest.series_id}/" if mark else "",
         line=make_step_line(history),
         change="" if end is None else format_signed_percent(end - 1),
+        is_outdated=is_outdated(host.agent_version, read_agent_version()),
         run_url=f"{paths.runs}{run.id}/" if run else "",
         age=format_age(run.started_at) if run else "",
     )

@@ -3,6 +3,7 @@
 from typing import Final
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,11 +13,13 @@ from django.utils.http import parse_etags
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from benchapp.agent_archive import read_agent_archive, read_agent_version
 from benchapp.grammar import Filter, write_filter
 from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.hosts import set_pool as save_pool
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.environment import list_host_environment_changes
 from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.patterns import read_host_patterns
@@ -43,7 +46,6 @@ from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
-from benchapp.web.site.agent_archive import read_agent_archive
 from benchapp.web.site.command_lines import list_agent_commands
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
@@ -79,6 +81,8 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "errors": errors,
         "is_filtering": bool(bar.text) or is_filtering(form),
+        "agent_version": read_agent_version(),
+        "rollout_percent": settings.AGENT_ROLLOUT_PERCENT,
         "agent_digest": read_agent_archive().digest,
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
@@ -100,6 +104,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     changes = list_host_environment_changes(row)
     context = {
         "host": row,
+        "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
+        "shipped_version": read_agent_version(),
         "sentences": summarize_host(row, patterns),
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "lines": make_pattern_lines(row, patterns),

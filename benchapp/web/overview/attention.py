@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import IncidentState, Severity
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription
@@ -126,16 +127,16 @@ def _list_outdated(hosts: Sequence[HostRow], outdated: int, agent_version: str) 
             "the worker reads them again",
             is_bad=False,
         )
-    older = [host for host in hosts if _is_older(host.agent_version, agent_version)]
+    older = [host for host in hosts if is_outdated(host.agent_version, agent_version)]
     for host in older[:_LINES_MAXIMUM]:
         yield AttentionLine(
             host.name,
             reverse("host", args=[host.name]),
-            "older agent",
+            "outdated agent",
             f"{host.agent_version}; this server ships {agent_version}",
             is_bad=False,
         )
-    yield from _count_others(older, "host", reverse("hosts"), text="with an older agent")
+    yield from _count_others(older, "host", reverse("hosts") + "?outdated=1", text="with an outdated agent")
 
 
 def _count_others(
@@ -144,11 +145,3 @@ def _count_others(
     more = len(found) - _LINES_MAXIMUM
     if more > 0:
         yield AttentionLine(format_count(more, f"more {noun}"), url, "", text)
-
-
-def _is_older(version: str, current: str) -> bool:
-    """Return whether a version of numbers and dots is older; False for other versions."""
-    try:
-        return [int(part) for part in version.split(".")] < [int(part) for part in current.split(".")]
-    except ValueError:
-        return False

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.agent_archive import read_agent_version
 from benchapp.charts.texts.matrix import describe_previous, format_metric_value
 from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
 from benchapp.pipeline.normalize.reparse import count_outdated
@@ -31,7 +32,6 @@ from benchapp.web.overview.summary import list_summary_facts, summarize_state
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.saved_views.views import list_view_lines
 from benchapp.web.site.access import may_read
-from benchapp.web.site.agent_archive import read_agent_version
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.page_context import find_visitor, make_base_url

@@ -5,7 +5,7 @@ from shlex import quote
 
 from django.conf import settings
 
-from benchapp.web.site.agent_archive import read_agent_archive
+from benchapp.agent_archive import read_agent_archive
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
+from benchapp.agent_archive import read_agent_version
 from benchapp.grammar import Filter, Term, Test, write_filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
@@ -115,10 +116,16 @@ class HostFilterForm(forms.Form):
     """Filters of hosts outside the filter language; retired hosts are excluded by default."""
 
     retired = forms.BooleanField(required=False)
+    outdated = forms.BooleanField(required=False)
 
     def make_filter(self, match: Filter) -> HostFilter:
         """Return the filter of the query."""
-        return HostFilter(match=match, is_retired=None if self.cleaned_data.get("retired") else False)
+        return HostFilter(
+            match=match,
+            is_retired=None if self.cleaned_data.get("retired") else False,
+            is_agent_outdated=self.cleaned_data.get("outdated") or None,
+            shipped_version=read_agent_version(),
+        )
 
 
 class UploadFilterForm(forms.Form):

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from agent.scheduling.timetable import (
     write_mark,
 )
 from tests.agent import server as replies
+from tests.agent.archives import build_archive
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
@@ -115,15 +115,6 @@ def test_interval_is_formatted_in_its_largest_unit(seconds: int, words: str) -> 
     assert format_interval(seconds) == words
 
 
-def make_archive(path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("__main__.py", "import sys\nfrom agent.commands.cli import main\nsys.exit(main())\n")
-        for source in sorted((ROOT / "agent").rglob("*")):
-            if source.suffix in (".py", ".fio"):
-                packed.write(source, source.relative_to(ROOT))
-    return path
-
-
 def read_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, ...]:
     """Return the command that an agent started by argv would schedule."""
     ended = subprocess.run(
@@ -143,7 +134,8 @@ def read_own_command(argv: list[str], cwd: Path, **environ: str) -> tuple[str, .
 
 
 def test_scheduled_command_starts_this_agent_from_anywhere(table: Path, tmp_path: Path) -> None:
-    archive = make_archive(tmp_path / "bench-agent.pyz")
+    archive = tmp_path / "bench-agent.pyz"
+    archive.write_bytes(build_archive())
 
     by_zip = read_own_command([sys.executable, archive.name], tmp_path)
     by_module = read_own_command(

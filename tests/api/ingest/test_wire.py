@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from benchapp.agent_archive import read_agent_version
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope, read_fio
 from tests.servers import Servers, wait_for
@@ -61,7 +62,9 @@ def read_answer(connection: socket.socket) -> tuple[int, Any]:
     return int(lines.split()[1]), json.loads(body)
 
 
-def test_answer_to_results_has_the_request_id_of_the_sender(stack: Servers, token: str) -> None:
+def test_answer_to_results_has_the_request_id_of_the_sender_and_the_version_of_the_agent(
+    stack: Servers, token: str
+) -> None:
     body = pack_envelope()
     with closing(connect(stack)) as connection:
         connection.sendall(
@@ -72,6 +75,7 @@ def test_answer_to_results_has_the_request_id_of_the_sender(stack: Servers, toke
             received += part
 
     assert received.lower().count(b"x-request-id: nightly-2026-11-23") == 1
+    assert received.lower().count(b"bench-agent-version: %s\r\n" % read_agent_version().encode()) == 1
 
 
 def send(stack: Servers, *parts: bytes) -> tuple[int, Any]:

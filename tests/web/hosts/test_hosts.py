@@ -10,6 +10,7 @@ from unittest import mock
 from urllib.parse import parse_qs
 
 import pytest
+from django.conf import LazySettings
 from django.test import Client
 from django.urls import resolve, reverse
 from django.utils import timezone
@@ -59,6 +60,26 @@ def test_retired_hosts_show_on_demand(viewer: Client) -> None:
 
     assert "old-01" not in viewer.get(reverse("hosts")).content.decode()
     assert "old-01" in viewer.get(reverse("hosts"), {"retired": "1"}).content.decode()
+
+
+def test_outdated_agents_are_counted_marked_and_selected(viewer: Client, settings: LazySettings) -> None:
+    settings.AGENT_ROLLOUT_PERCENT = 10
+    make_host("db-01", agent_version="0.0.9")
+    make_host("db-02", agent_version="99.0.0")
+
+    page = Page(viewer.get(reverse("hosts")))
+    chosen = Page(viewer.get(reverse("hosts"), {"outdated": "1"}))
+    one = Page(viewer.get(reverse("host", args=["db-01"])))
+    fleet = viewer.get("/api/v1/hosts", {"is_agent_outdated": "false"}).json()["hosts"]
+
+    assert "2 hosts, 1 with an outdated agent" in page.words
+    assert "0.0.9 outdated" in page.words
+    assert "99.0.0 outdated" not in page.words
+    assert "offered to 10 % of the hosts" in page.words
+    assert "1 host, 1 with an outdated agent" in chosen.words
+    assert "db-02" not in chosen.words
+    assert "0.0.9 outdated this server ships" in one.words
+    assert [(host["name"], host["is_agent_outdated"]) for host in fleet] == [("db-02", False)]
 
 
 SCHEDULE = [{"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": "/data"}]

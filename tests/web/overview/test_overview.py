@@ -212,7 +212,7 @@ def test_what_needs_attention_is_linked_to_its_action(editor: Client) -> None:
     assert "1 upload waiting to be processed, oldest received 10 min ago: is the worker running?" in words
     assert f"Subscription {paused.pk} paused no notifications: 20 failures in a row" in words
     assert "1 upload older parser the worker reads them again" in words
-    assert "db-02 older agent 0.0.9; this server ships 0.1.0" in words
+    assert "db-02 outdated agent 0.0.9; this server ships 0.1.0" in words
     assert {
         "/incidents/?tab=new",
         "/uploads/?state=rejected&reason=no-report",

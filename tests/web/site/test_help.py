@@ -10,7 +10,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from benchapp.web.site.agent_archive import build_agent_archive, read_agent_archive
+from benchapp.agent_archive import build_agent_archive, read_agent_archive
 from benchapp.web.site.errors import fault
 from benchapp.web.site.page_context import PLACES
 from tests.factories import make_change, make_host, make_incident, make_series

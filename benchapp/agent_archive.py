@@ -16,7 +16,21 @@ from django.conf import settings
 _SHEBANG: Final = (
     b"#!/usr/bin/env python3\n# coding: this-file-is-incomplete.download-bench-agent.pyz-again\n"
 )
-_MAIN: Final = b"import sys\n\nfrom agent.commands.cli import main\n\nsys.exit(main())\n"
+# Python reads each module when it is imported. From a descriptor all are of one version, also if an update replaces the
+# file meanwhile. Without /proc, as on macOS, the file is read by its path.
+_MAIN: Final = b"""\
+import os
+import sys
+
+descriptor = os.open(sys.path[0], os.O_RDONLY)
+opened = "/proc/self/fd/%d" % descriptor
+if os.path.exists(opened):
+    sys.path[0] = opened
+
+from agent.commands.cli import main
+
+sys.exit(main())
+"""
 # The earliest time in a zip: the same sources must give the same bytes, and so the same ETag.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT: Final = {"__pycache__", "tests"}

@@ -1,0 +1,1 @@
+"""Replacing the agent by the version that its server ships."""

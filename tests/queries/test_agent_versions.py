@@ -1,0 +1,49 @@
+"""Outdated versions, and the share of hosts of a roll-out."""
+
+import pytest
+
+from benchapp.queries.hosts.agent_versions import is_in_rollout, is_outdated
+from benchapp.queries.hosts.hosts import HostFilter, list_hosts
+from tests.factories import make_host
+
+
+@pytest.mark.parametrize(
+    ("version", "shipped", "expected"),
+    [
+        ("0.9.9", "0.10.0", True),
+        ("0.10.0", "0.10.0", False),
+        ("0.11", "0.10.0", False),
+        ("", "0.10.0", False),
+        ("0.2.0rc1", "0.10.0", False),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(version, shipped, expected):
+    assert is_outdated(version, shipped) is expected
+
+
+def test_rollout_reaches_its_share_and_keeps_the_hosts_that_it_has_reached():
+    names = [f"db-{number}" for number in range(2000)]
+
+    reached = {
+        percent: {name for name in names if is_in_rollout(name, percent)} for percent in (0, 10, 50, 100)
+    }
+
+    assert (len(reached[0]), len(reached[100])) == (0, 2000)
+    assert 150 < len(reached[10]) < 250
+    assert 900 < len(reached[50]) < 1100
+    assert reached[10] < reached[50]
+
+
+@pytest.mark.django_db
+def test_hosts_with_an_outdated_agent_are_selected():
+    for name, version in (("a", "0.9.0"), ("b", "0.10.0"), ("c", "")):
+        make_host(name, agent_version=version)
+
+    chosen = {
+        wanted: [
+            host.name for host in list_hosts(HostFilter(is_agent_outdated=wanted, shipped_version="0.10.0"))
+        ]
+        for wanted in (True, False, None)
+    }
+
+    assert chosen == {True: ["a"], False: ["b", "c"], None: ["a", "b", "c"]}
