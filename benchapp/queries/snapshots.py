@@ -2,8 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from datetime import datetime
 from threading import Lock
 from typing import Any, Final, TypeVar
+
+from django.utils import timezone
 
 from benchapp.queries.binary_columns import fetch_rows
 
@@ -29,6 +32,11 @@ def read_snapshot() -> str | None:
     return rows[0][0] if rows else None
 
 
+def read_minute() -> datetime:
+    """Return the beginning of the current minute: for the keys of values that depend on the time, too."""
+    return timezone.now().replace(second=0, microsecond=0)
+
+
 class SnapshotCache:
     """Values of one snapshot by key, in this process; the least recently read are dropped beyond maximum_bytes.
 
@@ -46,7 +54,8 @@ class SnapshotCache:
     def read(self, key: Hashable, load: Callable[[], T], *, estimate_bytes: Callable[[T], int]) -> T:
         """Return the value of a key; `load` reads it if there is none. One query beside those of `load`.
 
-        key: the function and all of its arguments. The value must not depend on the time, and nobody may change it.
+        key: the function and all of its arguments, and the time that the value depends on (`read_minute`). Nobody may
+        change the value.
         """
         snapshot = read_snapshot()
         if snapshot is None:

@@ -174,10 +174,10 @@ def test_pages_have_each_write_in_the_next_read(client: Client, settings: Any) -
         text = format_integer(int(median))
         for path in ("/matrix/", "/scaling/", "/series/"):
             shown.append([text in client.get(path).text for _ in range(2)])
-        for path in ("/api/v1/matrix", "/api/v1/scaling"):
+        for path in ("/api/v1/matrix", "/api/v1/scaling", f"/api/v1/history?series={series.pk}"):
             shown.append([repr(median) in client.get(path).text for _ in range(2)])
 
-    assert shown == [[True, True]] * 10
+    assert shown == [[True, True]] * 12
 
 
 def _has_ended(transaction_id: str, snapshot: str | None) -> bool:

@@ -157,12 +157,15 @@ def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
     series = [make_series([1.0, 2.0]) for _ in range(4)]
     ids = [each.id for each in series]
 
-    with django_assert_num_queries(4):  # count, series, their last points, their versions
+    with django_assert_num_queries(5):  # snapshot, count, series, their last points, their versions
         chosen = choose(ids=ids)
-    # levels, environment changes, changes of level, policies, variability, planned events; points: beside Django
-    with django_assert_num_queries(6):
+    # Points are read beside Django.
+    # snapshot, levels, environment changes, changes of level, policies, variability, planned events
+    with django_assert_num_queries(7):
         read_history(chosen, metrics=["iops"])
-    with django_assert_num_queries(5):  # levels, changes of level, policies, variability, planned events
+    with django_assert_num_queries(
+        6
+    ):  # snapshot, levels, changes of level, policies, variability, planned events
         read_history(chosen, metrics=["iops"])
 
 

@@ -117,9 +117,9 @@ def test_average_is_the_geometric_mean_of_the_series_of_a_day() -> None:
     assert read([[plant((30, 100), (1, 40)), plant((2, 100), (1, 90))]]) == [[1, 1, 1, 0.6, 0.6]]
 
 
-def test_two_queries_read_all_series(django_assert_num_queries: Any) -> None:
+def test_three_queries_read_all_series(django_assert_num_queries: Any) -> None:
     series = [plant((30, 1000), (1, 900)) for _ in range(5)]
 
-    # The second is beside Django's cursor.
-    with django_assert_num_queries(1):
+    # The snapshot and the series; their levels are read beside Django's cursor.
+    with django_assert_num_queries(2):
         read([series])
