@@ -225,6 +225,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "hosts": {"binary_columns", "charts", "incidents", "pagination", "series", "titles"},
         "gate": {"days", "incidents", "series"},
         "incidents": {"binary_columns", "pagination", "titles"},
+        "layouts": {"badges", "charts", "incidents", "titles"},
         "maintenance": {"pagination"},
         "personal": {"charts", "series", "studies"},
         "totals": {"hosts"},

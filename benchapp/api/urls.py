@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 
 from benchapp.api import agent_release, audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
-from benchapp.api.layouts import prices
+from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
 from benchapp.api.resources import (
     changes,
@@ -70,6 +70,7 @@ urlpatterns = [
         detection_policies.OneDetectionDryRun.as_view(),
         name="api_detection_dry_run",
     ),
+    path("layouts", layouts.LayoutsView.as_view(), name="api_layouts"),
     path("prices", prices.Prices.as_view(), name="api_prices"),
     path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),
     path("agent", agent_release.AgentRelease.as_view(), name="api_agent_release"),

@@ -18,6 +18,7 @@ from benchapp.web.incidents import benchmark_health, detection_status
 from benchapp.web.incidents import bulk as bulk_triage
 from benchapp.web.incidents import views as incidents
 from benchapp.web.layouts import price_views as prices
+from benchapp.web.layouts import views as layout_ranking
 from benchapp.web.maintenance import views as planned_events
 from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
@@ -155,6 +156,7 @@ urlpatterns = [
         name="shared_chart",
     ),
     path("matrix/", matrix.matrix, name="matrix"),
+    path("layouts/", layout_ranking.layouts, name="layouts"),
     path("prices/", prices.prices, name="prices"),
     path("prices/add", prices.add_price, name="add_price"),
     path("prices/<int:price_id>/change", prices.change_price, name="change_price"),

@@ -51,6 +51,8 @@ PAGES = {
     "detection policy": "{policy}",
     "new detection policy": "/policies/add?metric=iops&threshold=2",
     "dry run": "{dry_run}",
+    "layouts": "/layouts/?iops=1",
+    "layouts without a question": "/layouts/",
     "prices": "/prices/",
     "add prices": "/prices/add",
     "audit": "/audit/",

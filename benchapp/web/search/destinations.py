@@ -39,6 +39,7 @@ DESTINATIONS: Final = (
     Destination("Maintenance", "planned_events", "windows expected changes notes annotations"),
     Destination("Studies", "studies", "reports"),
     Destination("Saved views", "saved_views", "bookmarks"),
+    Destination("Choose a layout", "layouts", "cheapest sizing capacity requirement price"),
     Destination("Prices", "prices", "cost volume instance"),
     Destination("Hosts", "hosts", "machines agents"),
     Destination("Uploads", "uploads", "submissions rejected"),

@@ -40,6 +40,7 @@ HELP: Final = {
     "incident": "triage#the-page-of-an-incident",
     "incident_baseline": "triage#the-page-of-an-incident",
     "incidents": "triage#the-inbox",
+    "layouts": "deciding#choose-a-layout",
     "matrix": "matrix",
     "overview_chart": "overview#charts",
     "people": "accounts#invitations",

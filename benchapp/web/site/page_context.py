@@ -26,7 +26,7 @@ class NavigationPlace:
 
 
 PLACES: Final = (
-    NavigationPlace("Scaling", "scaling", frozenset({"scaling"})),
+    NavigationPlace("Scaling", "scaling", frozenset({"scaling", "layouts", "prices"})),
     NavigationPlace("Matrix", "matrix", frozenset({"matrix"})),
     NavigationPlace("History", "series_list", frozenset({"series", "history"})),
     NavigationPlace("Runs", "runs", frozenset({"runs"})),

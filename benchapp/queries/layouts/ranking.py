@@ -1,0 +1,403 @@
+"""The measured layouts that a question allows, ranked: those that meet the requirement by price."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils import timezone
+
+from benchapp.analysis.layouts.prices import MonthlyPrice, PricedVolumes, add_instance, price_volumes
+from benchapp.analysis.layouts.ranking import (
+    VERDICTS,
+    Assessment,
+    Lack,
+    LevelSpread,
+    LoadLevels,
+    RequiredName,
+    Verdict,
+    assess_layout,
+    find_capacity,
+    find_closest_miss,
+    find_front,
+)
+from benchapp.queries.badges import order_codes
+from benchapp.queries.charts.scaling_cells import mix_spreads
+from benchapp.queries.charts.scaling_defaults import Axes, FixedDimension, fix_dimensions
+from benchapp.queries.charts.scaling_levels import read_current_spreads
+from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, ScalingSpread
+from benchapp.queries.charts.series_columns import read_table
+from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.layouts.prices import PriceList, list_prices, list_regions, select_prices
+from benchapp.queries.layouts.question import VARYING, LayoutQuestion
+from benchapp.queries.titles import describe_target
+
+__all__ = [
+    "VERDICTS",
+    "Lack",
+    "LayoutRanking",
+    "LevelSpread",
+    "MeasuredLoad",
+    "RankedLayout",
+    "RequiredName",
+    "Verdict",
+    "rank_layouts",
+]
+
+_METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
+_LOADS: Final = ("iodepth", "numjobs")
+# Always part of a layout, beside those that may be fixed.
+_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")
+LAYOUT_DIMENSIONS: Final = (*VARYING, *_DETAILS)
+# Hosts are what the filter chooses; equal layouts under other names are one; directions are those of the question.
+_FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction"})
+_MAIN_METRIC: Final = "iops"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The dimensions of a layout; None: unknown."""
+
+    volume_type: str | None
+    volume_count: int | None
+    stripe_count: int | None
+    instance_type: str | None
+    filesystem: str | None
+    volume_size_bytes: int | None
+    provisioned_iops: int | None
+    raid_level: str | None
+    chunk_size_bytes: int | None
+    target_name: None = None
+
+    @property
+    def title(self) -> str:
+        """Return the layout in one line."""
+        return describe_target(self)
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Return the bytes for data; None if unknown."""
+        return find_capacity(self.volume_size_bytes, self.volume_count, raid_level=self.raid_level)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLoad:
+    """A layout under one load: the current levels of its series, of several hosts mixed as on Scaling.
+
+    Of mixed patterns, throughput is the sum of both directions, latency the larger one. n, last_at: runs of the level
+    of IOPS, and the start of the newest.
+    """
+
+    iodepth: int | None
+    numjobs: int | None
+    levels: LoadLevels
+    series_ids: tuple[int, ...]
+    n: int
+    last_at: datetime
+    badges: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLayout:
+    """A layout with its answer. load: the one that decides; at_load: that with the least throughput of those that
+    meet the requirement, None without one. price: None if there are no prices. incident_ids: open ones of the load.
+
+    is_on_front: no other layout is as cheap and faster, or cheaper and as fast.
+    """
+
+    layout: Layout
+    assessment: Assessment
+    load: MeasuredLoad
+    at_load: MeasuredLoad | None
+    price: MonthlyPrice | None
+    incident_ids: tuple[int, ...] = ()
+    is_on_front: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return whether it meets the requirement."""
+        return self.assessment.verdict
+
+    @property
+    def price_amount(self) -> float | None:
+        """Return the price per month; None if unknown."""
+        return None if self.price is None else self.price.amount
+
+    @property
+    def price_per_1000_iops(self) -> float | None:
+        """Return the price per month of 1 000 measured IOPS (median); None if unknown."""
+        iops = self.load.levels.iops
+        if self.price_amount is None or iops is None or not iops.median:
+            return None
+        return self.price_amount / iops.median * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRanking:
+    """The answer to a question.
+
+    rows: the best first; unpriced: those without a price, if there are prices. closest: the closest miss, None if none
+    misses. region, currency: of the prices, currency "" without prices. series_count: series that count;
+    outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete_count: loads without one of
+    both directions. is_cut: more series match than are read.
+    """
+
+    question: LayoutQuestion
+    rows: tuple[RankedLayout, ...]
+    unpriced: tuple[RankedLayout, ...]
+    closest: RankedLayout | None
+    region: str
+    regions: tuple[str, ...]
+    currency: str
+    fixed: tuple[FixedDimension, ...]
+    series_count: int
+    outdated_count: int
+    hidden_count: int
+    incomplete_count: int
+    is_cut: bool
+
+    @property
+    def all_rows(self) -> tuple[RankedLayout, ...]:
+        """Return the rows with a price, or all without prices, then those without one."""
+        return (*self.rows, *self.unpriced)
+
+    def count(self, verdict: Verdict) -> int:
+        """Return the number of layouts with a verdict."""
+        return sum(row.verdict == verdict for row in self.all_rows)
+
+
+def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> LayoutRanking:
+    """Return the measured layouts in the order of the answer; seven queries. Raises BadFilter.
+
+    Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
+    only, those that miss it, by what they lack, and those of which something required is unknown.
+    """
+    now = now or timezone.now()
+    prices = list_prices()
+    regions = tuple(list_regions(prices))
+    region = question.region if question.region is not None else (regions[0] if regions else "")
+    price_list = select_prices(prices, region=region, day=now.date())
+    table, is_cut = read_table(question.make_filter(), _METRICS)
+    table = _select_measured(table)
+    measured_count = table.length
+    fixed: tuple[FixedDimension, ...] = ()
+    if table.length:
+        chosen = fix_dimensions(table, _make_axes(question), free=_list_free(question))
+        table, fixed = chosen.table, chosen.fixed
+    collector = _LoadCollector(table, question, now=now)
+    rows = [
+        _answer(layout, loads, question, price_list=price_list) for layout, loads in collector.list_layouts()
+    ]
+    has_prices = bool(price_list.volumes)
+    priced = [row for row in rows if row.price_amount is not None] if has_prices else rows
+    unpriced = [row for row in rows if row.price_amount is None] if has_prices else []
+    marked = _add_marks(_mark_front(priced) + unpriced)
+    ordered = sorted(marked, key=_rank)
+    closest = find_closest_miss([row.assessment for row in ordered])
+    return LayoutRanking(
+        question=question,
+        rows=tuple(row for row in ordered if not has_prices or row.price_amount is not None),
+        unpriced=tuple(row for row in ordered if has_prices and row.price_amount is None),
+        closest=None if closest is None else ordered[closest],
+        region=region,
+        regions=regions,
+        currency=price_list.currency,
+        fixed=fixed,
+        series_count=collector.series_count,
+        outdated_count=collector.outdated_count,
+        hidden_count=measured_count - table.length,
+        incomplete_count=collector.incomplete_count,
+        is_cut=is_cut,
+    )
+
+
+def _select_measured(table: SeriesTable) -> SeriesTable:
+    return table.select(table.array("iops.has_level") | table.array("bandwidth_bytes_per_s.has_level"))
+
+
+def _make_axes(question: LayoutQuestion) -> Axes:
+    """Return the axes whose cells are the loads of the layouts that may vary; rw has one value."""
+    return Axes("rw", None, None, more=(*question.vary, *_DETAILS, *_LOADS))
+
+
+def _list_free(question: LayoutQuestion) -> frozenset[str]:
+    named = {term.dimension for term in question.filter.terms if not term.is_negated}
+    return _FREE | named
+
+
+class _LoadCollector:
+    """Groups the series of a table by layout and load."""
+
+    def __init__(self, table: SeriesTable, question: LayoutQuestion, *, now: datetime) -> None:
+        self._directions = question.directions
+        self._spreads = {metric: read_current_spreads(table, metric) for metric in _METRICS}
+        oldest = None if question.maximum_age is None else now - question.maximum_age
+        self.series_count = self.outdated_count = self.incomplete_count = 0
+        self._ids, self._series_ids = table.column("id"), table.column("series_id")
+        self._badges = table.column("badges")
+        self._rows: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, list[int]]]] = {}
+        keys = zip(*(table.column(name) for name in LAYOUT_DIMENSIONS), strict=True)
+        loads = zip(*(table.column(name) for name in _LOADS), strict=True)
+        for row, (key, load, direction) in enumerate(
+            zip(keys, loads, table.column("direction"), strict=True)
+        ):
+            if oldest is not None and self._find_last_at(row) < oldest:
+                self.outdated_count += 1
+                continue
+            self.series_count += 1
+            by_load = self._rows.setdefault(key, {})
+            by_load.setdefault(load, defaultdict(list))[direction].append(row)
+
+    def list_layouts(self) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
+        """Yield the layouts with their loads."""
+        for key, by_load in self._rows.items():
+            loads = [
+                self._make_load(load, by_direction)
+                for load, by_direction in by_load.items()
+                if self._is_complete(by_direction)
+            ]
+            if loads:
+                yield Layout(*key), loads
+
+    def _is_complete(self, by_direction: Mapping[str, list[int]]) -> bool:
+        is_complete = len(by_direction) == len(self._directions)
+        self.incomplete_count += not is_complete
+        return is_complete
+
+    def _find_last_at(self, row: int) -> datetime:
+        own = self._ids[row]
+        level = self._spreads["iops"].get(own) or self._spreads["bandwidth_bytes_per_s"][own]
+        return level.last_at
+
+    def _make_load(self, load: tuple[Any, ...], by_direction: Mapping[str, list[int]]) -> MeasuredLoad:
+        rows = [row for own in by_direction.values() for row in own]
+        levels = {metric: self._mix(metric, by_direction) for metric in _METRICS}
+        shown = levels["iops"] or levels["bandwidth_bytes_per_s"]
+        assert shown is not None
+        return MeasuredLoad(
+            iodepth=load[0],
+            numjobs=load[1],
+            levels=LoadLevels(**levels),
+            series_ids=tuple(self._series_ids[row] for row in rows),
+            n=shown.n,
+            last_at=shown.last_at,
+            badges=order_codes(tuple({code for row in rows for code in self._badges[row]})),
+        )
+
+    def _mix(self, metric: str, by_direction: Mapping[str, list[int]]) -> ScalingSpread | None:
+        """Return the level of a metric over the hosts, and over both directions; None if one is unknown."""
+        spreads = self._spreads[metric]
+        mixed: list[ScalingSpread] = []
+        for rows in by_direction.values():
+            own = [spreads[self._ids[row]] for row in rows if self._ids[row] in spreads]
+            if not own:
+                return None
+            mixed.append(mix_spreads(own, SCALING_METRICS[metric]))
+        return mixed[0] if len(mixed) == 1 else _join_directions(mixed, metric)
+
+
+def _join_directions(spreads: Sequence[ScalingSpread], metric: str) -> ScalingSpread:
+    """Return the sum of a throughput over the directions; of a latency the larger one. n: runs, which have both."""
+    if metric == "latency_p99_ns":
+        return max(spreads, key=lambda spread: spread.p90)
+    medians = [spread.median for spread in spreads]
+    known = [median for median in medians if median is not None]
+    return ScalingSpread(
+        median=sum(known) if len(known) == len(medians) else None,
+        p10=sum(spread.p10 for spread in spreads),
+        p90=sum(spread.p90 for spread in spreads),
+        n=min(spread.n for spread in spreads),
+        last_at=max(spread.last_at for spread in spreads),
+    )
+
+
+def _answer(
+    layout: Layout, loads: Sequence[MeasuredLoad], question: LayoutQuestion, *, price_list: PriceList
+) -> RankedLayout:
+    price = _find_price(layout, loads, question, price_list=price_list)
+    assessment = assess_layout(
+        [load.levels for load in loads],
+        question.requirement,
+        capacity_bytes=layout.capacity_bytes,
+        price=None if price is None else price.amount,
+    )
+    at_load = None if assessment.at_load is None else loads[assessment.at_load]
+    return RankedLayout(layout, assessment, loads[assessment.best], at_load, price)
+
+
+def _find_price(
+    layout: Layout, loads: Sequence[MeasuredLoad], question: LayoutQuestion, *, price_list: PriceList
+) -> MonthlyPrice | None:
+    """Return the price of a layout; None if there are no prices."""
+    if not price_list.volumes:
+        return None
+    amounts = price_list.volumes.get(layout.volume_type or "")
+    if amounts is None:
+        return MonthlyPrice(None, f"no price of volume type {layout.volume_type or 'unknown'}")
+    measured = [
+        max((level.median or 0.0 for level in levels if level is not None), default=None)
+        for levels in (
+            [load.levels.iops for load in loads],
+            [load.levels.bandwidth_bytes_per_s for load in loads],
+        )
+    ]
+    volumes = PricedVolumes(
+        layout.volume_count, layout.volume_size_bytes, layout.provisioned_iops, measured[0], measured[1]
+    )
+    price = price_volumes(amounts, volumes)
+    if question.price_of == "volumes":
+        return price
+    instance = price_list.instances.get(layout.instance_type or "")
+    if instance is None:
+        return MonthlyPrice(None, f"no price of instance type {layout.instance_type or 'unknown'}")
+    return add_instance(price, instance)
+
+
+def _mark_front(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
+    """Mark the layouts that are on the Pareto front of price and throughput."""
+    known = [
+        (place, row.price_amount, throughput)
+        for place, row in enumerate(rows)
+        if row.price_amount is not None and (throughput := find_throughput(row.load)) is not None
+    ]
+    front = {known[index][0] for index in find_front([(price, value) for _, price, value in known])}
+    return [replace(row, is_on_front=place in front) for place, row in enumerate(rows)]
+
+
+def find_throughput(load: MeasuredLoad) -> float | None:
+    """Return the median throughput of a load: IOPS, else bytes per second."""
+    level = load.levels.iops or load.levels.bandwidth_bytes_per_s
+    return None if level is None else level.median
+
+
+def _add_marks(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
+    """Add the open incidents of the series of the loads; one query."""
+    marks = read_series_marks(
+        [series_id for row in rows for series_id in row.load.series_ids], metric=_MAIN_METRIC
+    )
+    if not marks:
+        return list(rows)
+    found = []
+    for row in rows:
+        own = {
+            marks[each].incident_id
+            for each in row.load.series_ids
+            if each in marks and marks[each].state == "open"
+        }
+        found.append(replace(row, incident_ids=tuple(sorted(own, reverse=True))) if own else row)
+    return found
+
+
+def _rank(row: RankedLayout) -> tuple[Any, ...]:
+    assessment, price = row.assessment, row.price_amount
+    is_met = row.verdict == "meets"
+    return (
+        VERDICTS.index(row.verdict),
+        0.0 if is_met else round(assessment.shortfall, 9),
+        price is None,
+        price or 0.0,
+        -(assessment.margin or 0.0),
+        row.layout.title,
+    )

@@ -1,0 +1,199 @@
+"""Texts about the ranking of layouts."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from benchapp.dimensions import DIMENSIONS
+from benchapp.metrics import CATALOGUE, UNKNOWN, format_value, group_thousands
+from benchapp.queries.layouts.question import MIXED_PATTERNS, PATTERNS, LayoutQuestion
+from benchapp.queries.layouts.ranking import (
+    Lack,
+    LayoutRanking,
+    MeasuredLoad,
+    RankedLayout,
+    RequiredName,
+    Verdict,
+)
+from benchapp.queries.titles import describe_value
+from benchapp.web.site.value_texts import (
+    describe_age,
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+)
+
+VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
+    "meets": "meets",
+    "median-only": "median only",
+    "misses": "misses",
+    "unknown": "unknown",
+}
+_GB: Final = 10**9
+_LACKING: Final[Mapping[RequiredName, str]] = {
+    "iops": "IOPS",
+    "bandwidth_bytes_per_s": "bandwidth",
+    "latency_p99_ns": "p99 latency",
+    "capacity_bytes": "capacity",
+    "price": "price",
+}
+
+
+def format_money(amount: float | None, currency: str) -> str:
+    """Return an amount with its currency, from 100 on without decimals: "USD 643", "USD 0.31"."""
+    if amount is None:
+        return UNKNOWN
+    text = group_thousands(amount) if amount >= 99.5 else f"{amount:.2f}"
+    return f"{currency} {text}".strip()
+
+
+def format_layouts_title(ranking: LayoutRanking) -> str:
+    """Return the answer in a sentence."""
+    if not ranking.all_rows:
+        return "No measurements of this workload"
+    met = [row for row in ranking.all_rows if row.verdict == "meets"]
+    if not met:
+        return "No measured layout meets the requirement"
+    best = met[0]
+    if best.price is None:
+        return f"{best.layout.title} meets the requirement with the largest margin"
+    if best.price_amount is None:
+        return f"{best.layout.title} meets the requirement; its price is unknown"
+    return f"{best.layout.title} meets the requirement for {describe_price(best, ranking.currency)} per month"
+
+
+def describe_price(row: RankedLayout, currency: str) -> str:
+    """Return the price, with "at least" where something provisioned is not recorded."""
+    text = format_money(row.price_amount, currency)
+    return f"at least {text}" if row.price is not None and row.price.is_minimum else text
+
+
+def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
+    """Yield what is required, how many layouts meet it, the best one and the closest miss, in sentences."""
+    question = ranking.question
+    yield f"Required: {describe_requirement(question, ranking.currency)}."
+    if not ranking.all_rows:
+        return
+    yield f"{_describe_counts(ranking)}."
+    best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
+    if best is not None:
+        yield f"Best: {describe_load(best)}."
+    if ranking.closest is not None:
+        lacks = "; ".join(describe_lacks(ranking.closest, ranking.currency))
+        yield f"Closest miss: {ranking.closest.layout.title}: {lacks}."
+
+
+def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
+    """Yield what does not count, in sentences."""
+    if ranking.outdated_count:
+        days = format_count(ranking.question.max_age_days or 0, "day")
+        yield f"{format_count(ranking.outdated_count, 'series')} not counted: newest run more than {days} ago."
+    if ranking.hidden_count:
+        yield f"{format_count(ranking.hidden_count, 'series')} hidden by the fixed dimensions."
+    if ranking.incomplete_count:
+        yield f"{format_count(ranking.incomplete_count, 'load')} not counted: only one direction was measured."
+    if ranking.is_cut:
+        yield "More series match than are read: narrow the filter."
+
+
+def describe_requirement(question: LayoutQuestion, currency: str) -> str:
+    """Return what is required: "20 000 IOPS, random read, 4k blocks, p99 at most 3 ms, 1 000 GB"."""
+    required = question.requirement
+    parts = []
+    if required.iops is not None:
+        parts.append(format_with_unit(required.iops, CATALOGUE["iops"]))
+    if required.bandwidth_bytes_per_s is not None:
+        parts.append(format_value(required.bandwidth_bytes_per_s, "bytes/s"))
+    parts.append(PATTERNS[question.pattern].lower())
+    if question.read_share is not None and question.pattern in MIXED_PATTERNS:
+        parts.append(f"{question.read_share} % reads")
+    if question.block_size:
+        parts.append(f"{question.block_size} blocks")
+    if required.latency_p99_ns is not None:
+        parts.append(f"p99 latency at most {format_value(required.latency_p99_ns, 'ns')}")
+    if required.capacity_bytes is not None:
+        parts.append(f"at least {_format_capacity(required.capacity_bytes)}")
+    if required.price is not None:
+        parts.append(f"at most {format_money(required.price, currency)} per month")
+    return ", ".join(parts)
+
+
+def describe_load(row: RankedLayout) -> str:
+    """Return what the deciding load of a layout delivers, in one sentence without a period."""
+    load, margin = row.load, row.assessment.margin
+    latency = load.levels.latency_p99_ns
+    at = "" if latency is None else f" at p99 latency {format_value(latency.median or latency.p90, 'ns')}"
+    more = "" if margin is None else f", margin {format_signed_percent(margin)} at p10"
+    runs = f"{format_count(load.n, 'run')}, the newest {describe_age(load.last_at)}"
+    return f"{format_throughput(load)}{at}, {format_depth(load)}{more}; {runs}"
+
+
+def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
+    """Return each requirement that a layout does not meet: "IOPS 19 344 of 20 000 (−3.3 %)"."""
+    return [_describe_lack(lack, currency) for lack in row.assessment.lacks]
+
+
+def format_throughput(load: MeasuredLoad) -> str:
+    """Return the median throughput of a load: IOPS, else bandwidth."""
+    if load.levels.iops is not None:
+        return format_with_unit(load.levels.iops.median, CATALOGUE["iops"])
+    bandwidth = load.levels.bandwidth_bytes_per_s
+    return format_value(None if bandwidth is None else bandwidth.median, "bytes/s")
+
+
+def format_depth(load: MeasuredLoad) -> str:
+    """Return queue depth and jobs: "queue depth 32 × 1 job"."""
+    depth = "unknown" if load.iodepth is None else str(load.iodepth)
+    jobs = "" if load.numjobs is None else f" × {format_count(load.numjobs, 'job')}"
+    return f"queue depth {depth}{jobs}"
+
+
+def list_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
+    """Return name, label and value of each fixed dimension."""
+    return [
+        (
+            fixed.dimension,
+            DIMENSIONS[fixed.dimension].label,
+            ", ".join(describe_value(fixed.dimension, value) for value in fixed.values),
+        )
+        for fixed in ranking.fixed
+    ]
+
+
+def _describe_counts(ranking: LayoutRanking) -> str:
+    total = format_count(len(ranking.all_rows), "measured layout")
+    parts = [f"{ranking.count('meets')} of {total} meet it"]
+    texts: tuple[tuple[Verdict, str], ...] = (
+        ("median-only", "by the medians only"),
+        ("misses", "miss it"),
+        ("unknown", "with something required unknown"),
+    )
+    parts += [f"{ranking.count(verdict)} {text}" for verdict, text in texts if ranking.count(verdict)]
+    return ", ".join(parts)
+
+
+def _describe_lack(lack: Lack, currency: str) -> str:
+    name = _LACKING[lack.name]
+    if lack.value is None:
+        return f"{name} unknown"
+    if lack.name == "iops":
+        value, required = (
+            format_value(lack.value, "operations/s"),
+            format_value(lack.required, "operations/s"),
+        )
+        return f"{value} of {required} IOPS (−{format_percent(lack.shortfall)})"
+    if lack.name == "price":
+        value, required = format_money(lack.value, currency), format_money(lack.required, currency)
+    elif lack.name == "capacity_bytes":
+        value, required = _format_capacity(lack.value), _format_capacity(lack.required)
+        return f"{value} of {required} (−{format_percent(lack.shortfall)})"
+    elif lack.name == "bandwidth_bytes_per_s":
+        value, required = format_value(lack.value, "bytes/s"), format_value(lack.required, "bytes/s")
+        return f"{value} of {required} (−{format_percent(lack.shortfall)})"
+    else:
+        value, required = format_value(lack.value, "ns"), format_value(lack.required, "ns")
+    return f"{name} {value}, at most {required} (+{format_percent(lack.value / lack.required - 1)})"
+
+
+def _format_capacity(size_bytes: float) -> str:
+    return f"{group_thousands(size_bytes / _GB)} GB"

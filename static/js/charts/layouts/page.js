@@ -1,0 +1,39 @@
+// The chart of layouts: rendered from the data in the page, with keyboard navigation and PNG export.
+import { buildLayouts, describeLayout, prepareLayouts } from "./layouts.js";
+import { startNavigation } from "../../site/navigation.js";
+import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { findNearest } from "../shared/marks.js";
+
+function start(figure) {
+  const box = figure.querySelector(".chart-box");
+  const layouts = prepareLayouts(JSON.parse(document.getElementById(figure.dataset.layouts).textContent));
+  const { entries } = layouts;
+  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildLayouts(layouts, look));
+  showLegend(figure.querySelector("[data-legend]"), layouts);
+  startNavigation(box, figure.querySelector(".chart-readout"), {
+    getChart,
+    points: {
+      count: entries.length,
+      elementAt: (index) => entries[index].element,
+      describe: (index) => describeLayout(layouts, entries[index]),
+      findNearest: (pixel) => findNearest(entries.map(({ element }) => placeOf(element)), pixel),
+      open: (index) => location.assign(entries[index].url),
+    },
+  });
+  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
+}
+
+function showLegend(list, { classes, counts }) {
+  classes.forEach(({ color, shape, label }, place) => {
+    if (counts[place] > 0) {
+      const item = document.createElement("li");
+      const key = document.createElement("span");
+      key.className = `key ${shape} ${color}`;
+      item.append(key, label);
+      list.append(item);
+    }
+  });
+  list.hidden = false;
+}
+
+start(document.querySelector("[data-layouts]"));

@@ -1,0 +1,98 @@
+"""Which layouts meet a requirement."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from benchapp.analysis.layouts.ranking import (
+    Assessment,
+    LoadLevels,
+    Requirement,
+    assess_layout,
+    find_capacity,
+    find_closest_miss,
+    find_front,
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    median: float | None
+    p10: float
+    p90: float
+
+
+def load(iops: float, latency: float | None, *, spread: float = 0.0) -> LoadLevels:
+    throughput = Spread(iops, iops * (1 - spread), iops * (1 + spread))
+    waiting = None if latency is None else Spread(latency, latency * (1 - spread), latency * (1 + spread))
+    return LoadLevels(throughput, None, waiting)
+
+
+def assess(*loads: LoadLevels, **required: float) -> Assessment:
+    return assess_layout(loads, Requirement(**required), capacity_bytes=100.0, price=None)
+
+
+def test_load_with_the_most_throughput_within_the_limit_decides() -> None:
+    found = assess(load(100, 1), load(200, 2), load(300, 9), iops=90, latency_p99_ns=3)
+
+    assert (found.verdict, found.best, found.at_load, found.lacks) == ("meets", 1, 0, ())
+    assert found.margin == pytest.approx(200 / 90 - 1)
+
+
+def test_throughput_and_latency_must_hold_at_the_same_load() -> None:
+    found = assess(load(100, 1), load(300, 9), iops=200, latency_p99_ns=3)
+
+    assert (found.verdict, found.best) == ("misses", 0)
+    assert [(lack.name, lack.shortfall) for lack in found.lacks] == [("iops", 0.5)]
+
+
+def test_spread_counts_at_p10_and_p90() -> None:
+    assert assess(load(100, 1, spread=0.1), iops=90).verdict == "meets"
+    assert assess(load(100, 1, spread=0.1), iops=95).verdict == "median-only"
+    assert assess(load(100, 1, spread=0.1), iops=95, latency_p99_ns=1.05).verdict == "median-only"
+    assert assess(load(100, 1, spread=0.1), iops=101).verdict == "misses"
+
+
+def test_unknown_value_is_neither_met_nor_missed() -> None:
+    unknown = assess(load(100, None), iops=90, latency_p99_ns=3)
+
+    assert (unknown.verdict, [lack.value for lack in unknown.lacks]) == ("unknown", [None])
+    assert assess(load(100, None), iops=110, latency_p99_ns=3).verdict == "misses"
+    assert assess(load(100, 1), iops=90, price=5).verdict == "unknown"
+    assert assess(load(100, 1), iops=90, capacity_bytes=101).verdict == "misses"
+
+
+def test_closest_miss_lacks_least() -> None:
+    layouts = [assess(load(value, 1), iops=100) for value in (50, 100, 80, 70)]
+
+    assert find_closest_miss(layouts) == 2
+    assert find_closest_miss([layouts[1]]) is None
+
+
+def test_front_has_the_layouts_that_none_beats() -> None:
+    points = [(10.0, 100.0), (20.0, 90.0), (20.0, 300.0), (30.0, 300.0), (5.0, 50.0), (10.0, 100.0)]
+
+    assert find_front(points) == {0, 2, 4, 5}
+    assert find_front([]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("raid_level", "count", "capacity"),
+    [
+        (None, 4, 400),
+        ("0", 4, 400),
+        ("raid0", 4, 400),
+        ("none", 1, 100),
+        ("1", 2, 100),
+        ("10", 4, 200),
+        ("5", 4, 300),
+        ("6", 4, 200),
+        ("6", 2, None),
+        ("raidz", 4, None),
+        (None, None, None),
+    ],
+)
+def test_capacity_depends_on_the_raid_level(
+    raid_level: str | None, count: int | None, capacity: int | None
+) -> None:
+    assert find_capacity(100, count, raid_level=raid_level) == capacity

@@ -1,0 +1,54 @@
+"""The ranking of layouts over the API."""
+
+import csv
+import io
+
+import pytest
+from django.test import Client
+
+from tests.layouts import plant_layouts
+
+pytestmark = pytest.mark.django_db
+PATH = "/api/v1/layouts"
+
+
+def test_ranking_has_the_answer_its_numbers_and_the_closest_miss(reader: Client) -> None:
+    plant_layouts()
+
+    body = reader.get(f"{PATH}?iops=20000&p99_ms=3&capacity_gb=1000&block_size=4k").json()
+
+    first = body["layouts"][0]
+    assert (first["verdict"], first["volume_type"], first["volume_count"]) == ("meets", "gp3", 8)
+    assert (first["iodepth"], first["iops_median"], first["latency_p99_median_ns"]) == (32, 23_500, 2e6)
+    assert first["price_per_month"] == pytest.approx(642.56)
+    assert (first["n"], len(first["series"]), first["incidents"], first["lacks"]) == (3, 1, [], [])
+    assert body["counts"] == {"meets": 3, "median-only": 0, "misses": 3, "unknown": 0}
+    assert (body["currency"], body["series"], body["is_cut"]) == ("USD", 12, False)
+    assert body["closest_miss"]["lacks"][0]["name"] == "iops"
+    assert body["layouts"][-1]["price_missing"] == "no price of volume type local"
+
+    text = reader.get(f"{PATH}?iops=20000&p99_ms=3&capacity_gb=1000&format=csv").content.decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["title"] for row in rows] == [row["title"] for row in body["layouts"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("", "iops"),
+        ("p99_ms=3", "iops"),
+        ("iops=-1", "iops"),
+        ("iops=1e12", "iops"),
+        ("iops=nan", "iops"),
+        ("iops=1&pattern=random", "pattern"),
+        ("iops=1&block_size=big", "block_size"),
+        ("iops=1&vary=kernel", "vary"),
+        ("iops=1&read_share=101", "read_share"),
+        ("iops=1&max_age_days=0", "max_age_days"),
+        ("iops=1&q=host%3A", "q"),
+    ],
+)
+def test_invalid_parameter_is_named(query: str, pointer: str, reader: Client) -> None:
+    response = reader.get(f"{PATH}?{query}")
+
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)

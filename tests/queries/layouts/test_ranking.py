@@ -1,0 +1,159 @@
+"""The ranking of measured layouts."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import TestCase
+
+from benchapp.grammar import Filter, parse_filter
+from benchapp.models import Price
+from benchapp.queries.layouts.question import LayoutQuestion
+from benchapp.queries.layouts.ranking import LayoutRanking, rank_layouts
+from tests.factories import (
+    NOON,
+    add_measurements,
+    calculate_levels,
+    make_change,
+    make_host,
+    make_incident,
+    make_runs,
+    make_series,
+    make_target,
+    make_workload,
+    note_measurements,
+)
+from tests.layouts import plant_layouts
+
+ASKED = LayoutQuestion(Filter(), iops=20_000, p99_ms=3, capacity_gb=1000, block_size="4k")
+LATER = NOON + timedelta(days=10)
+
+
+def list_names(ranking: LayoutRanking) -> list[tuple[str, str, int | None]]:
+    return [(row.verdict, row.layout.volume_type or "", row.layout.volume_count) for row in ranking.rows]
+
+
+class TestPlantedLayouts(TestCase):
+    """One world for all: each test only reads, or is rolled back."""
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.series = plant_layouts()
+
+    def test_cheapest_layout_that_meets_the_requirement_is_first(self) -> None:
+        ranking = rank_layouts(ASKED, now=LATER)
+
+        assert list_names(ranking)[:2] == [("meets", "gp3", 8), ("meets", "io2", 1)]
+        best = ranking.rows[0]
+        assert best.price_amount == pytest.approx(8 * 128 * 0.08 + 0.768 * 730)
+        assert best.load.iodepth == 32
+        assert best.assessment.margin == pytest.approx(23_500 * 0.992 / 20_000 - 1)
+        assert best.price_per_1000_iops == pytest.approx((81.92 + 560.64) / 23.5)
+        assert (best.load.n, best.load.last_at) == (3, NOON + timedelta(hours=2))
+        assert ranking.rows[1].at_load is not None
+        # At 21 000 IOPS, the least load above what is required.
+        assert ranking.rows[1].at_load.iodepth == 8
+
+    def test_layout_without_a_price_is_listed_separately(self) -> None:
+        ranking = rank_layouts(ASKED, now=LATER)
+
+        (unpriced,) = ranking.unpriced
+        assert (unpriced.verdict, unpriced.layout.volume_type) == ("meets", "local")
+        assert unpriced.price is not None
+        assert unpriced.price.missing == "no price of volume type local"
+
+    def test_closest_miss_names_what_it_lacks(self) -> None:
+        ranking = rank_layouts(replace(ASKED, iops=45_000, p99_ms=3.5), now=LATER)
+
+        assert {row.verdict for row in ranking.rows} == {"misses"}
+        closest = ranking.closest
+        assert closest is not None
+        assert (closest.layout.volume_type, closest.load.iodepth) == ("gp3", 64)
+        assert [lack.name for lack in closest.assessment.lacks] == ["iops", "latency_p99_ns"]
+        assert closest.assessment.lacks[0].shortfall == pytest.approx(1 - 40_000 * 0.992 / 45_000)
+
+    def test_capacity_price_and_age_exclude_layouts(self) -> None:
+        small = rank_layouts(replace(ASKED, capacity_gb=None), now=LATER)
+        cheap = rank_layouts(replace(ASKED, max_price=600), now=LATER)
+        old = rank_layouts(replace(ASKED, max_age_days=5), now=LATER)
+
+        assert [row.layout.volume_size_bytes for row in small.rows[:2]] == [32 * 2**30, 128 * 2**30]
+        assert [lack.name for lack in cheap.closest.assessment.lacks] == ["price"]  # type: ignore[union-attr]
+        assert cheap.unpriced[0].verdict == "unknown"
+        assert (old.all_rows, old.outdated_count) == ((), 12)
+
+    def test_level_that_meets_at_its_median_only_is_a_verdict_of_its_own(self) -> None:
+        ranking = rank_layouts(replace(ASKED, iops=23_450), now=LATER)
+
+        assert ranking.rows[0].layout.volume_type == "io2"
+        assert list_names(ranking)[1] == ("median-only", "gp3", 8)
+
+    def test_without_prices_layouts_are_ranked_by_margin_and_all_in_one_list(self) -> None:
+        Price.objects.all().delete()
+
+        ranking = rank_layouts(replace(ASKED, capacity_gb=None), now=LATER)
+
+        assert [row.layout.volume_type for row in ranking.rows[:2]] == ["local", "io2"]
+        assert (ranking.unpriced, ranking.currency, ranking.rows[0].price) == ((), "", None)
+
+    def test_dimension_that_may_not_vary_has_one_value_and_the_others_are_counted(self) -> None:
+        vary = tuple(name for name in ASKED.vary if name != "volume_type")
+
+        ranking = rank_layouts(replace(ASKED, vary=vary), now=LATER)
+
+        assert {row.layout.volume_type for row in ranking.all_rows} == {"gp3"}
+        assert [fixed.dimension for fixed in ranking.fixed] == ["volume_type"]
+        assert ranking.hidden_count == 3
+        named = rank_layouts(replace(ASKED, vary=vary, filter=parse_filter("type:io2")), now=LATER)
+        assert {row.layout.volume_type for row in named.all_rows} == {"io2"}
+
+    def test_open_incident_of_the_deciding_load_is_named(self) -> None:
+        deciding = rank_layouts(ASKED, now=LATER).rows[0].load.series_ids[0]
+        series = next(each for each in self.series if each.pk == deciding)
+        incident = make_incident(changes=[make_change(series)])
+
+        assert rank_layouts(ASKED, now=LATER).rows[0].incident_ids == (incident.pk,)
+
+    def test_front_has_no_layout_that_another_one_beats_in_price_and_throughput(self) -> None:
+        ranking = rank_layouts(ASKED, now=LATER)
+
+        front = [
+            (row.layout.volume_count, row.layout.volume_size_bytes // 2**30)  # type: ignore[operator]
+            for row in ranking.rows
+            if row.is_on_front
+        ]
+        assert (8, 32) in front
+        assert (4, 256) not in front
+
+    def test_number_of_queries_does_not_depend_on_the_layouts(self) -> None:
+        with self.assertNumQueries(2):
+            # More read columns beside Django's cursor.
+            rank_layouts(ASKED, now=LATER)
+
+
+@pytest.mark.django_db
+def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> None:
+    host, target = make_host(), make_target(volume_type="gp3", volume_count=1)
+    workload = make_workload(rw="randrw", read_share_percent=70)
+    values: dict[str, dict[str, Any]] = {
+        "read": {"iops": 7000.0, "latency_p99_ns": 1e6},
+        "write": {"iops": 3000.0, "latency_p99_ns": 2e6},
+    }
+    runs = make_runs(host, [NOON], target=target)
+    for direction, numbers in values.items():
+        series = make_series(host=host, target=target, workload=workload, direction=direction)
+        add_measurements(series, runs, [numbers])
+        note_measurements(series)
+    calculate_levels()
+
+    ranking = rank_layouts(LayoutQuestion(Filter(), pattern="randrw", read_share=70, iops=9000))
+
+    (row,) = ranking.rows
+    assert (row.verdict, row.load.levels.iops.median, row.load.levels.latency_p99_ns.p90) == (
+        "meets",
+        10_000,
+        2e6,
+    )  # type: ignore[union-attr]
+    assert (row.load.n, len(row.load.series_ids)) == (1, 2)
+    assert rank_layouts(LayoutQuestion(Filter(), pattern="randrw", read_share=50, iops=9000)).rows == ()

@@ -1,0 +1,76 @@
+"""The page Choose a layout."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tests.factories import make_change, make_incident
+from tests.layouts import plant_layouts
+from tests.web.pages import Page
+
+pytestmark = pytest.mark.django_db
+ASKED = "/layouts/?iops=20000&pattern=randread&block_size=4k&p99_ms=3&capacity_gb=1000"
+
+
+def test_page_without_a_question_has_the_form_and_an_example(viewer: Client) -> None:
+    page = Page(viewer.get("/layouts/"))
+
+    assert "State the required IOPS or MB/s." in page.words
+    assert "Ranking" not in page.words
+
+
+def test_answer_is_the_title_with_numbers_links_and_the_closest_miss(viewer: Client) -> None:
+    series = plant_layouts(started_at=timezone.now())
+    deciding = next(each for each in series if each.volume_size_bytes == 128 * 2**30 and each.iodepth == 32)
+    incident = make_incident(changes=[make_change(deciding)])
+
+    response = viewer.get(ASKED)
+
+    words, text = Page(response).words, response.content.decode()
+    assert "xfs on 8 × gp3 128 GiB" in words
+    assert "meets the requirement for USD 643 per month" in words
+    assert "3 of 6 measured layouts meet it, 3 miss it." in words
+    assert "Closest miss: xfs on 16 × gp3 64 GiB" in words
+    assert "of 20\u202f000 IOPS (−3.3 %)" in words
+    assert f'href="/incidents/{incident.pk}/"' in text
+    assert f'href="/series/{deciding.pk}/"' in text
+    assert "no price of volume type local" in words
+    assert "/api/v1/layouts?iops=20000" in text
+
+
+def test_no_layout_meets_the_requirement(viewer: Client) -> None:
+    plant_layouts()
+
+    words = Page(viewer.get(ASKED.replace("iops=20000", "iops=500000"))).words
+
+    assert "No measured layout meets the requirement" in words
+    assert "0 of 6 measured layouts meet it, 6 miss it." in words
+
+
+def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client, editor: Client) -> None:
+    assert "No measurements of this workload" in Page(viewer.get(ASKED)).words
+    plant_layouts(has_prices=False)
+
+    words = Page(editor.get(ASKED)).words
+    assert "layouts are ranked by margin. Add prices" in words
+    assert "with the largest margin" in words
+    assert (
+        "No series of this pattern and block size matches" in Page(viewer.get(f"{ASKED}&q=host:other")).words
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("p99_ms=3", "State the required IOPS or MB/s."),
+        ("iops=-5", "greater than or equal to 0.001"),
+        ("iops=1&block_size=big", "big"),
+        ("iops=1&q=host:", "host"),
+        ("iops=1&pattern=backwards", "Select a valid choice"),
+    ],
+)
+def test_invalid_field_is_explained(query: str, error: str, viewer: Client) -> None:
+    response = viewer.get(f"/layouts/?{query}")
+
+    assert response.status_code == 400
+    assert error in Page(response).words
