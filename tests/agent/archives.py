@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from agent import __version__
 from benchapp.agent_archive import build_agent_archive
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,18 @@ print(json.dumps({{"version": {reported!r}}} if sys.argv[1] == "version" else {{
 def build_archive() -> bytes:
     """Return the archive that the server sends."""
     return build_agent_archive(ROOT / "agent")
+
+
+def build_version(version: str) -> bytes:
+    """Return the archive that the server sends, with another version."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(build_archive())) as source, zipfile.ZipFile(packed, "w") as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "agent/__init__.py":
+                content = content.replace(__version__.encode(), version.encode())
+            archive.writestr(name, content)
+    return packed.getvalue()
 
 
 def make_archive(

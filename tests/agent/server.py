@@ -315,3 +315,22 @@ def send_slowly(handler: Handler, body: bytes) -> None:
     for _ in range(200):
         handler.wfile.write(b"a")
         time.sleep(0.05)
+
+
+# Answers to a POST: most violate the API.
+HOSTILITIES = (
+    reset,
+    store_and_reset,
+    captive_portal,
+    wrong_id,
+    truncate,
+    send_garbage,
+    delay(0.3),
+    reply_problem(429, Retry_After="1"),
+    reply_problem(503, Retry_After="3600"),
+    reply_problem(500),
+    reply_problem(502),
+    redirect(307, "http://127.0.0.1:9/"),
+    accept,
+    accept,
+)

@@ -12,22 +12,6 @@ from tests.agent.server import HostileServer
 # The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
-HOSTILITIES = (
-    replies.reset,
-    replies.store_and_reset,
-    replies.captive_portal,
-    replies.wrong_id,
-    replies.truncate,
-    replies.send_garbage,
-    replies.delay(0.3),
-    replies.reply_problem(429, Retry_After="1"),
-    replies.reply_problem(503, Retry_After="3600"),
-    replies.reply_problem(500),
-    replies.reply_problem(502),
-    replies.redirect(307, "http://127.0.0.1:9/"),
-    replies.accept,
-    replies.accept,
-)
 ROUNDS = 20
 # On a busy machine an agent may take seconds to start: then fewer rounds, but at least these.
 ROUNDS_MINIMUM = 6
@@ -41,7 +25,7 @@ def test_every_result_arrives_once(host: Machine, server: HostileServer) -> None
     def violate_api(handler: replies.Handler, body: bytes) -> None:
         # Received results were in the spool; some are removed before they can be listed.
         spooled.add(handler.headers["Idempotency-Key"])
-        chance.choice(HOSTILITIES)(handler, body)
+        chance.choice(replies.HOSTILITIES)(handler, body)
 
     server.usual = violate_api
     for _ in range(5):
