@@ -82,7 +82,7 @@ bench: $(DEV) $(VENDOR) ## measure speed and memory
 	@tools/apt-install fio:fio chromium:chromium
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
-agent-packages: $(BASE) ## build dist/: bench-agent.pyz, its manual page, and a package for Debian and Ubuntu
+agent-packages: $(BASE) ## build dist/: bench-agent.pyz, its manual page, deb, rpm and wheel
 	@$(PYTHON) packaging/build.py
 
 backup: $(BASE) ## back up the database to FILE

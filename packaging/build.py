@@ -1,6 +1,7 @@
-"""Build the packages of the agent in dist/: bench-agent.pyz, its manual page, and a package for Debian and Ubuntu.
+"""Build the packages of the agent in dist/: bench-agent.pyz, its manual page, deb, rpm and wheel.
 
-All contain the same archive, which the server sends as /agent/bench-agent.pyz. The same sources give the same bytes.
+All but the wheel contain the same archive, which the server sends as /agent/bench-agent.pyz; the wheel contains the
+same modules. The same sources give the same bytes.
 """
 
 import gzip
@@ -8,17 +9,25 @@ import io
 import os
 import sys
 import tarfile
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
+
+from python_wheel import build_wheel  # noqa: E402
+from rpm_package import build_rpm  # noqa: E402
 
 from agent import __version__  # noqa: E402 - the repository is not installed
 from agent.commands.cli import build_parser, list_commands  # noqa: E402
 from benchapp.agent_archive import build_agent_archive  # noqa: E402
 
+_SUMMARY: Final = "runs storage benchmarks and sends the results to benchapp"
+_DESCRIPTION: Final = """\
+Runs fio from cron or systemd, stores each result on disk, and posts it until
+the server has acknowledged it."""
 _CONTROL: Final = f"""\
 Package: bench-agent
 Version: {__version__}
@@ -29,9 +38,8 @@ Priority: optional
 Depends: python3 (>= 3.8)
 Recommends: fio
 Suggests: mdadm, lvm2, xfsprogs, btrfs-progs
-Description: runs storage benchmarks and sends the results to benchapp
- Runs fio from cron or systemd, stores each result on disk, and posts it until
- the server has acknowledged it.
+Description: {_SUMMARY}
+{textwrap.indent(_DESCRIPTION, " ")}
 """
 
 
@@ -44,6 +52,18 @@ def main() -> None:
         "bench-agent.pyz": archive,
         "bench-agent.1": manual.encode(),
         f"bench-agent_{__version__}_all.deb": build_deb(archive, manual),
+        f"bench-agent-{__version__}-1.noarch.rpm": build_rpm(
+            list_files(archive, manual, license_path="licenses/bench-agent/LICENSE"),
+            version=__version__,
+            summary=_SUMMARY,
+            description=_DESCRIPTION,
+        ),
+        f"bench_agent-{__version__}-py3-none-any.whl": build_wheel(
+            ROOT / "agent",
+            version=__version__,
+            summary=_SUMMARY,
+            license_text=(ROOT / "LICENSE").read_bytes(),
+        ),
     }.items():
         (folder / name).write_bytes(content)
         print(f"dist/{name}")
@@ -72,7 +92,7 @@ def _write_sections(helps: Mapping[str, str]) -> Iterator[str]:
     yield ".SH NAME"
     yield "bench\\-agent \\- run storage benchmarks on this host and send the fio output to the server"
     for name, text in helps.items():
-        yield f".SH {name.upper()}" if name else ".SH SYNOPSIS"
+        yield f".SH {_escape(name.upper())}" if name else ".SH SYNOPSIS"
         yield ".nf"
         yield from map(_escape, text.strip().splitlines())
         yield ".fi"
@@ -84,13 +104,18 @@ def _escape(line: str) -> str:
     return f"\\&{text}" if text[:1] in (".", "'") else text
 
 
-def build_deb(archive: bytes, manual: str) -> bytes:
-    """Return a binary package, as deb(5) and ar(5) describe it."""
-    files = {
+def list_files(archive: bytes, manual: str, *, license_path: str) -> dict[str, tuple[bytes, int]]:
+    """Return (content, mode) of each installed file by its path below the root."""
+    return {
         "usr/bin/bench-agent": (archive, 0o755),
         "usr/share/man/man1/bench-agent.1.gz": (gzip.compress(manual.encode(), mtime=0), 0o644),
-        "usr/share/doc/bench-agent/copyright": ((ROOT / "LICENSE").read_bytes(), 0o644),
+        f"usr/share/{license_path}": ((ROOT / "LICENSE").read_bytes(), 0o644),
     }
+
+
+def build_deb(archive: bytes, manual: str) -> bytes:
+    """Return a binary package, as deb(5) and ar(5) describe it."""
+    files = list_files(archive, manual, license_path="doc/bench-agent/copyright")
     members = {
         "debian-binary": b"2.0\n",
         "control.tar.gz": _pack({"control": (_CONTROL.encode(), 0o644)}),
