@@ -102,13 +102,15 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     )
     patterns = read_host_patterns(row)
     changes = list_host_environment_changes(row)
+    lines = make_pattern_lines(row, patterns)
     context = {
         "host": row,
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
         "sentences": summarize_host(row, patterns),
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
-        "lines": make_pattern_lines(row, patterns),
+        "lines": lines,
+        "has_charts": any(line.chart for line in lines),
         "history_days": HISTORY_DAYS,
         "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name})}",
         "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),

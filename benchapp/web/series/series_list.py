@@ -72,6 +72,11 @@ class ShownPart:
     count: str
     series: Sequence[ShownSeries]
 
+    @property
+    def has_values(self) -> bool:
+        """Return whether one of its series has a value of the metric."""
+        return any(each.level for each in self.series)
+
 
 @require_safe
 @may_read

@@ -279,3 +279,12 @@ def test_widest_line_fits() -> None:
 
     assert found is not None
     assert found.current == "M-1 24h240"
+
+
+def test_group_without_values_is_one_line_and_its_series_are_folded(viewer: Client) -> None:
+    add_series([1.0] * 3, host=make_host("db-01"))
+
+    text = viewer.get("/series/", {"metric": "elapsed_s"}).text
+
+    assert "No values of Elapsed time" in text
+    assert text.index("<details><summary>Series") < text.index('class="series-card')
