@@ -18,6 +18,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 LAYERS: dict[str, set[str]] = {
     "agent_archive": set(),
     "csv_export": set(),
+    "times": set(),
     "metrics": set(),
     "dimensions": set(),
     "filter_phrases": {"dimensions"},
@@ -27,8 +28,8 @@ LAYERS: dict[str, set[str]] = {
     "fio": {"metrics"},
     "models": {"metrics", "dimensions", "grammar"},
     "queries": {"models", "metrics", "dimensions", "grammar", "analysis"},
-    "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar"},
-    "charts": {"queries", "models", "metrics", "dimensions", "grammar"},
+    "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar", "times"},
+    "charts": {"queries", "models", "metrics", "dimensions", "grammar", "times"},
     "queue": set(),
     "tasks": {"pipeline", "models"},
     "api": {
@@ -42,6 +43,7 @@ LAYERS: dict[str, set[str]] = {
         "metrics",
         "dimensions",
         "grammar",
+        "times",
     },
     "web": {
         "agent_archive",
@@ -56,8 +58,9 @@ LAYERS: dict[str, set[str]] = {
         "filter_phrases",
         "grammar",
         "spelling",
+        "times",
     },
-    "templatetags": {"metrics"},
+    "templatetags": {"metrics", "times"},
 }
 # May import anything; imported by no layer.
 INFRASTRUCTURE = {

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from benchapp.templatetags.values import (
     badge_links,
     escape,
-    moment_in_utc_column,
+    moment_in_column,
     number_cells,
     or_unknown,
     unbroken,
@@ -63,7 +63,7 @@ def _make_head_cells(run: Any, height: int, runs: str, can_select: bool) -> str:
     pool = f'<span class="sub">pool {escape(run.pool)}</span>' if run.pool else ""
     profile = escape(run.profile) if run.profile else or_unknown("", "no profile reported")
     return (
-        f'{box}<td rowspan="{height}" class="time"><a href="{runs}{run.id}/">{moment_in_utc_column(run.started_at)}</a>'
+        f'{box}<td rowspan="{height}" class="time"><a href="{runs}{run.id}/">{moment_in_column(run.started_at)}</a>'
         f'{_describe_state(run)}<a href="{host}" class="narrow-only">{name}</a></td>'
         f'<td rowspan="{height}" class="name minor" title="{name}"><a href="{host}">{name}</a>{pool}</td>'
         f'<td rowspan="{height}" class="minor">{profile}</td>'

@@ -10,7 +10,7 @@ from benchapp.templatetags.values import (
     badge_links,
     escape,
     mark_text,
-    moment_in_utc_column,
+    moment_in_column,
     raw,
     unbroken,
     url_of,
@@ -68,7 +68,7 @@ def _make_row(series: Any, group: str) -> str:
         f'<td class="nowrap">{mark_text(series.mark) or _NO_CHANGE}</td>',
         f'<td class="number"{_make_title(series.spread_title)}>{escape(series.spread) or "–"}</td>',
         f'<td class="number minor">{whole(row.measurement_count)}</td>',
-        f'<td class="time">{moment_in_utc_column(row.last_at)}{f" {_FAILED}" if series.is_failed else ""}{badges}</td>',
+        f'<td class="time">{moment_in_column(row.last_at)}{f" {_FAILED}" if series.is_failed else ""}{badges}</td>',
     )
     return f"<tr>{''.join(cells)}</tr>\n"
 

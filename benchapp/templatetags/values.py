@@ -1,8 +1,8 @@
 """Template filters that format values."""
 
 import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
 from functools import lru_cache
 from html import escape as escape_html
 from shlex import join
@@ -18,6 +18,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.metrics import UNKNOWN, format_integer, format_value, lower_label
+from benchapp.times import format_clock, format_moment, format_moment_in_column, name_zone, to_iso
 
 register = template.Library()
 
@@ -215,13 +216,19 @@ def yes_no(value: bool | None) -> str | None:
 @register.filter
 def moment(value: datetime | None) -> SafeString:
     """Format a time with its zone; the title has its age."""
-    return _show_moment(value, "%-d %b %Y %H:%M UTC")
+    return _show_moment(value, format_moment)
 
 
 @register.filter
-def moment_in_utc_column(value: datetime | None) -> SafeString:
-    """Format a time without its zone, which is in the header."""
-    return _show_moment(value, "%Y-%m-%d %H:%M")
+def moment_in_column(value: datetime | None) -> SafeString:
+    """Format a time without its zone, which is in the header (`zone_name`)."""
+    return _show_moment(value, format_moment_in_column)
+
+
+@register.simple_tag
+def zone_name() -> str:
+    """Return the name of the reader's time zone, for a header."""
+    return name_zone()
 
 
 @register.filter
@@ -229,14 +236,21 @@ def ago(value: datetime | None) -> SafeString:
     """Format the age of a time; the title has the time."""
     if value is None:
         return format_html("{}", "never")
-    iso = _to_iso(value)
-    return format_html('<time datetime="{}" title="{}">{}</time>', iso, iso, describe_age(value))
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', to_iso(value), format_moment(value), describe_age(value)
+    )
+
+
+@register.filter
+def moment_text(value: datetime | None) -> str:
+    """Format a time with its zone as plain text, for titles and labels; "" if unknown."""
+    return "" if value is None else format_moment(value)
 
 
 @register.filter
 def iso(value: datetime | None) -> str:
     """Format a time as the API does: RFC 3339, UTC."""
-    return "" if value is None else _to_iso(value)
+    return "" if value is None else to_iso(value)
 
 
 @register.filter
@@ -247,8 +261,8 @@ def iso_day(value: date | None) -> str:
 
 @register.filter
 def clock(value: datetime) -> str:
-    """Format the time of day, UTC, for an axis."""
-    return f"{value.astimezone(UTC):%H:%M}"
+    """Format the time of day, for an axis."""
+    return format_clock(value)
 
 
 @register.filter
@@ -274,16 +288,11 @@ def describe_age(value: datetime, *, now: datetime | None = None) -> str:
     return "just now"
 
 
-def _show_moment(value: datetime | None, pattern: str) -> SafeString:
+def _show_moment(value: datetime | None, show: Callable[[datetime], str]) -> SafeString:
     if value is None:
         return format_html('<span class="none" title="{}">{}</span>', "never", UNKNOWN)
-    utc = value.astimezone(UTC)
-    iso = _to_iso(utc)
-    # Digits and words of this module; format_html would take most of the time.
+    iso = to_iso(value)
+    # Digits and words of benchapp/times.py; format_html would take most of the time.
     return mark_safe(  # nosec B308 B703
-        f'<time datetime="{iso}" title="{describe_age(value)} · {iso}">{utc.strftime(pattern)}</time>'
+        f'<time datetime="{iso}" title="{describe_age(value)} · {iso}">{show(value)}</time>'
     )
-
-
-def _to_iso(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

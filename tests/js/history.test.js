@@ -9,7 +9,7 @@ import { describePlanned, selectPlanned } from "../../static/js/charts/history/p
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
 import { momentAt, placeIn } from "../../static/js/charts/history/overview.js";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { makeZone, formatZonedTime, formatOffset, UTC, zonedTicks } from "../../static/js/charts/shared/zones.js";
+import { formatMoment, formatOffset, makeZone, UTC, zonedTicks } from "../../static/js/charts/shared/zones.js";
 import { clampView, isWhole, moveEdge, shiftView, writeMoment, zoomAround } from "../../static/js/charts/shared/zoom.js";
 import { dragTo } from "../../static/js/charts/history/brush.js";
 import { walk } from "../../static/js/charts/history/keys.js";
@@ -257,7 +257,7 @@ test("a moment in an address has its second", () => {
 test("time is told in a zone, with its offset of that day", () => {
   const berlin = makeZone("Europe/Berlin");
 
-  assert.equal(formatZonedTime(START, berlin), "12 May 2026 02:00 UTC+2");
+  assert.equal(formatMoment(START, berlin), "12 May 2026 02:00 UTC+2");
   assert.equal(formatOffset(Date.UTC(2026, 0, 1), berlin), "UTC+1");
   assert.equal(formatOffset(START, makeZone("America/St_Johns")), "UTC−2:30");
   assert.equal(makeZone("Nowhere/None"), UTC);

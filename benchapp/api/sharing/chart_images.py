@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any, ClassVar, Final
-from zoneinfo import ZoneInfo
 
 from django.http import Http404, HttpResponse
 from django.utils import timezone
+from django.utils.timezone import override
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -48,11 +48,11 @@ from benchapp.grammar import Filter, write_filter
 from benchapp.queries.charts.history import choose_series, read_history
 from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.times import find_zone
 
 TITLE_MAXIMUM: Final = 200
 # Requests that wait for the drawing of others are turned away after a few; an image takes a tenth of a second.
 _RETRY_AFTER_S: Final = 2
-_UTC: Final = "UTC"
 _ZONE_NAME_MAXIMUM: Final = 64
 
 
@@ -63,15 +63,12 @@ class ZoneField(serializers.Field[tzinfo, Any, tzinfo, Any]):
     def to_internal_value(self, data: Any) -> tzinfo:
         """Return the zone."""
         name = str(data)[:_ZONE_NAME_MAXIMUM]
-        if name == _UTC:
-            return UTC
-        try:
-            return ZoneInfo(name)
-        # A name that is a directory, or no path at all, is refused in other ways.
-        except (KeyError, ValueError, OSError) as error:
+        zone = UTC if name == "UTC" else find_zone(name)
+        if zone is None:
             raise serializers.ValidationError(
                 f"{name!r} is not a time zone; use a name of the IANA database: Europe/Berlin"
-            ) from error
+            )
+        return zone
 
     def to_representation(self, value: tzinfo) -> tzinfo:
         """Return the zone itself."""
@@ -168,7 +165,6 @@ class ChartImage(ApiView):
     def read(self, request: Request, image_format: ImageFormat) -> _Asked:
         """Return the parameters of a request."""
         wanted = read_parameters(request, self.parameters)
-        zone = wanted.get("time_zone", UTC)
         options = ImageOptions(
             format=image_format,
             width=wanted["width"],
@@ -176,8 +172,6 @@ class ChartImage(ApiView):
             scale=wanted["scale_factor"],
             theme=wanted["theme"],
             title=wanted.get("title", ""),
-            zone=zone,
-            zone_name=_UTC if zone is UTC else str(zone),
             address=make_base_url(request),
         )
         return _Asked(wanted, options)
@@ -192,7 +186,8 @@ class ChartImage(ApiView):
     ) -> HttpResponse:
         """Draw and answer; Problem 400 for too many pixels, 503 while too many wait for images."""
         try:
-            image = draw(asked.options)
+            with override(asked.wanted.get("time_zone", UTC)):
+                image = draw(asked.options)
         except TooManyPixels as error:
             detail = f"scale_factor: {error}"
             raise Problem(
@@ -292,14 +287,16 @@ class ComparisonImage(ChartImage):
         asked = self.read(request, image_format)
         compared = read_comparison(asked.wanted)
         found = compared.found
-        names = (
-            describe_side(compared.a, found.scopes[0], found.labels[0]),
-            describe_side(compared.b, found.scopes[1], found.labels[1]),
-        )
         common = write_filter(asked.wanted["match"])
-        return self.answer(
-            request, asked, lambda options: draw_comparison(found, names, options, common=common)
-        )
+
+        def draw(options: ImageOptions) -> bytes:
+            names = (
+                describe_side(compared.a, found.scopes[0], found.labels[0]),
+                describe_side(compared.b, found.scopes[1], found.labels[1]),
+            )
+            return draw_comparison(found, names, options, common=common)
+
+        return self.answer(request, asked, draw)
 
 
 class HostImage(ChartImage):

@@ -22,6 +22,7 @@ from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_
 from benchapp.models import Severity
 from benchapp.queries.incidents.incidents import list_incidents
 from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow
+from benchapp.times import format_moment
 
 ENTRIES_MAXIMUM: Final = 50
 # Not allowed in XML, escaped or not.
@@ -69,7 +70,7 @@ def write_feed(rows: tuple[IncidentRow, ...], *, base_url: str) -> str:
         feed.add_item(
             title=_CONTROL.sub("", row.title),
             link=f"{base_url}/incidents/{row.id}/",
-            description=f"{kind}, severity {row.severity}, {row.state}; since {row.started_at:%Y-%m-%d %H:%M} UTC",
+            description=f"{kind}, severity {row.severity}, {row.state}; since {format_moment(row.started_at)}",
             unique_id=f"{base_url}/incidents/{row.id}/",
             pubdate=row.opened_at,
             updateddate=row.updated_at,

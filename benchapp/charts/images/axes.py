@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from django.utils.timezone import get_current_timezone
+
 from benchapp.charts.images.frame import TEXT_PX, Canvas
 from benchapp.metrics import find_step, format_integer
+from benchapp.times import name_zone
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +99,7 @@ def show_time_axis(
     """Set limits, ticks and title of a time axis in the zone of the image."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-    zone, colors = canvas.options.zone, canvas.colors
+    zone, colors = get_current_timezone(), canvas.colors
     low, high = float(date2num(first)), float(date2num(last))
     room = max((high - low) * 0.015, 1 / 48)
     axes.set_xlim(low - room, high + room)
@@ -109,7 +112,7 @@ def show_time_axis(
     axes.xaxis.set_major_formatter(formatter)
     show_line_below(canvas, axes)
     if has_labels:
-        axes.set_xlabel(f"Time, {canvas.options.zone_name}", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
+        axes.set_xlabel(f"Time, {name_zone()}", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
     else:
         axes.tick_params(axis="x", labelbottom=False)
 

@@ -37,6 +37,7 @@ from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.incidents.detection_status import select_detected
+from benchapp.times import format_day, format_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -469,7 +470,7 @@ def _list_rows(history: SeriesHistory, metric: Metric, styles: Sequence[LineStyl
             spread = f", p10–p90 {low} to {high}" if level.n > 1 else ""
             text = (
                 f"{line.name}: {format_with_unit(level.median, metric)}{spread}, n = {level.n}"
-                f" since {level.from_at:%-d %b %Y}"
+                f" since {format_day(level.from_at)}"
             )
         rows.append(LegendEntry(text, style))
     if (colors := history.colors) is not None:
@@ -522,10 +523,7 @@ def _list_foot(
         more = " or more" if chosen.has_more else ""
         parts.append(f"{format_count(chosen.left_out, 'series')}{more} not shown")
     if span is not None:
-        first, last = (moment.astimezone(options.zone) for moment in span)
-        parts.append(
-            f"{first:%-d %b %Y %H:%M} to {last:%-d %b %Y %H:%M} {options.zone_name}, clock of the hosts"
-        )
+        parts.append(f"{' to '.join(map(format_moment, span))}, clock of the hosts")
     yield " · ".join(parts)
     marks = "bars: min to max of several runs" if history.resolution is not None else "marks: runs"
     reading = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import nan
 from typing import Final
 
@@ -17,6 +17,7 @@ from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.hosts.patterns import HostPattern
 from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.queries.titles import describe_value
+from benchapp.times import format_day, format_moment
 
 _COLUMNS_MAXIMUM: Final = 3
 _HEIGHT_MINIMUM: Final = 130
@@ -95,10 +96,8 @@ def _draw_pattern(
     values = [nan if value is None else value * 100 for value in pattern.history]
     axes.step(days, values, where="post", color=color, linewidth=2)
     axes.set_xlim(0, max(len(days) - 1, 1))
-    zone = canvas.options.zone
-    first = datetime.fromtimestamp(until.timestamp() - (len(days) - 1) * 86_400, zone)
-    last = until.astimezone(zone)
-    axes.set_xticks([0, days[-1]], [f"{first:%-d %b}", f"{last:%-d %b %Y}"])
+    first = until - timedelta(days=len(days) - 1)
+    axes.set_xticks([0, days[-1]], [format_day(first, has_year=False), format_day(until)])
     show_line_below(canvas, axes)
     end = next(value for value in reversed(values) if value == value)
     axes.annotate(
@@ -126,8 +125,7 @@ def _describe_host(host: HostRow, patterns: Sequence[HostPattern]) -> str:
 
 def _list_foot(host: HostRow, options: ImageOptions, until: datetime) -> Iterator[str]:
     scope = f"pool {host.pool}" if host.pool else f"host {host.name}"
-    last = until.astimezone(options.zone)
-    yield f"Series of {scope} · {HISTORY_DAYS} days until {last:%-d %b %Y} {options.zone_name}"
+    yield f"Series of {scope} · {HISTORY_DAYS} days until {format_moment(until)}"
     yield (
         f"Lines: levels of the series of each pattern relative to {HISTORY_DAYS} days ago, or to their first one;"
         " geometric mean, above 100 % is faster. Values: current level of the series that is worst compared with its"

@@ -27,6 +27,7 @@ from benchapp.charts.texts.matrix import (
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_count, format_value, lower_label
 from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixPanel
+from benchapp.times import format_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -208,7 +209,7 @@ def _list_foot(matrix: Matrix, options: ImageOptions) -> Iterator[str]:
     parts.append(describe_matrix_counts(matrix))
     newest = max((cell.level.last_at for *_, cell in matrix.walk() if cell.level), default=None)
     if newest is not None:
-        parts.append(f"newest run {newest.astimezone(options.zone):%-d %b %Y %H:%M} {options.zone_name}")
+        parts.append(f"newest run {format_moment(newest)}")
     yield " · ".join(parts)
     names = ", ".join(lower_label(each.label) for each in (*matrix.rows, *matrix.facets))
     yield (

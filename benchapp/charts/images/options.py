@@ -1,7 +1,6 @@
-"""What a chart image is asked to be: format, size, theme, title, time zone."""
+"""What a chart image is asked to be: format, size, theme, title."""
 
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
 from typing import Final, Literal
 
 from benchapp.metrics import format_integer
@@ -33,8 +32,8 @@ class ImageOptions:
     """How a chart is drawn. width, height: CSS pixels; scale: pixels of a PNG for each, without effect on an SVG.
 
     height: None for as much as the rows of a matrix or a comparison need, and HEIGHT_DEFAULT for other charts.
-    title: "" for the title of the page. zone: of the time axis; its name is zone_name. address: of the server, in the
-    footer; "" without. has_incidents: whether marks of changes name their incidents.
+    title: "" for the title of the page. address: of the server, in the footer; "" without. has_incidents: whether marks
+    of changes name their incidents. Times are in Django's current time zone.
     """
 
     format: ImageFormat = "svg"
@@ -43,8 +42,6 @@ class ImageOptions:
     scale: int = 1
     theme: Theme = "light"
     title: str = ""
-    zone: tzinfo = UTC
-    zone_name: str = "UTC"
     address: str = ""
     has_incidents: bool = True
 

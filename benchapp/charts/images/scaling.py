@@ -25,6 +25,7 @@ from benchapp.queries.charts.scaling_findings import (
 )
 from benchapp.queries.charts.scaling_shapes import ScalingLimit
 from benchapp.queries.titles import describe_value
+from benchapp.times import format_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -390,12 +391,10 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
     if spreads:
         least, most = (choose(spread.n for spread in spreads) for choose in (min, max))
         runs = format_count(most, "run") if least == most else f"{least} to {format_count(most, 'run')}"
-        last = max(spread.last_at for spread in spreads).astimezone(options.zone)
-        parts += [f"n = {runs} per value", f"newest run {last:%-d %b %Y %H:%M} {options.zone_name}"]
+        last_at = max(spread.last_at for spread in spreads)
+        parts += [f"n = {runs} per value", f"newest run {format_moment(last_at)}"]
     if chart.as_of is not None:
-        parts.append(
-            f"state before {chart.as_of.astimezone(options.zone):%-d %b %Y %H:%M} {options.zone_name}"
-        )
+        parts.append(f"state before {format_moment(chart.as_of)}")
     yield " · ".join(parts)
     names = [lower_label(chart.x.dimension.label)]
     names += [

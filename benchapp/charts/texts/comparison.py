@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Final
 
+from django.utils.timezone import localtime
+
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import (
@@ -22,6 +24,7 @@ from benchapp.queries.charts.comparison import (
     Pair,
     Side,
 )
+from benchapp.times import format_day, format_moment
 
 _NAMED_MAXIMUM: Final = 3
 _SCOPE: Final = "host or pool"
@@ -40,15 +43,15 @@ def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> st
     if text := write_filter(side.filter):
         parts.append(text)
     if side.from_at:
-        parts.append(f"since {_format_moment(side.from_at)}")
+        parts.append(f"since {_format_bound(side.from_at)}")
     if side.to_at:
-        parts.append(f"before {_format_moment(side.to_at)}")
+        parts.append(f"before {_format_bound(side.to_at)}")
     return ", ".join(parts) or "all"
 
 
-def _format_moment(moment: datetime) -> str:
-    """Return a day; with its time if it is not midnight UTC."""
-    return f"{moment:%-d %b %Y}" if moment.time() == time.min else f"{moment:%-d %b %Y, %H:%M} UTC"
+def _format_bound(moment: datetime) -> str:
+    """Return a day; with its time if it is not midnight in the zone of the reader."""
+    return format_day(moment) if localtime(moment).time() == time.min else format_moment(moment)
 
 
 def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:

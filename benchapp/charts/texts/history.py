@@ -23,6 +23,7 @@ from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
+from benchapp.times import format_day, format_moment
 
 # Below this number of runs no spread is shown.
 _FEW: int = 5
@@ -118,11 +119,6 @@ def describe_small_steps(steps: Sequence[SmallStep]) -> list[str]:
     return [f"Steps below the threshold of {threshold}, not reported: {named}{others}."]
 
 
-def format_moment(moment: datetime) -> str:
-    """Format a time in a sentence: "8 Nov 2026 12:00 UTC"."""
-    return f"{moment:%-d %b %Y %H:%M} UTC"
-
-
 def _describe_before(level: LevelRow, before: LevelRow, metric: Metric) -> str:
     was = f"Was {format_with_unit(before.median, metric)} until {format_moment(before.to_at)}"
     change = level.change
@@ -143,7 +139,7 @@ def _format_level(shown: ShownLevel, metric: Metric) -> str:
         if level.n < _FEW or level.spread is None:
             return f"median {value}"
         return f"median {value}, spread {format_percent(level.spread)}"
-    since = f"{value} since {level.from_at:%-d %b %Y}"
+    since = f"{value} since {format_day(level.from_at)}"
     if change is None or change.metric != metric.name:
         return since
     size = format_signed_percent(change.relative)

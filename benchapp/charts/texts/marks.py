@@ -2,13 +2,14 @@
 
 from benchapp.metrics import CATALOGUE, format_signed_percent
 from benchapp.queries.incidents.series_marks import SeriesMark
+from benchapp.times import format_day
 
 
 def describe_mark(mark: SeriesMark, *, metric: str, has_year: bool) -> str:
     """Return the text of a mark in a chart of a metric: "▼ −21.7 % since 8 Nov"; with the name of another metric."""
     name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
     size = f"{name}{format_signed_percent(mark.relative)}"
-    day = f"{mark.started_at:%-d %b %Y}" if has_year else f"{mark.started_at:%-d %b}"
+    day = format_day(mark.started_at, has_year=has_year)
     return {
         "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
         "recovered": f"recovered from {size}",

@@ -7,6 +7,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
 from benchapp.queries.series.levels import CurrentLevel
+from benchapp.times import format_day
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",
@@ -140,7 +141,7 @@ def describe_previous(level: CurrentLevel, metric: Metric) -> str:
     """Return the level before: "; was 30 315 IOPS until 8 Nov 2026"; "" without a change."""
     if level.previous is None:
         return ""
-    return f"; was {format_metric_value(level.previous.median, metric)} until {level.previous.until_at:%-d %b %Y}"
+    return f"; was {format_metric_value(level.previous.median, metric)} until {format_day(level.previous.until_at)}"
 
 
 def format_metric_value(value: float, metric: Metric) -> str:

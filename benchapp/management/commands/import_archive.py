@@ -15,6 +15,7 @@ from benchapp.embedded.command import default_data_directory
 from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
+from benchapp.times import format_utc_moment
 
 _NAMED = 20
 
@@ -73,10 +74,10 @@ def describe_check(checked: CheckedArchive, authors: Sequence[str]) -> Iterator[
     written = checked.format
     yield (
         f"complete: format {written.format}, written by benchapp {written.product} (migration {written.migration})"
-        f" at {written.created_at:%Y-%m-%d %H:%M} UTC"
+        f" at {format_utc_moment(written.created_at)}"
     )
     if written.filter or written.since_at or written.until_at:
-        since, until = (f"{at:%Y-%m-%d %H:%M}" if at else "…" for at in (written.since_at, written.until_at))
+        since, until = (format_utc_moment(at) if at else "…" for at in (written.since_at, written.until_at))
         yield f"selection: {written.filter or 'all runs'}, {since} to {until}"
     for name, count in checked.manifest.rows.items():
         if count:

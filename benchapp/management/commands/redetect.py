@@ -10,6 +10,7 @@ from benchapp.grammar import BadFilter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, ChangeState
 from benchapp.pipeline.judge import Transition, redetect, select_series
+from benchapp.times import format_utc_moment
 
 _SHOWN: Final = 50
 
@@ -81,5 +82,5 @@ def _describe(transition: Transition) -> str:
     before = transition.before.value if transition.before else "new"
     return (
         f"series {transition.series_id}: {label} {transition.relative:+.1%} from"
-        f" {transition.started_at:%Y-%m-%d %H:%M} UTC: {before} → {transition.after.value}"
+        f" {format_utc_moment(transition.started_at)}: {before} → {transition.after.value}"
     )

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from benchapp.models import ApiToken, AuditKind, Host, Scope, User
 from benchapp.pipeline.audit import record_write
+from benchapp.times import format_utc_moment
 
 log = structlog.get_logger(__name__)
 
@@ -210,9 +211,9 @@ def read_token(text: str) -> ApiToken:
         raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is unknown")
     now = timezone.now()
     if token.revoked_at is not None:
-        raise TokenRefused("token-revoked", f"{token} was revoked at {token.revoked_at:%Y-%m-%d %H:%M} UTC")
+        raise TokenRefused("token-revoked", f"{token} was revoked at {format_utc_moment(token.revoked_at)}")
     if token.expires_at is not None and token.expires_at <= now:
-        raise TokenRefused("token-expired", f"{token} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC")
+        raise TokenRefused("token-expired", f"{token} expired at {format_utc_moment(token.expires_at)}")
     if token.host is not None and token.host.retired_at is not None:
         raise TokenRefused(
             "host-retired", f"host {token.host.name} is retired: reactivate it or enroll it again"

@@ -36,6 +36,7 @@ from benchapp.pipeline.detection.metric import (
 from benchapp.pipeline.detection.quiet_runs import plan_evaluation, read_watched
 from benchapp.pipeline.detection.rows import read_baselines, read_usual_spreads
 from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
+from benchapp.times import format_moment
 
 # Threshold of the search for changes below the policy's threshold.
 _FINEST: Final = 0.01
@@ -246,7 +247,7 @@ def _list_reasons(
             f" {smallest:.0%}.".replace("%", " %")
         )
     if policy.baseline_from_at is not None:
-        yield f"Baseline accepted from {policy.baseline_from_at:%Y-%m-%d %H:%M} UTC; earlier runs are not compared."
+        yield f"Baseline accepted from {format_moment(policy.baseline_from_at)}; earlier runs are not compared."
     if runs >= WINDOW:
         yield f"Only the newest {WINDOW} runs are evaluated; earlier changes are kept as stored."
 

@@ -28,6 +28,7 @@ from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.merging import merge_incidents
 from benchapp.pipeline.incidents.refresh import measure_sizes, refresh_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue
+from benchapp.times import format_utc_moment
 
 log = structlog.get_logger(__name__)
 
@@ -146,13 +147,13 @@ def rate(incident_id: int, *, by: User | None, severity: str) -> IncidentEvent:
 def snooze(incident_id: int, *, by: User | None, until: datetime | None) -> IncidentEvent:
     """Suspend notifications of an open incident until a time; None ends the snooze. Raises as `resolve`."""
     if until is not None and until <= timezone.now():
-        raise BadTriage(f"{until:%Y-%m-%d %H:%M} UTC is in the past: enter a future time")
+        raise BadTriage(f"{format_utc_moment(until)} is in the past: enter a future time")
     incident = lock_incident(incident_id)
     if incident.state not in _OPEN:
         raise NotPossible(f"it is {incident.state} and sends no notifications")
     before = {"snoozed_until": incident.snoozed_until.isoformat() if incident.snoozed_until else None}
     _set(incident, snoozed_until=until)
-    text = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "ended"
+    text = f"until {format_utc_moment(until)}" if until else "ended"
     return _write(incident, "snoozed", by=by, text=text, before=before)
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from benchapp.pipeline.notifications.message import Message, format_moment, to_iso
+from benchapp.pipeline.notifications.message import Message
+from benchapp.times import format_utc_moment, to_iso
 
 HOSTS_SHOWN: Final = 50
 
@@ -28,13 +29,13 @@ def make_silence_message(hosts: Sequence[HostSilence], *, base_url: str) -> Mess
         subject = f"Silent host: {first.name}"
         sentence = (
             f"{first.name} has missed its scheduled run of {_join(first.profiles)}: overdue since "
-            f"{format_moment(first.silent_at)}{_format_last_seen(first)}."
+            f"{format_utc_moment(first.silent_at)}{_format_last_seen(first)}."
         )
     else:
         subject = f"{len(hosts)} silent hosts"
         sentence = (
             f"{len(hosts)} hosts have missed a scheduled run, the first since "
-            f"{format_moment(first.silent_at)}. Possible common causes: network, power, this server, a rollout."
+            f"{format_utc_moment(first.silent_at)}. Possible common causes: network, power, this server, a rollout."
         )
     return _make_host_message("host.silent", subject, sentence, hosts, base_url=base_url)
 
@@ -43,7 +44,7 @@ def make_return_message(hosts: Sequence[HostSilence], *, base_url: str) -> Messa
     """Return the message that silent hosts run again."""
     if len(hosts) == 1:
         subject = f"Host is back: {hosts[0].name}"
-        sentence = f"{hosts[0].name} runs again. It was silent since {format_moment(hosts[0].silent_at)}."
+        sentence = f"{hosts[0].name} runs again. It was silent since {format_utc_moment(hosts[0].silent_at)}."
     else:
         subject = f"{len(hosts)} hosts are back"
         sentence = f"{len(hosts)} silent hosts run again."
@@ -55,7 +56,7 @@ def _make_host_message(
 ) -> Message:
     shown = hosts[:HOSTS_SHOWN]
     details = [
-        (host.name, f"since {format_moment(host.silent_at)}{_format_last_seen(host)}") for host in shown
+        (host.name, f"since {format_utc_moment(host.silent_at)}{_format_last_seen(host)}") for host in shown
     ]
     if len(hosts) > len(shown):
         details.append(("and", f"{len(hosts) - len(shown)} more"))
@@ -85,7 +86,7 @@ def _make_host_message(
 
 
 def _format_last_seen(host: HostSilence) -> str:
-    return f"; last seen {format_moment(host.last_seen_at)}" if host.last_seen_at else "; never seen"
+    return f"; last seen {format_utc_moment(host.last_seen_at)}" if host.last_seen_at else "; never seen"
 
 
 def _join(words: Sequence[str]) -> str:

@@ -10,7 +10,8 @@ from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOGUE, format_integer, format_value
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
-from benchapp.pipeline.notifications.message import Message, MessageLevel, format_moment, to_iso, to_one_line
+from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
+from benchapp.times import format_utc_moment, to_iso
 
 # The page has all of them.
 LEVELS_SHOWN: Final = 5
@@ -73,7 +74,7 @@ def _format_sentence(
     if largest and change_count == 1:
         sentences = [f"{_format_with_place(largest[0])}."]
     elif largest:
-        since = format_moment(incident.started_at)
+        since = format_utc_moment(incident.started_at)
         sizes = "; ".join(format_metric_size(size) for size in incident.metric_sizes)
         sentences = [f"{sizes}, since {since}." if sizes else f"{to_one_line(incident.title)}."]
         sentences.append(f"Largest of {change_count} changes: {_format_with_place(largest[0])}.")
@@ -101,14 +102,15 @@ def format_metric_size(size: Mapping[str, Any]) -> str:
 
 
 def _format_with_place(change: Change) -> str:
-    since = f" since {format_moment(change.started_at)}"
+    since = f" since {format_utc_moment(change.started_at)}"
     if change.method == DRIFT_METHOD:
         accepted = change.evidence.get("accepted_from")
         if accepted:
-            since = f", the level accepted on {format_moment(datetime.fromisoformat(accepted))}; gradual drift{since}"
+            accepted_at = format_utc_moment(datetime.fromisoformat(accepted))
+            since = f", the level accepted on {accepted_at}; gradual drift{since}"
         else:
             ends = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
-            since = f", gradually between {' and '.join(map(format_moment, ends))}"
+            since = f", gradually between {' and '.join(map(format_utc_moment, ends))}"
     return f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
 
 
@@ -126,7 +128,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
     rows = [
         ("Severity", incident.severity),
         ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
-        ("Since", format_moment(incident.started_at)),
+        ("Since", format_utc_moment(incident.started_at)),
         ("Common factor", "; ".join(str(each.get("text", "")) for each in incident.common_factors[:2])),
         ("Ticket", f"{incident.link_title}: {incident.link}" if incident.link else ""),
         ("User", event.by.username if event.by else ""),

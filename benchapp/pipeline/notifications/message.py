@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Self
 
 
@@ -65,16 +64,6 @@ def make_test_message(subscription_text: str, *, base_url: str) -> Message:
         settings_url=f"{base_url}/subscriptions/" if base_url else "",
         thread="test",
     )
-
-
-def format_moment(moment: datetime) -> str:
-    """Format a time with its zone: "12 May 2026 02:10 UTC"."""
-    return f"{moment.astimezone(UTC):%-d %b %Y %H:%M} UTC"
-
-
-def to_iso(moment: datetime) -> str:
-    """Format a time as the API does: RFC 3339, UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def to_one_line(text: str) -> str:

@@ -9,7 +9,8 @@ from html import escape
 from textwrap import wrap
 from typing import Any, Final
 
-from benchapp.pipeline.notifications.message import Message, MessageLevel, to_iso, to_one_line
+from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
+from benchapp.times import to_iso
 
 # Text and background colors are not set, so that mail clients can use dark mode. All set colors have a contrast of at
 # least 3 on white and on #15181b.

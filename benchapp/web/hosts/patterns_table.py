@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -15,6 +15,7 @@ from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.hosts.patterns import POOL_RUNS_MINIMUM, HostPattern
 from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.queries.titles import describe_value
+from benchapp.times import format_day
 from benchapp.web.site.series_marks import ShownMark, show_mark, show_scope_mark
 from benchapp.web.site.sparkline import Box, make_step_line, make_y_scale
 from benchapp.web.site.value_texts import (
@@ -139,11 +140,11 @@ def _make_line(host: HostRow, pattern: HostPattern) -> PatternLine:
 def _describe_level(pattern: HostPattern) -> str:
     """Return "10 runs since 12 Nov 2026, was 30 315 IOPS until 11 Nov 2026"."""
     level = pattern.level
-    text = f"{format_count(level.n, 'run')} since {level.from_at:%-d %b %Y}"
+    text = f"{format_count(level.n, 'run')} since {format_day(level.from_at)}"
     if level.previous is None:
         return text
     before = format_with_unit(level.previous.median, pattern.metric)
-    return f"{text}, was {before} until {level.previous.until_at:%-d %b %Y}"
+    return f"{text}, was {before} until {format_day(level.previous.until_at)}"
 
 
 def _describe_comparison(host: HostRow, pattern: HostPattern) -> str:
@@ -186,13 +187,9 @@ def _make_chart(pattern: HostPattern, url: str) -> PatternChart | None:
         level_y=round(place_y(1.0), 1),
         end_y=round(place_y(known[-1]), 1),
         end=end,
-        first_day=_format_day(today - timedelta(days=HISTORY_DAYS - 1)),
-        last_day=_format_day(today),
+        first_day=format_day(today - timedelta(days=HISTORY_DAYS - 1), has_year=False),
+        last_day=format_day(today, has_year=False),
         description=f"{describe_value('pattern', pattern.pattern)}: {end} of the level of 90 days ago;"
         f" lowest {min(known) * 100:.0f} %, highest {max(known) * 100:.0f} %",
         url=url,
     )
-
-
-def _format_day(moment: datetime) -> str:
-    return f"{moment:%-d %b}"

@@ -19,9 +19,10 @@ from benchapp.queries.incidents.affected_matrix import (
     read_affected_matrix,
 )
 from benchapp.queries.incidents.shapes import IncidentRow
+from benchapp.times import to_iso
 from benchapp.web.charts.history.request import write_query
 from benchapp.web.incidents.tables import Size, make_size
-from benchapp.web.site.filter_forms import format_request_time, keep_query
+from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.value_texts import format_count
 
 _ROOM: Final = timedelta(hours=1)
@@ -135,6 +136,6 @@ def _link(matrix: AffectedMatrix, cell: AffectedCell) -> str:
     if cell.series_id is None:
         return ""
     from_at = parse_datetime(matrix.from_at) if matrix.from_at else None
-    part = format_request_time(from_at - _ROOM) if from_at else None
+    part = to_iso(from_at - _ROOM) if from_at else None
     query = write_query(metric=matrix.metric.name, **{"from": part})
     return f"{reverse('series', args=[cell.series_id])}?{query}"

@@ -7,6 +7,7 @@ from typing import Final
 from django.http import QueryDict
 
 from benchapp.queries.incidents.shapes import ChangeColumn, ChangeOrder, IncidentDetail
+from benchapp.times import name_zone
 from benchapp.web.incidents.tables import AffectedSeriesLine, make_change_lines
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.value_texts import format_count
@@ -93,6 +94,8 @@ def _read_order(text: str | None, errors: list[str]) -> ChangeOrder:
 
 def _make_head(column: ChangeColumn, order: ChangeOrder, query: QueryDict) -> ColumnHead:
     label, unit = _LABELS[column]
+    if column is ChangeColumn.SINCE:
+        label = f"{label} ({name_zone()})"
     is_here = order.column == column
     is_descending = not order.is_descending if is_here else column not in _TEXT_COLUMNS
     sort = f"{'-' if is_descending else ''}{column.value}"
@@ -111,7 +114,7 @@ _LABELS: Final = {
     ChangeColumn.BEFORE: ("Before", "runs"),
     ChangeColumn.AFTER: ("After", "runs"),
     ChangeColumn.CHANGE: ("Change", "95 % interval"),
-    ChangeColumn.SINCE: ("Since (UTC)", ""),
+    ChangeColumn.SINCE: ("Since", ""),
     ChangeColumn.STATE: ("State", ""),
     ChangeColumn.CONFIDENCE: ("Confidence", ""),
 }

@@ -6,8 +6,8 @@ from typing import Final
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
+from benchapp.times import format_moment
 from benchapp.web.charts.history.variability_texts import describe_variability
-from benchapp.web.incidents.texts import format_since
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
@@ -69,7 +69,7 @@ def describe_detection(row: DetectionStatusRow) -> str:
         DetectionStatus.STALE: _describe_stale,
     }[DetectionStatus(row.status)](row, metric)
     if row.baseline_from_at is not None:
-        since = format_since(row.baseline_from_at)
+        since = format_moment(row.baseline_from_at)
         text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
     return text
 

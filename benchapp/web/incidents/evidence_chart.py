@@ -8,9 +8,9 @@ import numpy as np
 
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
+from benchapp.times import to_iso
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
 from benchapp.web.charts.history.request import HistoryRequest, write_query
-from benchapp.web.site.filter_forms import format_request_time
 
 # Time shown before the oldest run of the evidence, as a share of the time to the change.
 _MARGIN_SHARE: Final = 0.1
@@ -60,8 +60,5 @@ def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
         "median": median,
         "p10": low,
         "p90": high,
-        "points": [
-            {"run": point.run_id, "at": format_request_time(point.at), "value": point.value}
-            for point in points
-        ],
+        "points": [{"run": point.run_id, "at": to_iso(point.at), "value": point.value} for point in points],
     }

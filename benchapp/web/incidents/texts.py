@@ -1,15 +1,13 @@
 """Texts of incidents and changes."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
-
-from django.utils import timezone
 
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import ChangeState, Severity
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
+from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -57,13 +55,13 @@ def describe_incident(detail: IncidentDetail) -> str:
     what = f"{workload}{_name_metric(row.metric)} of {describe_scopes(detail.scopes)}"
     size = format_percent(row.relative)
     if largest.is_drift and largest.accepted_from_at:
-        accepted = format_since(largest.accepted_from_at)
+        accepted = format_moment(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
     if largest.is_drift and largest.slope_from_at and largest.slope_to_at:
         verb = "decreased" if row.relative < 0 else "increased"
-        span = f"{format_since(largest.slope_from_at)} and {format_since(largest.slope_to_at)}"
+        span = f"{format_moment(largest.slope_from_at)} and {format_moment(largest.slope_to_at)}"
         return f"{what} {verb} by {size} between {span}{_describe_coincidence(row)}"
-    return f"{what} {way} {size} since {format_since(row.started_at)}{_describe_coincidence(row)}"
+    return f"{what} {way} {size} since {format_moment(row.started_at)}{_describe_coincidence(row)}"
 
 
 def describe_scopes(scopes: Sequence[str]) -> str:
@@ -89,13 +87,6 @@ def format_confidence(confidence: float) -> str:
     if doubt < _DOUBT_MINIMUM:
         return "> 99.99 %"
     return f"{confidence * 100:.{2 if doubt < _DOUBT_TWO_DIGITS else 1}f}".removesuffix(".0") + " %"
-
-
-def format_since(moment: datetime, *, now: datetime | None = None) -> str:
-    """Format a time for a title, without the current year."""
-    utc = moment.astimezone(UTC)
-    year = "" if utc.year == (now or timezone.now()).year else f" {utc:%Y}"
-    return f"{utc:%-d %b}{year} {utc:%H:%M} UTC"
 
 
 def describe_event(event: EventRow) -> str:
@@ -210,12 +201,12 @@ def describe_drift(change: ChangeRow) -> str:
     size = f"{format_signed_percent(change.relative)}{f' ({interval})' if interval else ''}"
     baseline = "the beginning of its level"
     if change.accepted_from_at:
-        baseline = f"the baseline of {format_since(change.accepted_from_at)}"
+        baseline = f"the baseline of {format_moment(change.accepted_from_at)}"
     if without := change.evidence.get("without_incidents"):
         baseline += f", without the changes of incident{'s' if len(without) > 1 else ''} {', '.join(map(str, without))}"
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
-    return f"Drifted {size} from {baseline}, since {format_since(change.started_at)}."
+    return f"Drifted {size} from {baseline}, since {format_moment(change.started_at)}."
 
 
 def describe_sides(change: ChangeRow) -> str:

@@ -11,6 +11,7 @@ from benchapp.grammar import LENGTH_MAXIMUM
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, PlannedEventKind
 from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
+from benchapp.times import find_zone, name_zone
 
 KINDS: Final = [
     (kind.value, str(kind.label))
@@ -74,13 +75,13 @@ class PlannedEventForm(forms.Form):
         super().__init__(*args, **options)
         # The preview does not depend on the reason.
         self.fields["reason"].required = "preview" not in self.data
-        zones = dict.fromkeys(["UTC", self.data.get("zone", "UTC")[:64]])
+        zones = dict.fromkeys(["UTC", name_zone(), self.data.get("zone", "UTC")[:64]])
         self.fields["zone"].widget.choices = [(zone, zone) for zone in zones]
 
     def clean(self) -> dict[str, Any]:
         """Convert both times to UTC."""
         cleaned: dict[str, Any] = super().clean() or {}
-        zone = _find_zone(cleaned.get("zone", ""))
+        zone = find_zone(cleaned.get("zone", ""))
         if zone is None:
             self.add_error("zone", "Unknown time zone on this server: use UTC.")
             return cleaned
@@ -116,7 +117,7 @@ def read_moment(text: str, zone: ZoneInfo) -> datetime:
 def make_initial(
     kind: str, *, filter: str, from_at: datetime | None = None, to_at: datetime | None = None
 ) -> dict[str, Any]:
-    """Return the initial values of the form, in UTC: a period that starts now or at from_at.
+    """Return the initial values of the form, in the time zone of the reader: a period from now or from_at on.
 
     Without to_at, it ends after the default period of its kind; a note is of one time.
     """
@@ -126,25 +127,17 @@ def make_initial(
     return {
         "kind": kind,
         "filter": filter,
-        "zone": "UTC",
+        "zone": name_zone(),
         "from_at": format_form_time(from_at or now),
         "to_at": format_form_time(to_at) if to_at else "",
     }
 
 
 def format_form_time(moment: datetime) -> str:
-    """Format a time for the input field, in UTC, to the minute."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
+    """Format a time for the input field, in the time zone of the reader, to the minute."""
+    return f"{timezone.localtime(moment):%Y-%m-%dT%H:%M}"
 
 
 def has_time_zones() -> bool:
     """Return whether this system has the time zone database; without it the form uses UTC."""
-    return _find_zone("Europe/Berlin") is not None
-
-
-def _find_zone(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        # Not a zone name, a path, or a system without the time zone database.
-        return None
+    return find_zone("Europe/Berlin") is not None

@@ -12,9 +12,10 @@ from benchapp.pipeline.incidents.acceptance import ChangeAcceptance
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.series.levels import CurrentLevel
+from benchapp.times import format_moment
 from benchapp.web.incidents.detection_status_texts import describe_phases
 from benchapp.web.incidents.tables import Size, make_size
-from benchapp.web.incidents.texts import describe_drift, format_confidence, format_since
+from benchapp.web.incidents.texts import describe_drift, format_confidence
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -86,7 +87,7 @@ def describe_values(report: DetectionReport) -> DecisionStep:
     if inputs.merged_runs:
         facts.append(("Repetitions", f"{format_count(inputs.merged_runs, 'run')}; a group is one value"))
     if len(inputs.times):
-        first, last = (format_since(to_time(int(inputs.times[end]))) for end in (0, -1))
+        first, last = (format_moment(to_time(int(inputs.times[end]))) for end in (0, -1))
         facts.append(("From, to", f"{first}, {last}"))
     for label, count in (
         ("Failed", report.failed_count),
@@ -97,7 +98,7 @@ def describe_values(report: DetectionReport) -> DecisionStep:
             facts.append((label, format_count(count, "run")))
     baseline = report.policy.baseline_from_at
     if baseline is not None:
-        facts.append(("Baseline", f"accepted from {format_since(baseline)}; earlier runs are not compared"))
+        facts.append(("Baseline", f"accepted from {format_moment(baseline)}; earlier runs are not compared"))
     return DecisionStep("values", "Values", tuple(facts))
 
 
@@ -112,7 +113,7 @@ def describe_level_step(
         ("Runs", format_count(level.n, "run")),
     ]
     if level.previous:
-        facts.append(("Since", format_since(level.from_at)))
+        facts.append(("Since", format_moment(level.from_at)))
     comparison = report.comparison
     if comparison is not None and comparison.drift.shift.relative is not None:
         outcome = "a drift" if comparison.drift.is_beyond else "no drift"
@@ -143,7 +144,7 @@ def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:
     sentences = []
     if judged.spread_increase is not None:
         found = judged.spread_increase
-        since = format_since(to_time(int(report.evaluated.times[found.index])))
+        since = format_moment(to_time(int(report.evaluated.times[found.index])))
         sentences.append(
             f"The standard deviation increased from {format_percent(found.before)} to {format_percent(found.after)}"
             f" on {since}."
@@ -305,7 +306,7 @@ def describe_needs(
         *_list_status_needs(report),
         *(
             f"A threshold of {format_percent(int(abs(change.found.relative) * 1000) / 1000)} would report the change of"
-            f" {format_signed_percent(change.found.relative)} of {format_since(change.at, now=now)}."
+            f" {format_signed_percent(change.found.relative)} of {format_moment(change.at)}."
             for change in report.too_small
         ),
         *(
@@ -331,7 +332,7 @@ def _list_status_needs(report: DetectionReport) -> Iterator[str]:
 
 
 def _list_change_needs(change: ChangeRow, test: ChangeAcceptance | None, *, now: datetime) -> Iterator[str]:
-    name = f"The change of {format_signed_percent(change.relative)} of {format_since(change.started_at, now=now)}"
+    name = f"The change of {format_signed_percent(change.relative)} of {format_moment(change.started_at)}"
     if change.state == ChangeState.PROVISIONAL:
         yield f"{name} is confirmed if it is still detected five runs after it was found."
     if test is None or test.incident_id is not None or change.state not in _LIVE:

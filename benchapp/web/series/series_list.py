@@ -16,6 +16,7 @@ from benchapp.queries.charts.scaling_cells import FAILED
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import SeriesRow
 from benchapp.queries.series_grid import GridPart, GridSeries, GridSort, SeriesGrid, read_series_grid
+from benchapp.times import format_day
 from benchapp.web.series.request import (
     GROUPS,
     SORTS,
@@ -176,7 +177,7 @@ def _describe_spread(level: LevelRow | None, metric: Metric) -> str:
 def _describe_previous(level: LevelRow | None, metric: Metric) -> str:
     if level is None:
         return ""
-    return f"was {format_with_unit(level.median, metric)} until {level.to_at:%-d %b %Y}"
+    return f"was {format_with_unit(level.median, metric)} until {format_day(level.to_at)}"
 
 
 def _format_title(grid: SeriesGrid) -> str:

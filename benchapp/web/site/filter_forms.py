@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, Final, TypedDict
 from urllib.parse import urlencode
 
@@ -45,11 +45,6 @@ def parse_bound(text: str, *, is_end: bool) -> datetime | None:
         day = date.fromisoformat(text)
         return end_of_day(day) if is_end else start_of_day(day)
     return parse_moment(text, now=timezone.now())
-
-
-def format_request_time(at: datetime) -> str:
-    """Format a time for an address, without fractions of a second: 2026-05-12T02:10:00Z."""
-    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def write_scopes(scopes: Sequence[str]) -> str:

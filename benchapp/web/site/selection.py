@@ -26,7 +26,7 @@ from benchapp.queries.selection import (
     read_ranges_of_changes,
     read_ranges_of_incident,
 )
-from benchapp.web.site.filter_forms import format_request_time
+from benchapp.times import to_iso
 from benchapp.web.site.value_texts import format_count
 
 _ID_DIGITS: Final = 18
@@ -163,9 +163,7 @@ def _compare_changes(selection: Selection) -> tuple[_Query, str]:
 def _compare_environment(selection: Selection) -> tuple[_Query, str]:
     """Return the series of the page, or those of the run's host or pool, before and after a run."""
     place = _read_place(selection)
-    first_at, turn, last_at = (
-        format_request_time(place.started_at + days * _ENVIRONMENT_DAYS) for days in (-1, 0, 1)
-    )
+    first_at, turn, last_at = (to_iso(place.started_at + days * _ENVIRONMENT_DAYS) for days in (-1, 0, 1))
     chosen = {"series": selection.series} if selection.series else {"q": _filter_place(place)}
     return {**chosen, "a_from": first_at, "a_to": turn, "b_from": turn, "b_to": last_at}, ""
 
@@ -180,7 +178,7 @@ def _compare_ranges(selection: Selection, ranges: ChangeRanges) -> tuple[_Query,
         ("b_to", ranges.after_to_at),
     ):
         if moment is not None:
-            query[name] = format_request_time(moment)
+            query[name] = to_iso(moment)
     query["metric"] = list(ranges.metrics)
     if len(ids) == len(ranges.series_ids):
         return query, ""

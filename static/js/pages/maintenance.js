@@ -1,5 +1,6 @@
-// The form of a planned event: times in the reader's own time zone by default.
-import { findOwnZone, makeZone } from "../charts/shared/zones.js";
+// The form of a planned event: times in the time zone of the account, without one in that of the browser.
+import { makeZone } from "../charts/shared/zones.js";
+import { findOwnZone } from "../site/browser_zone.js";
 
 const form = document.querySelector("[data-planned-event]");
 const select = form.querySelector("[name=zone]");
@@ -11,7 +12,7 @@ if (form.dataset.zones !== undefined && own !== "UTC") {
     select.add(new Option(`${own} (local)`, own));
   }
   // A form with errors or a preview keeps the selected zone.
-  if (form.dataset.fresh !== undefined) {
+  if (form.dataset.fresh !== undefined && select.value === "UTC") {
     select.value = own;
     const zone = makeZone(own);
     for (const input of form.querySelectorAll("[type=datetime-local]")) {

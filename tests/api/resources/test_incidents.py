@@ -392,7 +392,7 @@ def test_runs_before_the_baseline_are_not_compared(reader: Client) -> None:
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert (len(body["inputs"]), body["changes"]) == (30, [])
-    assert "Baseline accepted from 2026-12-21 12:00 UTC; earlier runs are not compared." in body["why_not"]
+    assert "Baseline accepted from 21 Dec 2026 12:00 UTC; earlier runs are not compared." in body["why_not"]
 
 
 def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:

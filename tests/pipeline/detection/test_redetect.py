@@ -30,7 +30,7 @@ def test_dry_run_reports_and_changes_nothing() -> None:
     lines = redetect("--dry-run")
 
     assert len(lines) == 3
-    assert lines[0].endswith("IOPS -20.0% from 2026-11-22 12:00 UTC: new → confirmed")
+    assert lines[0].endswith("IOPS -20.0% from 22 Nov 2026 12:00 UTC: new → confirmed")
     assert lines[2].startswith(
         "would change: 2 new; 0 changes before, 2 after, 2 incidents changed; 2 series"
     )

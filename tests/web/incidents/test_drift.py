@@ -30,7 +30,7 @@ def test_inbox_and_incident_show_the_drift(drifted: Series, viewer: Client) -> N
     page = Page(viewer.get(f"/incidents/{incident.pk}/")).words
 
     assert "db-1: IOPS decreased by 6 % between" in inbox
-    assert "IOPS of db-1 drifted down 5.7 % from the baseline of 21 Nov 12:00 UTC" in page
+    assert "IOPS of db-1 drifted down 5.7 % from the baseline of 21 Nov 2026 12:00 UTC" in page
     assert "gradual change" in page
     assert "drift, provisional" in page
 
@@ -49,8 +49,8 @@ def test_evidence_compares_the_baseline_with_the_newest_runs(drifted: Series, vi
 def test_series_page_shows_size_and_start_of_the_drift(drifted: Series, viewer: Client) -> None:
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
-    assert "Baseline accepted from 21 Nov 12:00 UTC; earlier runs are not compared." in words
-    assert "Drifted −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 12:00 UTC, since" in words
+    assert "Baseline accepted from 21 Nov 2026 12:00 UTC; earlier runs are not compared." in words
+    assert "Drifted −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 2026 12:00 UTC, since" in words
 
 
 def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
@@ -59,7 +59,10 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
 
     words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
-    assert "Recovered from a drift of −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 12:00 UTC." in words
+    assert (
+        "Recovered from a drift of −5.7 % (−6.2 to −5.4 %) from the baseline of 21 Nov 2026 12:00 UTC."
+        in words
+    )
     assert "Recovered." in Page(viewer.get(f"/incidents/{Incident.objects.earliest('pk').pk}/")).words
 
 

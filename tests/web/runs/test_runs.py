@@ -48,7 +48,7 @@ def test_list_shows_the_newest_first_with_their_results(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("runs")))
 
-    assert page.words.index("2026-11-21 13:00") < page.words.index("2026-11-21 12:00")
+    assert page.words.index("21 Nov 2026 13:00") < page.words.index("21 Nov 2026 12:00")
     assert "2 runs" in page.words
     assert "33\u202f415" in page.words
     assert {cell["title"] for cell in page.cells if cell["data-metric"] == "iops"} == {"33415.26"}

@@ -33,7 +33,7 @@ def test_list_shows_the_freshest_first(viewer: Client) -> None:
     page = Page(viewer.get(reverse("series_list"), {"view": "table"}))
 
     assert "2 series" in page.words
-    assert page.words.index("2026-11-22") < page.words.index("2026-11-21")
+    assert page.words.index("22 Nov 2026") < page.words.index("21 Nov 2026")
     assert "33\u202f415" in page.words
 
 

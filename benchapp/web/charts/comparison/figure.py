@@ -26,6 +26,7 @@ from benchapp.queries.charts.comparison import (
     compare_sides,
 )
 from benchapp.queries.comparison_scopes import summarize_scopes
+from benchapp.times import to_iso
 from benchapp.web.charts.comparison.scopes import ScopeTable, describe_scope_results, make_scope_table
 from benchapp.web.charts.comparison.table import (
     ComparisonLine,
@@ -33,7 +34,7 @@ from benchapp.web.charts.comparison.table import (
     make_lines,
 )
 from benchapp.web.site.command_lines import link_chart_image
-from benchapp.web.site.filter_forms import BoundField, format_request_time
+from benchapp.web.site.filter_forms import BoundField
 
 # The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
@@ -234,7 +235,7 @@ def _make_address(query: QueryDict) -> str:
     form.is_valid()
     for name in bounds:
         if moment := form.cleaned_data.get(name):
-            asked[name] = format_request_time(moment)
+            asked[name] = to_iso(moment)
     if query.getlist("metric"):
         asked["metrics"] = ",".join(query.getlist("metric"))
     return f"/api/v1/comparison?{urlencode(asked, safe=':,')}"

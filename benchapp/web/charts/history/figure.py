@@ -51,7 +51,7 @@ class HistoryFigure:
     from_text: str = ""
     to_text: str = ""
     is_log: bool = False
-    zone: str = "utc"
+    zone: str = ""
     host_zone: str = ""
     has_several: bool = False
     owns_address: bool = True
@@ -186,7 +186,7 @@ def write_chart_query(asked: HistoryRequest, *, ids: Sequence[int] = (), text: s
         metric=asked.metric.name,
         **asked.bounds,
         scale="log" if asked.is_log else "",
-        tz="" if asked.zone == "utc" else asked.zone,
+        tz=asked.zone,
         panels="" if asked.is_linked else "one",
         color=asked.color,
     )

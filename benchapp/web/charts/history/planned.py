@@ -8,8 +8,9 @@ from django.urls import reverse
 from benchapp.grammar import Filter, write_filter
 from benchapp.queries.maintenance import PlannedMark, PlannedMarks
 from benchapp.queries.series.series import SeriesRow
+from benchapp.times import to_iso
 from benchapp.web.charts.history.request import HistoryRequest, write_query
-from benchapp.web.site.filter_forms import format_request_time, write_scopes
+from benchapp.web.site.filter_forms import write_scopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def link_note_form(
         if asked.ids is None
         else write_scopes(sorted({row.scope for row in rows})),
         **{
-            name: format_request_time(moment)
+            name: to_iso(moment)
             for name, moment in {"from": from_at, "to": asked.to_at}.items()
             if moment is not None
         },

@@ -10,7 +10,8 @@ from django.http import QueryDict
 from benchapp.dimensions import FACT_NAMES, find_dimension
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
-from benchapp.web.site.filter_forms import Span, format_request_time, parse_bound
+from benchapp.times import to_iso
+from benchapp.web.site.filter_forms import Span, parse_bound
 
 ZONES: Final = ("utc", "own", "host")
 # Metrics of the panels below the main chart.
@@ -22,8 +23,8 @@ _EXAMPLE: Final = "use 2026-05-12 or 2026-05-12T02:10Z"
 class HistoryRequest:
     """One chart. ids: None if a filter selects the series. from_at inclusive, to_at exclusive; None is open.
 
-    zone: utc, own (of the browser) or host. color: a fact of the environment that colors runs, or None. errors: invalid
-    parameters, one sentence each.
+    zone: "" for that of the page, utc, own (of the browser) or host. color: a fact of the environment that colors runs,
+    or None. errors: invalid parameters, one sentence each.
     """
 
     metric: Metric
@@ -32,7 +33,7 @@ class HistoryRequest:
     to_at: datetime | None = None
     is_log: bool = False
     is_linked: bool = True
-    zone: str = "utc"
+    zone: str = ""
     color: str | None = None
     errors: tuple[str, ...] = field(default=())
 
@@ -66,7 +67,7 @@ class HistoryRequest:
     def bounds(self) -> dict[str, str]:
         """Return the given bounds as query parameters."""
         bounds = {"from": self.from_at, "to": self.to_at}
-        return {name: format_request_time(moment) for name, moment in bounds.items() if moment is not None}
+        return {name: to_iso(moment) for name, moment in bounds.items() if moment is not None}
 
 
 def read_history_request(query: QueryDict, *, default: Metric | None = None) -> HistoryRequest:
@@ -85,7 +86,7 @@ def read_history_request(query: QueryDict, *, default: Metric | None = None) -> 
         to_at=to_at,
         is_log=query.get("scale") == "log",
         is_linked=query.get("panels") != "one",
-        zone=next((zone for zone in ZONES if zone == query.get("tz")), "utc"),
+        zone=next((zone for zone in ZONES if zone == query.get("tz")), ""),
         color=_read_color(query.get("color", ""), errors),
         errors=tuple(errors),
     )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.charts.texts.history import format_moment
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import SeriesHistory
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, select_detected
+from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,

@@ -9,6 +9,7 @@ from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
+from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
@@ -28,11 +29,11 @@ def describe_marks(chart: ScalingChart) -> str:
             f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
         )
     if chart.as_of is not None:
-        parts.append(f"as of {chart.as_of:%Y-%m-%d %H:%M} UTC")
+        parts.append(f"as of {format_moment(chart.as_of)}")
     if chart.earlier_at is not None:
         has_earlier = any(cell.earlier is not None for _, _, _, cell in chart.walk())
         marks = "outlines: values as of" if has_earlier else "no values before"
-        parts.append(f"{marks} {chart.earlier_at:%Y-%m-%d %H:%M} UTC")
+        parts.append(f"{marks} {format_moment(chart.earlier_at)}")
     return f"{'; '.join(parts)}; {chart.metric.better} is better."
 
 

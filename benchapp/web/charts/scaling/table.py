@@ -10,6 +10,7 @@ from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import is_target_reached
+from benchapp.times import format_moment
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
@@ -163,7 +164,7 @@ def _format_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
         parts.append(f"{len(cell.series_ids)} series")
     if cell.efficiency is not None:
         parts.append(f"{cell.efficiency * 100:.1f} % of ideal")
-    parts.append(f"last {spread.last_at:%Y-%m-%d %H:%M} UTC")
+    parts.append(f"last {format_moment(spread.last_at)}")
     return " · ".join(parts)
 
 

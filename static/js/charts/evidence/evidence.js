@@ -5,7 +5,7 @@ import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../sha
 import { drawActiveMark } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { lineDomain } from "../shared/value_axis.js";
-import { formatZonedTime, UTC } from "../shared/zones.js";
+import { formatMoment } from "../shared/zones.js";
 
 const SIDES = ["before", "after"];
 const SHAPES = { before: "circle", after: "triangle" };
@@ -39,7 +39,7 @@ export function prepareEvidence({ metric, is_regression: isRegression, ...both }
 export function describeEntry({ sides, metric }, { side, at, value }) {
   const { median } = sides[0];
   const difference = side === "after" ? formatDifference(value, median) : null;
-  const parts = [`${side === "before" ? "Before" : "After"}, ${formatZonedTime(at, UTC)}`, withUnit(value, metric.unit)];
+  const parts = [`${side === "before" ? "Before" : "After"}, ${formatMoment(at)}`, withUnit(value, metric.unit)];
   return [...parts, ...(difference === null ? [] : [`${difference} vs. median before`])].join(" · ");
 }
 
@@ -140,7 +140,7 @@ function makeTooltip(evidence, colors) {
   return {
     ...makeTooltipLook(colors),
     callbacks: {
-      title: ([item]) => formatZonedTime(find(item).at, UTC),
+      title: ([item]) => formatMoment(find(item).at),
       label: (item) => describeEntry(evidence, find(item)).split(" · ").slice(1),
       footer: () => "open run",
     },

@@ -1,5 +1,5 @@
 // Controls below a history: zoom buttons and time zone.
-import { findOwnZone } from "../shared/zones.js";
+import { findOwnZone } from "../../site/browser_zone.js";
 
 /** Start the zoom buttons and the time-zone menu. history: the figure's. */
 export function startControls(history) {

@@ -2,8 +2,9 @@
 import { describeMark, describeValue, listChanges, formatSpan } from "./history.js";
 import { buildPanel, findMark, preparePanel } from "./panel.js";
 import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
-import { findOwnZone, makeZone, formatZonedTime } from "../shared/zones.js";
+import { formatMoment, makeZone, PAGE_ZONE } from "../shared/zones.js";
 import { keepInAddress } from "../../site/address.js";
+import { findOwnZone } from "../../site/browser_zone.js";
 import { startBrush } from "./brush.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
 import { drawStrip, placeChanges, describeChangesInView, showLegend, stackPanels } from "./around.js";
@@ -143,18 +144,19 @@ class HistoryFigure {
     });
   }
 
-  /** Display times in another zone: utc, own or host. */
+  /** Display times in another zone: utc, own (the browser's), host; "" is the zone of the page. */
   changeZone(name) {
     this.figure.dataset.zone = name;
     this.zone = this.findZone();
     this.redraw();
     this.onZone(this.zone);
-    this.keepInAddress({ tz: name === "utc" ? null : name });
+    this.keepInAddress({ tz: name === "" ? null : name });
   }
 
   findZone() {
     const { zone, hostZone } = this.figure.dataset;
-    return makeZone({ own: findOwnZone(), host: hostZone || findOwnZone() }[zone] ?? "UTC");
+    const name = { own: findOwnZone(), host: hostZone || findOwnZone(), utc: "UTC" }[zone];
+    return name === undefined ? PAGE_ZONE : makeZone(name);
   }
 
   zoomBy(factor) {
@@ -296,7 +298,7 @@ class HistoryFigure {
   }
 
   formatTime(at) {
-    return formatZonedTime(at, this.zone);
+    return formatMoment(at, this.zone);
   }
 
   keepInAddress(changes) {

@@ -1,7 +1,7 @@
 // Parses API histories for panels, readout and overview.
 import { formatDifference, formatValue } from "../../site/format.js";
 import { assignStyles, styleOfValue } from "../shared/palette.js";
-import { formatZonedTime } from "../shared/zones.js";
+import { formatMoment } from "../shared/zones.js";
 import { readPlanned } from "./planned.js";
 
 const GRAY_LINE = { color: "gray", shape: "circle", dash: [] };
@@ -142,7 +142,7 @@ export function describeMark(mark, { marks, metric, unit, zone, hasNames }) {
 
 /** Format the time or time range of a mark. */
 export function formatSpan({ from, to }, zone) {
-  return from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}`;
+  return from === to ? formatMoment(from, zone) : `${formatMoment(from, zone)} to ${formatMoment(to, zone)}`;
 }
 
 /** Format a value with its unit, including IOPS. */

@@ -4,7 +4,7 @@ import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawVertical, spreadApart } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { logDomain } from "../shared/value_axis.js";
-import { formatZonedTime, formatOffset, zonedTicks } from "../shared/zones.js";
+import { formatMoment, formatOffset, zonedTicks } from "../shared/zones.js";
 
 /** The percentiles, from the inside out: name in the answer, label. */
 export const FAN = [
@@ -33,7 +33,7 @@ export function prepareFan(columns, { view }) {
 
 /** Describe a column in one line. */
 export function describeColumn({ from, to, runs, values }, { index, count, zone }) {
-  const when = from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}, ${runs} runs, medians`;
+  const when = from === to ? formatMoment(from, zone) : `${formatMoment(from, zone)} to ${formatMoment(to, zone)}, ${runs} runs, medians`;
   const known = FAN.flatMap(([, label], place) => (values[place] > 0 ? [`${label} ${formatValue(values[place], "ns")}`] : []));
   return [`${index + 1} of ${count}, ${when}`, ...(known.length === 0 ? ["no percentiles"] : known)].join(" · ");
 }

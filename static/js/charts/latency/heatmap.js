@@ -3,7 +3,7 @@ import { chooseScale, formatTick, formatValue } from "../../site/format.js";
 import { findSpan, makeTimes } from "./fan.js";
 import { BASE_OPTIONS, styleAxis } from "../shared/looks.js";
 import { logTicks } from "../shared/value_axis.js";
-import { formatZonedTime } from "../shared/zones.js";
+import { formatMoment } from "../shared/zones.js";
 
 const AXIS_WIDTH = 68;
 // One hue with monotonic lightness: safe for color-blind readers and in grayscale.
@@ -53,7 +53,7 @@ export function isDarkPaper(paper) {
 /** Describe a cell {column, row} in one line. */
 export function describeCell(heat, { column, row }, zone) {
   const { from, to, runs, counts, total } = heat.columns[column];
-  const when = from === to ? formatZonedTime(from, zone) : `${formatZonedTime(from, zone)} to ${formatZonedTime(to, zone)}, ${runs} runs`;
+  const when = from === to ? formatMoment(from, zone) : `${formatMoment(from, zone)} to ${formatMoment(to, zone)}, ${runs} runs`;
   const [low, high] = [edgeOf(heat.first + row), edgeOf(heat.first + row + 1)];
   const share = formatShare(counts[row] / total);
   const within = formatShare(counts.slice(0, row + 1).reduce((sum, count) => sum + count, 0) / total);

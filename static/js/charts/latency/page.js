@@ -3,7 +3,7 @@ import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { styleOf } from "../shared/palette.js";
-import { UTC } from "../shared/zones.js";
+import { PAGE_ZONE } from "../shared/zones.js";
 import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
 import { onThemeChange, readColors } from "../shared/colors.js";
 import { moveBy } from "../../site/navigation.js";
@@ -49,7 +49,7 @@ class LatencyChart {
     this.box = figure.querySelector(".chart-box");
     this.url = figure.dataset.url;
     this.current = null;
-    this.zone = UTC;
+    this.zone = PAGE_ZONE;
     this.chart = null;
     this.isWanted = false;
   }

@@ -1,6 +1,7 @@
 // One metric over one dimension, as grouped bars or lines, a panel for each facet: configurations of Chart.js.
-import { chooseScale, formatMoment, formatValue, nameUnit } from "../../site/format.js";
+import { chooseScale, formatValue, nameUnit } from "../../site/format.js";
 import { drawLimits } from "./limits.js";
+import { formatMoment } from "../shared/zones.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
 import { drawActiveMark, drawEndLabels, drawMessage } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";

@@ -1,4 +1,5 @@
 // What every chart on a page shares: skeleton, error messages with retry, redrawing on a change of theme, PNG.
+import { formatMoment } from "./zones.js";
 import { onThemeChange, readColors, readFontFamily } from "./colors.js";
 
 const NARROW_BELOW_PX = 560;
@@ -67,7 +68,7 @@ export function startImageButton(figure, { drawCopy: drawAt, describe }) {
     const [{ saveImage }, { readLegend }] = await Promise.all([import("./image.js"), import("./image_legend.js")]);
     // The link with the automatic choices, which keeps showing the same.
     const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
-    const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    const date = formatMoment(Date.now());
     saveImage(await drawAt(IMAGE_RATIO), {
       ratio: IMAGE_RATIO,
       texts: { ...describe(), date, address },

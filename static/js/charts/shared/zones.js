@@ -1,5 +1,6 @@
-// Time in a zone: UTC, the reader's own, or the host's. Moments are milliseconds since 1970.
-import { formatMoment } from "../../site/format.js";
+// Times in a zone: that of the page, UTC, the browser's, or the host's; milliseconds since 1970. benchapp/times.py formats
+// them in the same way; tests/data/moment_cases.json tests both.
+import { formatClock, formatDay } from "../../site/format.js";
 import { timeTicks } from "./time_axis.js";
 
 /** UTC itself. */
@@ -18,14 +19,13 @@ export function makeZone(name) {
   }
 }
 
-/** Return the name of the reader's own zone. */
-export function findOwnZone() {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
-}
+/** The zone of the page: that of the account, else of the server. */
+export const PAGE_ZONE = makeZone(globalThis.document?.documentElement.dataset.timeZone ?? "UTC");
 
 /** Format a time in a zone: "12 May 2026 04:10 UTC+2". */
-export function formatZonedTime(ms, zone) {
-  return formatMoment(ms + zone.offsetAt(ms)).replace("UTC", formatOffset(ms, zone));
+export function formatMoment(ms, zone = PAGE_ZONE) {
+  const local = ms + zone.offsetAt(ms);
+  return `${formatDay(local)} ${new Date(local).getUTCFullYear()} ${formatClock(local)} ${formatOffset(ms, zone)}`;
 }
 
 /** Return the offset of a zone at a time: "UTC", "UTC+2", "UTC−3:30". */
