@@ -7,6 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -176,6 +177,17 @@ def read_broker(name: str, password_name: str) -> str:
     return address._replace(
         netloc=f"{address.username or ''}:{quote(password, safe='')}@{address.netloc.rpartition('@')[2]}"
     ).geturl()
+
+
+def read_time_zone(name: str, *, default: str) -> ZoneInfo:
+    """Return a time zone of the IANA database."""
+    text = read_text(name) or default
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is not a time zone of this system; use a name of the IANA database: Europe/Berlin"
+        ) from None
 
 
 def read_ports(name: str, *, default: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,11 +1,14 @@
 """The metric catalog: name, base unit, better direction, label; and formatting of values."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
+RateUnits = Literal["si", "binary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +185,23 @@ _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     "percent": ((1.0, "%"),),
 }
 
+_BINARY_RATES: Final = ((2.0**30, "GiB/s"), (2.0**20, "MiB/s"), (2.0**10, "KiB/s"), (1.0, "B/s"))
+# Each request runs in a copy of the context (handler.py).
+_RATE_UNITS: Final[ContextVar[RateUnits]] = ContextVar("rate_units", default="si")
+
 UNKNOWN: Final = "–"
 _THIN_SPACE: Final = "\u202f"
 _PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches"}
+
+
+@contextmanager
+def show_rates_in(units: RateUnits) -> Iterator[None]:
+    """Format bytes/s within by powers of 1000 ("si": MB/s, the default) or of 1024 ("binary": MiB/s)."""
+    earlier = _RATE_UNITS.set(units)
+    try:
+        yield
+    finally:
+        _RATE_UNITS.reset(earlier)
 
 
 def lower_label(label: str) -> str:
@@ -196,9 +213,9 @@ def format_value(value: float | None, unit: str) -> str:
     """Format a value in a base unit, with three significant digits or as a whole number.
 
     Whole IOPS are shown in full with a thin space between thousands (33 415); other units are scaled by
-    magnitude (bytes/s by 1000: MB/s; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan and infinity give an en
-    dash, and what is not 0 but would be shown as 0, "<0.001". The same table of cases
-    (tests/data/format_cases.json) tests static/js/site/format.js.
+    magnitude (bytes/s by 1000: MB/s, or as `show_rates_in` says; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan
+    and infinity give an en dash, and what is not 0 but would be shown as 0, "<0.001". The same tables of cases
+    (tests/data/format_cases.json, rate_cases.json) test static/js/site/format.js.
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
@@ -212,7 +229,8 @@ def find_step(value: float, unit: str) -> tuple[float, str]:
     """Return the display unit of a value: its size in base units, and its name; the name is empty for IOPS."""
     if unit == "operations/s":
         return 1.0, ""
-    scales = _SCALES[unit]
+    is_binary = unit == "bytes/s" and _RATE_UNITS.get() == "binary"
+    scales = _BINARY_RATES if is_binary else _SCALES[unit]
     # 999.7 kB/s rounds to 1000 kB/s: use the next unit if the rounded value reaches it.
     return next((scale for scale in scales if abs(value) >= scale[0] * 0.9995), scales[-1])
 

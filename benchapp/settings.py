@@ -20,6 +20,7 @@ from benchapp.env import (
     read_secret_key,
     read_signature,
     read_text,
+    read_time_zone,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -68,6 +69,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "benchapp.web.site.security.name_write_source",
+    "benchapp.web.site.preferences.apply_preferences",
     "benchapp.web.site.compression.PageCompression",
     "benchapp.api.framework.parameters.check_query",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
@@ -165,6 +167,8 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1000
 LANGUAGE_CODE = "en"
 USE_I18N = False
 TIME_ZONE = "UTC"
+# Of pages, for visitors and for users without a preference; the API, notices and log lines use UTC.
+PAGE_TIME_ZONE = read_time_zone("BENCHAPP_TIME_ZONE", default="UTC")
 USE_TZ = True
 
 STATIC_URL = "static/"

@@ -247,6 +247,8 @@ WEB = {
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/active": (Row("POST", PAGE_ADMINS),),
     "account/delete": (Row("POST", PAGE_PEOPLE),),
+    "account/preferences": (Row("POST", PAGE_PEOPLE),),
+    "account/theme": (Row("POST", PAGE_PEOPLE),),
     # The secret is the key, as of an invitation.
     "reset-password/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
     # Only where the server sends e-mail.

@@ -227,6 +227,8 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "sign-in/": {"username": "anna", "password": PASSWORD},
         "setup/<str:secret>/": {"username": "carl", **passwords},
         "reset-password/<str:secret>/": passwords,
+        "account/preferences": {"time_zone": "UTC", "rate_units": "binary", "theme": "dark"},
+        "account/theme": {"theme": "light"},
         "account/delete": {"password": PASSWORD},
     }
     other_ids = {

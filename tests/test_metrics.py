@@ -14,14 +14,23 @@ from benchapp.metrics import (
     find_references,
     format_value,
     lower_label,
+    show_rates_in,
 )
 
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())
+RATE_CASES = json.loads((Path(__file__).parent / "data" / "rate_cases.json").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['value']} {case['unit']}")
 def test_value_is_shown_to_three_digits_in_its_unit(case) -> None:
     assert format_value(case["value"], case["unit"]) == case["text"]
+
+
+@pytest.mark.parametrize("case", RATE_CASES, ids=lambda case: case["si"])
+def test_rate_is_shown_in_the_chosen_units(case) -> None:
+    with show_rates_in("binary"):
+        assert format_value(case["value"], "bytes/s") == case["binary"]
+    assert format_value(case["value"], "bytes/s") == case["si"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -1,7 +1,7 @@
 """Tables, one module per concept."""
 
 from benchapp.models.access.audit_record import AuditKind, AuditRecord
-from benchapp.models.account import Invitation, Role, Throttle, User
+from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
 from benchapp.models.change import (
     Change,
     ChangeState,
@@ -52,6 +52,7 @@ from benchapp.models.trace import Trace, TraceKind
 from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 
 __all__ = [
+    "BROWSER_ZONE",
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
     "PRICE_AMOUNTS",
@@ -97,6 +98,7 @@ __all__ = [
     "PlannedEventLogEntry",
     "PooledEvaluation",
     "Price",
+    "RateUnits",
     "RefusedAddress",
     "Role",
     "Run",
@@ -110,6 +112,7 @@ __all__ = [
     "Submission",
     "Subscription",
     "Target",
+    "Theme",
     "Throttle",
     "Trace",
     "TraceKind",

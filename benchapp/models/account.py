@@ -15,21 +15,49 @@ class Role(models.TextChoices):
     ADMIN = "admin", "Admin: hosts, tokens, users"
 
 
+class RateUnits(models.TextChoices):
+    """Units of throughput on pages (benchapp.metrics.RateUnits)."""
+
+    SI = "si", "kB/s, MB/s, GB/s (powers of 1000)"
+    BINARY = "binary", "KiB/s, MiB/s, GiB/s (powers of 1024)"
+
+
+class Theme(models.TextChoices):
+    """Colors of pages."""
+
+    SYSTEM = "system", "As in the system"
+    LIGHT = "light", "Light"
+    DARK = "dark", "Dark"
+
+
+# In place of the name of a time zone: that of the browser.
+BROWSER_ZONE = "browser"
+
 _RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
 
 
 class User(AbstractUser):
     """A user who signs in.
 
-    deleted_at: when the account was deleted. Its row remains, without its name, for what refers to it.
+    deleted_at: when the account was deleted. Its row remains, without its name, for what refers to it. time_zone: name
+    of the IANA database, BROWSER_ZONE, or "" for that of the server. default_filter: in the filter language; the links
+    of the navigation bar have it.
     """
 
     role = models.CharField(max_length=8, choices=Role, default=Role.VIEWER)
     deleted_at = models.DateTimeField(null=True, blank=True)
+    time_zone = models.CharField(max_length=64, blank=True, default="")
+    rate_units = models.CharField(max_length=6, choices=RateUnits, default=RateUnits.SI)
+    theme = models.CharField(max_length=6, choices=Theme, default=Theme.SYSTEM)
+    default_filter = models.CharField(max_length=2000, blank=True, default="")
 
     class Meta:
         constraints = (
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_is_known"),
+            models.CheckConstraint(
+                condition=models.Q(rate_units__in=RateUnits.values), name="user_rate_units_are_known"
+            ),
+            models.CheckConstraint(condition=models.Q(theme__in=Theme.values), name="user_theme_is_known"),
         )
 
     def __str__(self) -> str:

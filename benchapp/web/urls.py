@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from benchapp.web import audit
-from benchapp.web.accounts import own_account, password_reset, people, tokens
+from benchapp.web.accounts import own_account, password_reset, people, preferences, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.history import views as history
@@ -224,6 +224,8 @@ urlpatterns = [
     path("people/<int:user_id>/active", people.set_person_active, name="set_person_active"),
     path("account/", own_account.account, name="account"),
     path("account/delete", own_account.delete_own_account, name="delete_own_account"),
+    path("account/preferences", preferences.change_preferences, name="change_preferences"),
+    path("account/theme", preferences.change_theme, name="change_theme"),
     path("account/email", own_account.change_own_email, name="change_own_email"),
     path("account/email/<str:secret>/", own_account.confirm_own_email, name="confirm_own_email"),
     path("reset-password/", password_reset.request_password_link, name="request_password_link"),

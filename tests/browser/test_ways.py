@@ -51,7 +51,8 @@ def test_theme_switch_is_kept_and_does_not_flash(visit: Visit, world: World) -> 
     watched.wait_for_charts()
     assert paper_of(page) == PAPER["light"]
 
-    page.get_by_role("button", name="Switch to the dark theme").click()
+    with page.expect_response("**/account/theme"):
+        page.get_by_role("button", name="Switch to the dark theme").click()
     assert paper_of(page) == PAPER["dark"]
     # What the first paint will have is decided before the body exists.
     page.add_init_script(
@@ -62,9 +63,11 @@ def test_theme_switch_is_kept_and_does_not_flash(visit: Visit, world: World) -> 
     page.reload()
     assert page.evaluate("window.__first") == PAPER["dark"]
 
-    page.get_by_role("button", name="Switch to the light theme").click()
+    with page.expect_response("**/account/theme") as saved:
+        page.get_by_role("button", name="Switch to the light theme").click()
     assert paper_of(page) == PAPER["light"]
-    assert page.evaluate("localStorage.getItem('benchapp-theme')") is None
+    # That of the system again, whose changes the pages follow.
+    assert saved.value.json() == {"theme": "system"}
 
 
 def test_filter_makes_a_short_address(visit: Visit) -> None:

@@ -4,10 +4,10 @@ import { test } from "node:test";
 import {
   chooseScale,
   formatDifference,
-  formatMoment,
   formatTick,
   formatValue,
   nameUnit,
+  showRatesIn,
 } from "../../static/js/site/format.js";
 
 const cases = JSON.parse(readFileSync(new URL("../data/format_cases.json", import.meta.url), "utf8"));
@@ -65,6 +65,13 @@ test("there is no difference to nothing", () => {
   assert.equal(formatDifference(1, 0), null);
 });
 
-test("a moment is shown with its zone", () => {
-  assert.equal(formatMoment(Date.UTC(2026, 4, 2, 2, 5)), "2 May 2026 02:05 UTC");
+test("rates are shown by powers of 1000 or of 1024", () => {
+  const rates = JSON.parse(readFileSync(new URL("../data/rate_cases.json", import.meta.url), "utf8"));
+  for (const { value, ...texts } of rates) {
+    for (const [units, text] of Object.entries(texts)) {
+      showRatesIn(units);
+      assert.equal(formatValue(value, "bytes/s"), text);
+    }
+  }
+  showRatesIn(undefined);
 });

@@ -23,10 +23,12 @@ from benchapp.models import (
     IncidentEvent,
     Invitation,
     PinnedChart,
+    RateUnits,
     Role,
     SavedView,
     Scope,
     Subscription,
+    Theme,
     User,
 )
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
@@ -219,6 +221,10 @@ def delete_account(user: User) -> str:
         is_active=False,
         last_login=None,
         deleted_at=now,
+        time_zone="",
+        rate_units=RateUnits.SI,
+        theme=Theme.SYSTEM,
+        default_filter="",
     )
     return name
 

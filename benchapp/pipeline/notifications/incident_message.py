@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOGUE, format_integer, format_value
+from benchapp.metrics import CATALOGUE, format_integer, format_value, show_rates_in
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
 from benchapp.times import format_utc_moment, to_iso
@@ -29,6 +29,8 @@ _HEADINGS: Final = {
 CLOSING_KINDS: Final = frozenset({"recovered", "resolved"})
 
 
+# It is made in the request of a user, who may have other units, and has several readers.
+@show_rates_in("si")
 def make_incident_message(
     incident: Incident,
     event: IncidentEvent,

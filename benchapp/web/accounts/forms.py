@@ -76,6 +76,8 @@ class AccountForm(PasswordChangeForm):
         texts = (("Current password", ""), ("New password", _PASSWORD_HELP), ("Repeat new password", ""))
         for name, (label, help_text) in zip(self.field_order, texts, strict=True):
             self.fields[name].label, self.fields[name].help_text = label, help_text
+        # The preferences come first.
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)
 
 
 class LoginForm(forms.Form):

@@ -25,6 +25,7 @@ from benchapp.pipeline.access.password_reset import (
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.queue import queue_address_link
 from benchapp.web.accounts.forms import AccountForm, EmailForm
+from benchapp.web.accounts.preferences import make_account_context
 from benchapp.web.accounts.sign_in import HASHING
 from benchapp.web.site.access import needs_role, read_person
 
@@ -34,7 +35,7 @@ from benchapp.web.site.access import needs_role, read_person
 @sensitive_post_parameters("old_password", "new_password1", "new_password2")
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
-    """Show one's own role and change the password."""
+    """Show one's own role and preferences, and change the password."""
     user = read_person(request)
     form, status = AccountForm(user, request.POST or None), 200
     if request.method == "POST":
@@ -56,11 +57,7 @@ def account(request: HttpRequest) -> HttpResponse:
                     request, "Password changed. Other sessions are signed out.", extra_tags="good"
                 )
                 return redirect("account")
-    context = {
-        "form": form,
-        "role": Role(user.role),
-        "email_form": EmailForm(initial={"email": user.email}) if has_reset_by_email() else None,
-    }
+    context = make_account_context(user, password_form=form)
     return render(request, "accounts/account.html", context, status=status)
 
 

@@ -16,7 +16,7 @@ class HelpLink:
 
 # Name of a URL → page and section of docs/.
 HELP: Final = {
-    "account": "accounts#sign-in",
+    "account": "accounts#account",
     "add_detection_policy": "detection#policies",
     "add_planned_event": "incidents#maintenance-expected-changes-and-notes",
     "add_price": "deciding#prices",

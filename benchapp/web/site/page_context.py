@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -10,19 +11,21 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from benchapp import __version__
-from benchapp.models import Role, User
+from benchapp.models import BROWSER_ZONE, RateUnits, Role, User
 from benchapp.queries.incidents.incidents import count_new
+from benchapp.times import name_zone
 from benchapp.web.site.access import can
 from benchapp.web.site.help import find_help
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationPlace:
-    """One entry of the navigation bar. sections: first parts of the paths of its pages."""
+    """One entry of the navigation bar. sections: first parts of the paths of its pages. has_filter: takes a filter."""
 
     label: str
     view: str
     sections: frozenset[str]
+    has_filter: bool = True
 
 
 PLACES: Final = (
@@ -30,12 +33,25 @@ PLACES: Final = (
     NavigationPlace("Matrix", "matrix", frozenset({"matrix"})),
     NavigationPlace("History", "series_list", frozenset({"series", "history"})),
     NavigationPlace("Runs", "runs", frozenset({"runs"})),
-    NavigationPlace("Compare", "compare", frozenset({"compare"})),
+    NavigationPlace("Compare", "compare", frozenset({"compare"}), has_filter=False),
     NavigationPlace("Incidents", "incidents", frozenset({"incidents", "maintenance", "policies"})),
-    NavigationPlace("Studies", "studies", frozenset({"studies"})),
+    NavigationPlace("Studies", "studies", frozenset({"studies"}), has_filter=False),
     NavigationPlace("Hosts", "hosts", frozenset({"hosts", "tokens"})),
-    NavigationPlace("Uploads", "uploads", frozenset({"uploads"})),
+    NavigationPlace("Uploads", "uploads", frozenset({"uploads"}), has_filter=False),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPreferences:
+    """Attributes of the page for scripts and style sheets. theme: None for visitors, whose browser stores it.
+
+    follows_browser: the time zone is that of the browser, which a script compares with time_zone.
+    """
+
+    time_zone: str
+    follows_browser: bool = False
+    rate_units: str = RateUnits.SI.value
+    theme: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +65,15 @@ class Link:
 
 
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
-    """Return navigation, permissions of this visitor, documentation of the page and version, for base.html."""
+    """Return navigation, permissions and preferences of this visitor, documentation of the page, version."""
     section = request.path_info.split("/")[1]
     visitor = find_visitor(request)
     may_see = settings.PUBLIC_READ or visitor is not None
+    suffix = f"?{urlencode({'q': visitor.default_filter})}" if visitor and visitor.default_filter else ""
     return {
-        "places": [_link_place(place, section) for place in PLACES] if may_see else [],
+        "places": [_link_place(place, section, suffix) for place in PLACES] if may_see else [],
+        "home_url": f"{_find_path('home')}{suffix}",
+        "preferences": _describe_preferences(visitor),
         "may_see": may_see,
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
@@ -63,9 +82,19 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _link_place(place: NavigationPlace, section: str) -> Link:
+def _describe_preferences(visitor: User | None) -> ShownPreferences:
+    zone = name_zone()
+    if visitor is None:
+        return ShownPreferences(zone)
+    follows_browser = visitor.time_zone == BROWSER_ZONE
+    return ShownPreferences(zone, follows_browser, visitor.rate_units, visitor.theme)
+
+
+def _link_place(place: NavigationPlace, section: str, suffix: str) -> Link:
+    """Return the entry. suffix: the default filter of the user, which links have that the user follows, no others."""
     new = _count_new() if place.view == "incidents" else 0
-    return Link(place.label, _find_path(place.view), section in place.sections, new)
+    url = _find_path(place.view) + (suffix if place.has_filter else "")
+    return Link(place.label, url, section in place.sections, new)
 
 
 @cache

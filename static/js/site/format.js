@@ -8,6 +8,17 @@ const SCALES = {
   percent: [[1, "%"]],
 };
 
+const SI_RATES = SCALES["bytes/s"];
+const BINARY_RATES = [[2 ** 30, "GiB/s"], [2 ** 20, "MiB/s"], [2 ** 10, "KiB/s"], [1, "B/s"]];
+
+/** Format bytes/s by powers of 1024 ("binary": MiB/s), else of 1000 (MB/s). */
+export function showRatesIn(units) {
+  SCALES["bytes/s"] = units === "binary" ? BINARY_RATES : SI_RATES;
+}
+
+// The units of the account; tests have no document.
+showRatesIn(globalThis.document?.documentElement.dataset.rateUnits);
+
 export const UNKNOWN = "–";
 const THIN_SPACE = "\u202f";
 
@@ -59,13 +70,6 @@ export function formatDifference(value, before) {
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/** Format a time (milliseconds since 1970) with its zone: "12 May 2026 02:10 UTC". */
-export function formatMoment(ms) {
-  const moment = new Date(ms);
-  const clock = `${two(moment.getUTCHours())}:${two(moment.getUTCMinutes())}`;
-  return `${formatDay(ms)} ${moment.getUTCFullYear()} ${clock} UTC`;
-}
 
 /** Format a day of the year: "12 May". */
 export function formatDay(ms) {

@@ -1,5 +1,6 @@
 // Scripts of every page: theme switch, search dialog, copy buttons, menus, confirmations.
 import { startPalette } from "./palette.js";
+import { followBrowserZone } from "./browser_zone.js";
 import { forgetPages, rememberPage } from "./recent.js";
 
 const THEME_KEY = "benchapp-theme";
@@ -30,11 +31,16 @@ function startThemeSwitch() {
 
 // A theme equal to the system preference is not stored, so that the page follows later changes of it.
 function storeTheme(theme) {
+  const page = document.documentElement.dataset;
   const isPreference = (theme === "dark") === darkPreferred.matches;
   if (isPreference) {
-    delete document.documentElement.dataset.theme;
+    delete page.theme;
   } else {
-    document.documentElement.dataset.theme = theme;
+    page.theme = theme;
+  }
+  if (page.accountTheme !== undefined) {
+    saveAccountTheme(isPreference ? "system" : theme);
+    return;
   }
   try {
     if (isPreference) {
@@ -44,6 +50,20 @@ function storeTheme(theme) {
     }
   } catch {
     // Storage is not available: the choice applies to this page only.
+  }
+}
+
+async function saveAccountTheme(theme) {
+  const form = new FormData();
+  form.append("csrfmiddlewaretoken", document.querySelector("[name=csrfmiddlewaretoken]").value);
+  form.append("theme", theme);
+  const { postForm } = await import("./api.js");
+  try {
+    await postForm("/account/theme", form);
+    document.documentElement.dataset.accountTheme = theme;
+  } catch (problem) {
+    // The choice applies to this page only.
+    document.querySelector("[data-theme-switch]").title = `Theme not saved: ${problem.message}`;
   }
 }
 
@@ -218,6 +238,7 @@ function startShortAddresses() {
   });
 }
 
+followBrowserZone();
 startThemeSwitch();
 startSearch();
 startRecentPages();
