@@ -34,6 +34,7 @@ _KEYS = {
         "trust_directory",
     ),
     "update": ("auto", "public_key"),
+    "requests": ("allow", "directories", "per_day", "quiet_hours"),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -46,7 +47,8 @@ class Config:
     max_load, busy_percent: above these a run is skipped. log: the log file of runs.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
     trusts_directory: allow root to measure where another user can write. updates_automatically: install the version
-    that the server ships; update_key: Ed25519 public key that must have signed it.
+    that the server ships; update_key: Ed25519 public key that must have signed it. requests: the section [requests], as
+    text.
     """
 
     path: str
@@ -72,6 +74,7 @@ class Config:
     update_key: bytes | None = None
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: bool = True) -> Config:
@@ -112,6 +115,7 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             update_key=_read_public_key(values, "update.public_key"),
             target=_read_section(parser, "target"),
             labels=_read_section(parser, "labels"),
+            requests=_read_section(parser, "requests"),
         )
     except ValueError as error:
         raise ConfigurationError(f"{chosen}: {error}") from None

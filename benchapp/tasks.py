@@ -8,7 +8,7 @@ beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat, page → notify: look for silent hosts, send what is due of the outbox
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
-beat → forget notices that were settled long ago, old dry runs and audit records
+beat → forget notices that were settled long ago, old dry runs, audit records and run requests
 """
 
 import gc
@@ -32,6 +32,7 @@ from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
+from benchapp.pipeline.requests.polling import expire_requests, forget_old_requests
 
 # A task processes batches for this time, and then leaves the worker to others.
 _TASK_BUDGET_S: Final = 20.0
@@ -131,6 +132,7 @@ def forget() -> None:
     forget_old_notices()
     forget_old_dry_runs()
     forget_old_audit_records()
+    forget_old_requests()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)
@@ -141,6 +143,7 @@ def sweep() -> None:
         if cursor.fetchone() != (True,):
             return
         forget_old_attempts(now=timezone.now())
+        expire_requests(now=timezone.now())
         if has_waiting():
             normalize.delay_on_commit()
         elif has_judging_due():

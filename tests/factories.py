@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import Count, F, Max, Min
+from django.utils import timezone
 
 from benchapp.models import (
     TARGET_FIELDS,
@@ -31,8 +32,10 @@ from benchapp.models import (
     PlannedEvent,
     PlannedEventKind,
     Price,
+    RequestPolicy,
     Role,
     Run,
+    RunRequest,
     Scope,
     Series,
     Severity,
@@ -286,6 +289,27 @@ def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
     IncidentEvent.objects.create(incident=incident, at=values["opened_at"], kind="opened")
     Change.objects.filter(pk__in=[change.pk for change in changes]).update(incident=incident)
     return incident
+
+
+def make_request_policy(host: Host, **policy: Any) -> RequestPolicy:
+    """Let a host allow the profile quick in /data, with a runtime of 4 to 30 s, unless given otherwise."""
+    values = {
+        "profiles": [{"profile": "quick", "parameters": {"runtime": {"minimum": 4, "maximum": 30}}}],
+        "directories": ["/data"],
+        "per_day": 4,
+        "quiet_hours": [],
+        **policy,
+    }
+    return RequestPolicy.objects.create(host=host, policy=values, polled_at=timezone.now())
+
+
+def make_run_request(host: Host, **fields: Any) -> RunRequest:
+    """Make a pending request of the profile quick in /data that expires in a day, unless given otherwise."""
+    now = timezone.now()
+    values = {"profile": "quick", "directory": "/data", "created_at": now, **fields}
+    return RunRequest.objects.create(
+        id=values.pop("id", None) or uuid4(), host=host, **{"expires_at": now + timedelta(days=1), **values}
+    )
 
 
 def make_planned_event(**fields: Any) -> PlannedEvent:

@@ -22,6 +22,7 @@ from tests.factories import (
     make_planned_event,
     make_price,
     make_run,
+    make_run_request,
     make_series,
     make_token,
     make_user,
@@ -95,6 +96,7 @@ def address_of(db):
         "subscription_id": make_subscription().pk,
         "token": study.share_token,
         "place": 1,
+        "request_id": make_run_request(host).pk,
     }
     return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
 

@@ -44,7 +44,13 @@ def list_members(value: Any, name: str) -> Iterator[Any]:
 
 def list_parameters(document: dict[str, Any]) -> set[str]:
     """Return the names of all parameters."""
-    return {each["name"] for found in list_members(document["paths"], "parameters") for each in found}
+    return {
+        each["name"]
+        for found in list_members(document["paths"], "parameters")
+        # Examples of bodies have members of this name, too.
+        if isinstance(found, list)
+        for each in found
+    }
 
 
 def list_properties(document: dict[str, Any]) -> set[str]:

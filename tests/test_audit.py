@@ -36,16 +36,19 @@ from benchapp.pipeline.incidents.bulk import take_bulk_steps
 from benchapp.pipeline.incidents.triage import acknowledge
 from benchapp.pipeline.studies import version_of
 from tests.access_table import WEB
-from tests.api.framework.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST
+from tests.api.framework.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST, REQUEST_OF_HOST
 from tests.factories import (
     make_change,
     make_detection_policy,
     make_dry_run,
+    make_environment,
     make_host,
     make_incident,
     make_planned_event,
     make_price,
+    make_request_policy,
     make_run,
+    make_run_request,
     make_series,
     make_submission,
     make_token,
@@ -83,6 +86,7 @@ def admin_user(db: Any, monkeypatch: pytest.MonkeyPatch) -> User:
 def parts(admin_user: User) -> dict[str, Any]:
     """Make one of everything that a write needs; return the parts of addresses."""
     host = make_host("db-7", pool="")
+    make_request_policy(host)
     series = make_series([10.0, 10.0, 30.0], host=host)
     token, _ = make_token(Scope.READ, created_by=admin_user)
     panel = {"kind": "scaling", "query": "x=volume_count", "title": "", "text": ""}
@@ -105,7 +109,12 @@ def parts(admin_user: User) -> dict[str, Any]:
     active = make_planned_event(from_at=timezone.now() - hour, to_at=timezone.now() + hour)
     return {
         "name": "db-7",
-        "run_id": make_run(host).id,
+        "run_id": make_run(
+            host,
+            profile="quick",
+            command={"parameters": {}},
+            environment=make_environment(facts={"directory": "/data"}),
+        ).id,
         "series_id": series.pk,
         "submission_id": str(rejected.pk),
         "public_id": token.public_id,
@@ -116,6 +125,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
+        "request_id": make_run_request(host).pk,
         "subscription_id": subscription.pk,
         "unconfirmed_id": unconfirmed.pk,
         "webhook_id": webhook.pk,
@@ -148,9 +158,11 @@ def test_every_write_of_the_api_is_recorded(parts: dict[str, Any], admin_user: U
         for method in operations
         if method != "get"
     } - set(NOT_RECORDED)
+    other = make_host("db-8")
+    make_run_request(other, id=REQUEST_OF_HOST)
     own = {
         "admin": make_token(Scope.ADMIN, created_by=admin_user)[1],
-        "host": make_token(Scope.INGEST, host=make_host("db-8"))[1],
+        "host": make_token(Scope.INGEST, host=other)[1],
     }
     bodies = {"POST /api/v1/incidents/bulk": {"incidents": [parts["incident_id"]], "action": "acknowledge"}}
     recorded = set()
@@ -161,7 +173,7 @@ def test_every_write_of_the_api_is_recorded(parts: dict[str, Any], admin_user: U
             operation = f"{method} {path.replace('unconfirmed_id', 'subscription_id')}"
             if method == "GET" or (body or {}).get("dry_run"):
                 continue
-            address = path.format(**parts)
+            address = path.format(**parts | ({"request_id": REQUEST_OF_HOST} if actor == "host" else {}))
             send = partial(
                 client.generic,
                 method,
@@ -192,6 +204,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "views/add": {"kind": "scaling", "query": "x=3", "name": "Second"},
         "views/<int:view_id>/change": {"do": "share"},
         "overview/pins/<int:pin_id>/change": {"do": "down"},
+        "requests/add": {"runs": parts["run_id"]},
         "runs/<int:run_id>/exclude": {"reason": "noise"},
         "incidents/bulk": {"incident": parts["incident_id"], "do": "acknowledge", "action": "acknowledge"},
         "incidents/bulk/undo": {"bulk": UUID(parts["bulk"]).hex},

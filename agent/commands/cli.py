@@ -41,6 +41,8 @@ configuration (INI, all keys optional):
             max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,
             trust_directory = yes
   [update]  auto = yes, public_key = Base64 of an Ed25519 key
+  [requests] allow = quick; saturation runtime=5..30, directories, per_day = 4,
+            quiet_hours = 08:00-18:00
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -115,7 +117,16 @@ def build_parser() -> argparse.ArgumentParser:
     common.add_argument("--config", metavar="FILE", help="configuration file")
     common.add_argument("--json", action="store_true", help="print the result as one JSON object")
     common.add_argument("--quiet", action="store_true", help="print errors only")
-    for add in (_add_run, _add_gate, _add_sweep, _add_schedule, _add_enroll, _add_flush, _add_check):
+    for add in (
+        _add_run,
+        _add_gate,
+        _add_sweep,
+        _add_poll,
+        _add_schedule,
+        _add_enroll,
+        _add_flush,
+        _add_check,
+    ):
         add(commands, common)
     commands.add_parser("profiles", parents=[common], help="list the profiles and their parameters")
     commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
@@ -321,6 +332,21 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
         ("--label", "add a label"),
     ):
         parser.add_argument(option, metavar="KEY=VALUE", action="append", default=[], help=purpose)
+
+
+def _add_poll(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    poll = commands.add_parser(
+        "poll",
+        parents=[common],
+        help="run what the server requests and [requests] allows",
+        description="Asks the server for requested runs, and runs at most three that [requests] of the configuration "
+        "allows. Scheduled runs do the same afterwards. Without `allow` nothing is run.",
+        epilog="exit codes: bench-agent --help",
+    )
+    poll.add_argument("--log", metavar="FILE", help="append all output to this file (rotated at 1 MiB)")
+    _add_budget(poll)
 
 
 def _add_schedule(

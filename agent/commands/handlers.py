@@ -21,6 +21,27 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
         console.set_unattended()
     session = open_session(arguments, console)
     code = run_profile(arguments, session)
+    # A person at a terminal asked for one run.
+    if session.config.requests and not console.is_terminal and not arguments.no_send:
+        from agent.requests.poll_command import poll_after_run
+
+        poll_after_run(session, budget_s=arguments.budget)
+    # Last: it replaces this program.
+    update_after_delivery(session)
+    return code
+
+
+def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Run what the server requests and this host allows."""
+    from agent.requests import poll_command
+    from agent.running.run_command import open_log
+    from agent.updating.update_command import update_after_delivery
+
+    if not console.is_terminal:
+        console.set_unattended()
+    session = open_session(arguments, console)
+    open_log(arguments, session)
+    code = poll_command.run_poll(session, budget_s=arguments.budget)
     update_after_delivery(session)
     return code
 

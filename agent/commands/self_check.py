@@ -51,6 +51,10 @@ def check_everything(
         if warning:
             yield CheckResult("storage", ExitCode.OK, warning, is_warning=True)
     yield _run_check("schedule", _check_schedule)
+    if config.requests:
+        from agent.requests.poll_command import describe_policy
+
+        yield _run_check("requests", lambda: describe_policy(session))
     try:
         client = session.make_client()
     except ConfigurationError as error:

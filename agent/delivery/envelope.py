@@ -47,10 +47,12 @@ def make_envelope(
     conditions: Mapping[str, Any] | None = None,
     logs: Mapping[str, str] | None = None,
     sweep: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the envelope as documented in the API; unknown values are null, logs are optional.
 
-    environment: facts that many runs share; conditions: observations of this run only.
+    environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
+    those that differ from their default, in base units; None for a custom job file.
     """
     envelope = {
         "schema": SCHEMA,
@@ -58,6 +60,7 @@ def make_envelope(
         "kind": "fio",
         "agent": {"version": __version__, "python": python_version()},
         "profile": profile,
+        "parameters": None if parameters is None else dict(parameters),
         "started_at": format_time(result.started_at),
         "finished_at": format_time(result.finished_at),
         "command": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from agent.exit_codes import ConfigurationError
@@ -74,10 +74,11 @@ class Profile:
 
 @dataclass(frozen=True)
 class Plan:
-    """A profile with its parameters set."""
+    """A profile with its parameters set. given: those that differ from their default."""
 
     profile: Profile
     values: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def needs(self) -> Needs:
@@ -162,4 +163,5 @@ def make_plan(profile: Profile, adjustments: Mapping[str, str]) -> Plan:
         raise ConfigurationError(
             f"--set bs={block_bytes}: the file size of {size_bytes} bytes is not a multiple of the block size"
         )
-    return Plan(profile, profile.complete(values))
+    changed = {name: value for name, value in values.items() if value != parameters[name].default}
+    return Plan(profile, profile.complete(values), changed)

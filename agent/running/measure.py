@@ -292,6 +292,7 @@ def _fill_envelope(
         run_id,
         completed.result,
         profile=request.plan.profile.name,
+        parameters=None if request.plan.profile.is_own else request.plan.given,
         jobfile=completed.method_result.jobfile,
         target=setup.target,
         labels={**setup.labels, **completed.fallbacks},

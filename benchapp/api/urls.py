@@ -6,6 +6,7 @@ from benchapp.api import agent_release, audit
 from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
 from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
+from benchapp.api.requests import run_requests
 from benchapp.api.resources import (
     changes,
     detection_report,
@@ -78,6 +79,14 @@ urlpatterns = [
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
     path("hosts/me/schedule", hosts.OwnSchedule.as_view(), name="api_own_schedule"),
+    path("hosts/me/requests/next", run_requests.NextOwnRequest.as_view(), name="api_next_own_request"),
+    path("hosts/me/requests/<uuid:request_id>", run_requests.OneOwnRequest.as_view(), name="api_own_request"),
+    path("hosts/<str:name>/requests", run_requests.HostRequests.as_view(), name="api_host_requests"),
+    path(
+        "hosts/<str:name>/requests/<uuid:request_id>",
+        run_requests.OneHostRequest.as_view(),
+        name="api_host_request",
+    ),
     path("hosts/<str:name>", hosts.OneHost.as_view(), name="api_host"),
     path("hosts/<str:name>/tokens", tokens.HostTokens.as_view(), name="api_host_tokens"),
     path("tokens", tokens.Tokens.as_view(), name="api_tokens"),

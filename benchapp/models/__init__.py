@@ -33,6 +33,12 @@ from benchapp.models.policies.detection_policy import (
     DetectionPolicyLogEntry,
     DryRunState,
 )
+from benchapp.models.requests.run_request import (
+    OPEN_REQUEST_STATES,
+    RequestPolicy,
+    RunRequest,
+    RunRequestState,
+)
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.series_environment import SeriesEnvironment
@@ -55,6 +61,7 @@ __all__ = [
     "BROWSER_ZONE",
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
+    "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",
     "TARGET_FIELDS",
@@ -100,8 +107,11 @@ __all__ = [
     "Price",
     "RateUnits",
     "RefusedAddress",
+    "RequestPolicy",
     "Role",
     "Run",
+    "RunRequest",
+    "RunRequestState",
     "SavedView",
     "Scope",
     "Series",

@@ -1,8 +1,8 @@
 """Retry of transactions that PostgreSQL rolled back because of a deadlock or a serialization failure.
 
 To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents
-(`incidents.grouping.lock_incidents`), changes, incidents, subscriptions, notices, hosts; rows of one table by id. The
-retry covers conflicts that this order cannot avoid.
+(`incidents.grouping.lock_incidents`), changes, incidents, subscriptions, notices, hosts, run requests; rows of one
+table by id. The retry covers conflicts that this order cannot avoid.
 """
 
 import random

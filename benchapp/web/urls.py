@@ -24,6 +24,7 @@ from benchapp.web.overview import charts as overview_charts
 from benchapp.web.overview import page as overview
 from benchapp.web.overview import pins
 from benchapp.web.policies import views as policies
+from benchapp.web.requests import views as requests
 from benchapp.web.runs import exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
@@ -164,6 +165,12 @@ urlpatterns = [
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
     path("hosts/<host_name:name>/", hosts.host, name="host"),
+    path("requests/add", requests.run_again, name="run_again"),
+    path(
+        "hosts/<host_name:name>/requests/<uuid:request_id>/cancel",
+        requests.cancel_request,
+        name="cancel_run_request",
+    ),
     path("hosts/<host_name:name>/settings/", hosts.host_settings, name="host_settings"),
     path("hosts/<host_name:name>/token", hosts.make_host_token, name="make_host_token"),
     path("hosts/<host_name:name>/pool", hosts.set_pool, name="set_pool"),

@@ -64,8 +64,17 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append(ReceivedRequest("POST", self.path, self.headers, body))
-        reply = self.server.next_reply()
+        reply = self.server.next_reply() if not self.path.endswith("/requests/next") else offer_request
         reply(self, body)
+
+    def do_PATCH(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append(ReceivedRequest("PATCH", self.path, self.headers, body))
+        report, request_id = json.loads(body), self.path.rpartition("/")[2]
+        self.server.reports.append({"id": request_id, **report})
+        if report["state"] in ("failed", "declined"):
+            self.server.offers = [offer for offer in self.server.offers if offer["id"] != request_id]
+        self.answer(200, {"id": request_id, "state": report["state"]})
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -151,6 +160,9 @@ class HostileServer(ThreadingHTTPServer):
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
         self.schedule: object = None
+        # Requested runs that are offered, oldest first, until their start or end is reported; what was reported.
+        self.offers: list[dict[str, object]] = []
+        self.reports: list[dict[str, object]] = []
         self.polls = 0
         self.polls_until_final = 1
         self.final_state = "stored"
@@ -229,6 +241,13 @@ def accept(handler: Handler, body: bytes) -> None:
             handler.answer(202, document, {"Location": url})
         else:
             handler.answer(200, document, {"Location": url, "Idempotency-Replayed": "true"})
+
+
+def offer_request(handler: Handler, body: bytes) -> None:
+    """Offer the oldest request without a result; none to a host that waits."""
+    offers = [offer for offer in handler.server.offers if offer["id"] not in handler.server.stored]
+    is_waiting = json.loads(body)["waits_for"] is not None
+    handler.answer(200, {"request": offers[0] if offers and not is_waiting else None})
 
 
 def accept_schedule(handler: Handler, body: bytes) -> None:

@@ -20,6 +20,8 @@ LEFT_OUT = {
     "PinnedChart",
     "Price",
     "RefusedAddress",
+    "RequestPolicy",
+    "RunRequest",
     "SavedView",
     "Subscription",
     "Throttle",

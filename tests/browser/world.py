@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
+from typing import Any
 
 from django.urls import reverse
 from django.utils import timezone
@@ -13,6 +14,7 @@ from benchapp.models import (
     Channel,
     DetectionDryRun,
     EmailAddress,
+    Environment,
     Host,
     Incident,
     IncidentEvent,
@@ -47,7 +49,9 @@ from tests.factories import (
     make_incident,
     make_measurement,
     make_price,
+    make_request_policy,
     make_run,
+    make_run_request,
     make_series,
     make_submission,
     make_target,
@@ -104,6 +108,7 @@ def make_world() -> World:
     _make_saved_views(admin)
     incident, moved = _make_incidents(admin)
     calculate_levels(list(Series.objects.values_list("pk", flat=True)))
+    _make_requests(Host.objects.get(name="db-09"), incident)
     return World(
         admin="ada",
         run=reverse("run", args=[runs[-1].pk]),
@@ -316,6 +321,26 @@ def _make_saved_views(owner: User) -> None:
             SavedView(owner=owner, name="Levels", kind="matrix", query=query, removed_at=timezone.now()),
         ]
     )
+
+
+def _make_requests(host: Host, incident: Incident) -> None:
+    """Let a host allow requests, and make one of each state for an incident; one has hostile words."""
+    make_request_policy(host, quiet_hours=["08:00-18:00"])
+    now = timezone.now()
+    run = Run.objects.filter(host=host).order_by("-started_at", "-pk")[0]
+    run.profile, run.command = "quick", {"parameters": {"runtime": 10}}
+    run.save(update_fields=["profile", "command"])
+    # All, so that it is no change of the environment.
+    Environment.objects.filter(facts={}).update(facts={"directory": "/data"})
+    fields: list[dict[str, Any]] = [
+        {"state": "pending", "reason": "load 9.1 exceeds 4.0"},
+        {"state": "running", "started_at": now, "duration_s": 1e9, "parameters": {"runtime": 10}},
+        {"state": "failed", "reason": HOSTILE, "directory": HOSTILE, "parameters": {"rw": HOSTILE}},
+        {"state": "done", "id": run.submission_id},
+        {"state": "pending"},
+    ]
+    for number, each in enumerate(fields):
+        make_run_request(host, incident=incident, created_at=now - timedelta(minutes=number), **each)
 
 
 def _make_incidents(owner: User) -> tuple[Incident, Series]:

@@ -49,6 +49,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "report-unreadable": "The current parser cannot read this report in the stored body; `detail` gives the reason.",
     "reported-invalid": "A member of a document of published numbers is not valid; `pointer` names it.",
     "request-invalid": "The request is not valid; `detail` gives the reason.",
+    "run-request-refused": "The host does not allow this run, or its quota is used up; `detail` gives the reason.",
     "scope-insufficient": "The scope of the token does not allow this.",
     "state-differs": "The current state does not allow this; `detail` names the state. Read the resource again.",
     "token-expired": "The token has expired. Ask an admin for a new one.",

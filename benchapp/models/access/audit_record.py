@@ -19,6 +19,7 @@ class AuditKind(models.TextChoices):
     PLANNED_EVENT = "planned_event", "Planned event"
     PRICE = "price", "Price"
     RUN = "run", "Run"
+    RUN_REQUEST = "run_request", "Run request"
     SAVED_VIEW = "saved_view", "Saved view"
     SQL_ROLE = "sql_role", "SQL role"
     STUDY = "study", "Study"

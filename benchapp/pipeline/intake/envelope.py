@@ -32,6 +32,8 @@ _STATUS_MAXIMUM: Final = 2**31
 _ARGV_MAXIMUM: Final = 200
 _OUTPUT_EXCERPT: Final = 64 * 1024
 _LOGS_MAXIMUM: Final = 200
+_PARAMETERS_MAXIMUM: Final = 50
+_PARAMETER_MAXIMUM: Final = 4096
 
 
 class BadEnvelope(Exception):
@@ -48,12 +50,14 @@ class Envelope:
     """Context of the fio output as sent; times are aware UTC by the host's clock.
 
     conditions: facts that differ from run to run (load, extents of the file), unlike the environment.
-    logs: fio logs by file name ("NAME_bw.1.log").
+    logs: fio logs by file name ("NAME_bw.1.log"). parameters: of the profile, in base units, those that differ from
+    their default; None if the agent did not report them.
     """
 
     id: UUID
     agent_version: str
     profile: str
+    parameters: dict[str, int | str] | None
     started_at: datetime | None
     finished_at: datetime | None
     command: dict[str, Any]
@@ -191,6 +195,21 @@ def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
     return dict(given)
 
 
+def _read_parameters(value: Any, pointer: str) -> dict[str, int | str] | None:
+    """Return the parameters of a profile: whole numbers and text by name."""
+    if value is None:
+        return None
+    if not isinstance(value, dict) or len(value) > _PARAMETERS_MAXIMUM:
+        raise BadLayout(pointer, f"expected an object with at most {_PARAMETERS_MAXIMUM} members")
+    for name, each in value.items():
+        where = f"{pointer}/{name[:80].replace('~', '~0').replace('/', '~1')}"
+        read_text(name, where, maximum=_PARAMETER_MAXIMUM)
+        if isinstance(each, bool) or not isinstance(each, int | str):
+            raise BadLayout(where, f"expected a whole number or text, not {excerpt(each)}")
+        read_text(each, where, maximum=_PARAMETER_MAXIMUM)
+    return dict(value)
+
+
 def _read_command(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: field.read(given.get(name), f"/command/{name}") for name, field in _COMMAND.items()}
 
@@ -247,6 +266,15 @@ _FIELDS: Final[Mapping[str, Field]] = {
             "type": ["string", "null"],
             "maxLength": _PROFILE_MAXIMUM,
             "pattern": f"^({_PROFILE.pattern})?$",
+        },
+    ),
+    "parameters": Field(
+        _read_parameters,
+        {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["integer", "string"]},
+            "maxProperties": _PARAMETERS_MAXIMUM,
+            "description": "of the profile, in base units, those that differ from their default",
         },
     ),
     "started_at": Field(read_time, _TIME),

@@ -20,6 +20,7 @@ from benchapp.pipeline.normalize.plan import Plan, plan_submission
 from benchapp.pipeline.normalize.plan_published import plan_reported
 from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.pipeline.normalize.store import Stored, store_plans
+from benchapp.pipeline.requests.polling import settle_requests
 
 log = structlog.get_logger(__name__)
 
@@ -197,6 +198,11 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     now = timezone.now()
     _mark_stored(plans, now)
     _reject(rejections, now)
+    settle_requests(
+        [plan.source.submission_id for plan in plans],
+        {rejection.submission_id: rejection.reason for rejection in rejections},
+        now=now,
+    )
     return _describe(len(ids), plans, rejections, stored)
 
 

@@ -104,7 +104,7 @@ def _plan_run(
         "finished_at": finished_at if finished_at and finished_at >= started_at else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
-        "command": {**sender.command, **({"conditions": sender.conditions} if sender.conditions else {})},
+        "command": _describe_command(sender),
         "error": errors[0] if errors else 0,
         "is_partial": document.is_partial,
         "warnings": [_plain_note(note) for note in (*report.warnings, *traces.warnings)],
@@ -122,6 +122,16 @@ def _plan_run(
         measurements=measurements,
         traces=traces.traces,
     )
+
+
+def _describe_command(sender: SenderContext) -> dict[str, Any]:
+    """Return the command with the conditions of the run and the parameters of its profile, where they were sent."""
+    command = dict(sender.command)
+    if sender.conditions:
+        command["conditions"] = sender.conditions
+    if sender.parameters is not None:
+        command["parameters"] = sender.parameters
+    return command
 
 
 def _find_profile(document: Document) -> str:

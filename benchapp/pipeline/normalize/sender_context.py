@@ -35,10 +35,14 @@ class SubmissionSource:
 
 @dataclass(frozen=True, slots=True)
 class SenderContext:
-    """Context of the fio output as sent: envelope, parameters, or published document."""
+    """Context of the fio output as sent: envelope, parameters, or published document.
+
+    parameters: of the profile; None if unknown.
+    """
 
     output: bytes
     profile: str
+    parameters: Mapping[str, int | str] | None
     started_at: datetime | None
     finished_at: datetime | None
     target: Mapping[str, Any]
@@ -61,6 +65,7 @@ def parse_context(source: SubmissionSource) -> SenderContext:
         return SenderContext(
             output=envelope.fio_output.encode(),
             profile=envelope.profile,
+            parameters=envelope.parameters,
             started_at=envelope.started_at,
             finished_at=envelope.finished_at,
             target=envelope.target,
@@ -77,6 +82,7 @@ def parse_context(source: SubmissionSource) -> SenderContext:
     return SenderContext(
         output=source.body,
         profile=parameters.get("profile") or "",
+        parameters=None,
         started_at=datetime.fromisoformat(started_at) if started_at else None,
         finished_at=None,
         target=parameters.get("target") or read_target({}),

@@ -23,6 +23,7 @@ from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.environment import list_host_environment_changes
 from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.queries.hosts.run_requests import RequestFilter, read_request_policy
 from benchapp.queries.hosts.tokens import read_tokens
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
@@ -44,6 +45,7 @@ from benchapp.web.hosts.patterns_table import make_pattern_lines, summarize_host
 from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
+from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import list_agent_commands
@@ -117,6 +119,12 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "changes": {"lines": [{"change": change} for change in changes]},
         "columns": columns,
         "runs": runs,
+        "panel": make_request_panel(
+            request,
+            RequestFilter(host_name=name),
+            find_runs=lambda: [row.last_run.id] if row.last_run else [],
+        ),
+        "here": request.get_full_path(),
         "no_schedule_reason": explain_no_schedule(row),
         "maintenance": maintenance,
         "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
@@ -135,6 +143,7 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         "labels": sorted(row.labels.items()),
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
+        "policy": read_request_policy(row.name),
         "tokens": read_tokens(row.id),
         "now": timezone.now(),
         "one_time_secret": take_from_last_page(request),

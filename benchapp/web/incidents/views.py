@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from benchapp.models import Role, Severity, Verdict
 from benchapp.pipeline.incidents.bulk import BULK_MAXIMUM
 from benchapp.pipeline.incidents.undo import UNDOABLE
+from benchapp.queries.hosts.run_requests import RequestFilter, list_latest_runs
 from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
     count_tabs,
@@ -48,6 +49,7 @@ from benchapp.web.incidents.texts import (
     describe_sides,
     describe_sizes,
 )
+from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
@@ -138,6 +140,11 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "table": make_affected_series(detail, asked, request.GET),
         "affected": make_affected_matrix(row, request.GET) if largest else None,
         "events": [_make_event(event) for event in reversed(detail.events)],
+        "panel": make_request_panel(
+            request,
+            RequestFilter(incident_id=row.id),
+            find_runs=lambda: list_latest_runs([change.series.id for change in detail.changes]),
+        ),
         "mutes": list_mutes(row.id, muted_by=row.planned_event_id, now=timezone.now()),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
         **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),

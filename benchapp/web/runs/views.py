@@ -12,10 +12,12 @@ from benchapp.csv_export import CONTENT_TYPE, write_csv
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.runs.run_detail import read_before
 from benchapp.queries.runs.runs import RunDetail, RunRow, list_profiles, list_runs, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.runs.traces import read_traces
+from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.badge_texts import list_quality_findings
 from benchapp.web.runs.percentile_table import make_percentile_table
 from benchapp.web.runs.tables import (
@@ -96,6 +98,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "percentiles": make_percentile_table(detail, read_before(detail)),
         "traces": make_trace_panels(read_traces(run_id), detail.measurements),
         "traces_line": format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}/traces"),
+        "panel": make_request_panel(request, RequestFilter(run_id=run_id), find_runs=lambda: [run_id]),
+        "here": request.get_full_path(),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
     }
     return render(request, "runs/run.html", context)

@@ -30,6 +30,7 @@ from benchapp.metrics import (
 from benchapp.queries.charts.environment_changes import read_environment_changes, read_time_zone
 from benchapp.queries.charts.latency import has_latencies
 from benchapp.queries.charts.small_steps import read_small_steps
+from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.incidents.series_marks import read_series_marks
@@ -53,6 +54,7 @@ from benchapp.web.charts.history.table import make_environment_change_lines
 from benchapp.web.incidents.detection_status_texts import describe_metric_detection
 from benchapp.web.incidents.tables import make_change_lines
 from benchapp.web.incidents.texts import describe_drift
+from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.site.access import may_read
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -112,6 +114,12 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
             row, asked, has=has_latencies(series_id), base_url=make_base_url(request)
         ),
         "study_query": write_chart_query(asked, ids=[series_id]),
+        "panel": make_request_panel(
+            request,
+            RequestFilter(series_id=series_id),
+            find_runs=lambda: [row.latest.run_id] if row.latest else [],
+        ),
+        "here": request.get_full_path(),
         "errors": errors,
     }
     return render(request, "series/series.html", context, status=400 if errors else 200)

@@ -71,7 +71,10 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[sever]\nurl=x\n", r"unknown section \[sever\]; available: server, spool, run, target, labels"),
+        (
+            "[sever]\nurl=x\n",
+            r"unknown section \[sever\]; available: server, spool, run, update, requests, target, labels",
+        ),
         ("[server]\nurll=x\n", "unknown key 'urll' in \\[server\\]; available: url, token_file"),
         ("[server]\ntimeout=fast\n", r"agent.ini: \[server\] timeout: 'fast' is not a valid duration"),
         ("[server]\ntimeout=0\n", r"agent.ini: \[server\] timeout: '0' is not a valid timeout"),

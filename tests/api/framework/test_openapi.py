@@ -37,7 +37,9 @@ from tests.factories import (
     make_measurement,
     make_planned_event,
     make_price,
+    make_request_policy,
     make_run,
+    make_run_request,
     make_series,
     make_submission,
     make_target,
@@ -76,6 +78,7 @@ def one_transaction(db):
 def things(db):
     """Make one of everything; return the path parameters that find them."""
     host = make_host("db-7", pool="")
+    make_request_policy(host, quiet_hours=["08:00-18:00"])
     target = make_target(filesystem="xfs", target_name="=1+1")
     series = make_series([10.0, None, 30.0], host=host, target=target)
     run = make_run(
@@ -101,6 +104,7 @@ def things(db):
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
         "subscription_id": make_subscription().pk,
+        "request_id": str(make_run_request(host, parameters={"runtime": 5}).pk),
     }
 
 
@@ -195,6 +199,11 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/status-badge", {"format": "svg"}, None),
     ("GET", "/api/v1/incidents/feed", {}, None),
     ("POST", "/api/v1/links", {}, {"url": "/api/v1/status-badge?q=host:db-1", "expires_at": "+30d"}),
+    ("GET", "/api/v1/hosts/{name}/requests", {}, None),
+    ("GET", "/api/v1/hosts/{name}/requests", {"format": "csv"}, None),
+    ("POST", "/api/v1/hosts/{name}/requests", {}, {"profile": "quick", "directory": "/data"}),
+    ("GET", "/api/v1/hosts/{name}/requests/{request_id}", {}, None),
+    ("DELETE", "/api/v1/hosts/{name}/requests/{request_id}", {}, None),
     ("GET", "/api/v1/incidents", {}, None),
     ("POST", "/api/v1/incidents/bulk", {}, {"incidents": [1, 2], "action": "resolve", "verdict": "noise"}),
     ("DELETE", "/api/v1/incidents/bulk/{bulk}", {}, None),
@@ -262,6 +271,7 @@ EXAMPLES_OF_ANSWERS = [
     ("POST", "/api/v1/tokens/{public_id}/rotation", {}, {"overlap_s": 3600}),
     ("DELETE", "/api/v1/tokens/{public_id}", {}, None),
 ]
+REQUEST_OF_HOST = UUID(int=18)
 OF_A_HOST = [
     ("GET", "/api/v1/hosts/me", {}, None),
     (
@@ -269,6 +279,23 @@ OF_A_HOST = [
         "/api/v1/hosts/me/schedule",
         {},
         {"entries": [{"profile": "quick", "every_s": 3600, "directory": "/data"}]},
+    ),
+    (
+        "PATCH",
+        "/api/v1/hosts/me/requests/{request_id}",
+        {},
+        {"state": "running", "duration_s": 18.0},
+    ),
+    (
+        "POST",
+        "/api/v1/hosts/me/requests/next",
+        {},
+        {
+            "profiles": [{"profile": "quick", "parameters": {"bs": {"values": [4096]}}}],
+            "directories": ["/data"],
+            "per_day": 2,
+            "quiet_hours": ["08:00-18:00"],
+        },
     ),
 ]
 # Answered before Django: tests/api/ingest/test_app.py and test_wire.py.
@@ -296,8 +323,10 @@ def more_things(things, bearer):
 
 @pytest.fixture
 def bearer_of_host(db):
-    """Give the header of a host's own token."""
-    return {"Authorization": f"Bearer {make_token(Scope.INGEST)[1]}", "Accept-Encoding": "identity"}
+    """Give the header of a host's own token; the host has a request."""
+    token, plaintext = make_token(Scope.INGEST)
+    make_run_request(token.host, id=REQUEST_OF_HOST)
+    return {"Authorization": f"Bearer {plaintext}", "Accept-Encoding": "identity"}
 
 
 def test_every_operation_has_an_example_of_its_answer():
@@ -319,7 +348,7 @@ def test_answer_is_as_documented(method, path, query, body, one_transaction, mor
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), OF_A_HOST)
 def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transaction, bearer_of_host):
-    check_answer((method, path, query, body), {}, bearer_of_host)
+    check_answer((method, path, query, body), {"request_id": str(REQUEST_OF_HOST)}, bearer_of_host)
 
 
 def check_answer(example, values, headers):

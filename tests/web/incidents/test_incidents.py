@@ -198,8 +198,9 @@ def test_page_takes_few_queries_however_many_changes(viewer: Client, django_asse
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its series, order of the changes, changes, events, evidence, matrix (3), mutes, bar
-    with django_assert_num_queries(12):
+    # session, person, incident, its series, order of the changes, changes, events, evidence, matrix (3), mutes, bar,
+    # requests
+    with django_assert_num_queries(13):
         read_one(viewer, incident)
 
 

@@ -232,8 +232,8 @@ def test_page_asks_as_much_for_many_measurements_as_for_one(
     for number in range(5):
         make_measurement(run, make_series(host=run.host, workload=make_workload(iodepth=number + 1)))
 
-    # session, person, new incidents, run, its neighbours, measurements, those before, traces
-    with django_assert_num_queries(9):
+    # session, person, new incidents, run, its neighbours, measurements, those before, traces, requests
+    with django_assert_num_queries(10):
         viewer.get(reverse("run", args=[run.pk]))
 
 

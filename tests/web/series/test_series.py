@@ -204,8 +204,9 @@ def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
 def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_assert_num_queries) -> None:
     series = add_series([1000.0] * 30)
 
-    # Session, person, four of the series, levels, version, policies, mark, zone, changes, latencies, planned events.
-    with django_assert_num_queries(16):
+    # Session, person, four of the series, levels, version, policies, mark, zone, changes, latencies, planned events,
+    # requests.
+    with django_assert_num_queries(17):
         viewer.get(reverse("series", args=[series.pk]))
 
 

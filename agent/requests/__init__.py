@@ -1,0 +1,1 @@
+"""Runs that the server requests: what this host allows, and `bench-agent poll`."""

@@ -1,0 +1,252 @@
+"""The command `poll`: ask the server for requested runs, and run those that this host allows.
+
+The id of a request is the id of its result. The server stores an id once, so a request whose run was killed after the
+result was spooled is delivered, not repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Mapping
+
+from agent.delivery.client import DeliveryOutcome, Response, classify_response
+from agent.exit_codes import AgentError, ConfigurationError, ExitCode, Interrupted, TryLater, worst
+from agent.measuring.load import BusyLimits, TooBusy
+from agent.methods.registry import check_plan
+from agent.quantities import format_time
+from agent.requests.request_ledger import RequestLedger
+from agent.requests.request_policy import (
+    RequestedRun,
+    RequestPolicy,
+    find_refusal,
+    read_request_policy,
+    read_requested_run,
+)
+from agent.running.measure import RunRequest, SpooledRun, measure
+
+if TYPE_CHECKING:
+    from agent.delivery.client import Client
+    from agent.profiles.profile import Plan
+    from agent.running.session import Session
+
+# Runs of one poll: a scheduled run that is due meanwhile waits for them.
+_RUNS_MAXIMUM = 3
+# A request that ended the agent twice, or the machine, is not started again.
+_STARTS_MAXIMUM = 2
+_OWN = "/api/v1/hosts/me/requests"
+_REFUSALS = {
+    "profile-not-allowed": "the profile is not in [requests] allow",
+    "parameter-not-allowed": "a parameter is not in [requests] allow",
+    "value-not-allowed": "the value of a parameter is not in [requests] allow",
+    "directory-not-allowed": "the directory is not in [requests] directories",
+}
+
+
+@dataclass
+class PollResult:
+    """The result of a poll. outcomes: of the requests by id; problem: why the server was not asked."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    exit_code: ExitCode = ExitCode.OK
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class _Poller:
+    """What one poll needs."""
+
+    session: Session
+    client: Client
+    policy: RequestPolicy
+    ledger: RequestLedger
+    budget_s: float
+
+
+def run_poll(session: Session, *, budget_s: float) -> ExitCode:
+    """Run the command `poll`. Another agent that is running polls after its run."""
+    try:
+        result = poll_requests(session, budget_s=budget_s)
+    except TryLater as busy:
+        session.console.note(str(busy))
+        result = PollResult(problem=str(busy))
+    else:
+        if result.problem:
+            session.console.warn(result.problem)
+        elif not result.outcomes:
+            session.console.report("no requests")
+    return session.finish(result.exit_code, {"requests": result.outcomes, "problem": result.problem})
+
+
+def poll_after_run(session: Session, *, budget_s: float) -> None:
+    """Poll after a scheduled run; a failure does not fail the run."""
+    try:
+        result = poll_requests(session, budget_s=budget_s)
+    except Interrupted:
+        raise
+    except AgentError as error:
+        session.console.note(f"requests: {error}")
+        return
+    if result.problem:
+        session.console.note(f"requests: {result.problem}")
+
+
+def poll_requests(session: Session, *, budget_s: float) -> PollResult:
+    """Report what this host allows, and run what is requested: at most three runs. TryLater if an agent is running.
+
+    Nothing is sent if nothing is allowed, and no other policy was reported before.
+    """
+    config = session.config
+    policy = read_request_policy(config.requests, directory=config.directory)
+    ledger = RequestLedger(session.spool.directory)
+    if not policy.profiles and not ledger.exists:
+        return PollResult()
+    poller = _Poller(session, session.make_client(), policy, ledger, budget_s)
+    with session.spool.lock():
+        # The result of a request whose agent was killed: the server would offer the request again.
+        session.deliver(poller.client, budget_s=budget_s)
+        result = PollResult()
+        for _ in range(_RUNS_MAXIMUM):
+            requested = _ask(poller, result)
+            if requested is None or not _settle(poller, requested, result):
+                break
+        if not policy.profiles and result.problem is None:
+            ledger.remove()
+    return result
+
+
+def _ask(poller: _Poller, result: PollResult) -> RequestedRun | None:
+    """Report the policy; return the next request, None without one or after a problem."""
+    if poller.policy.profiles:
+        poller.ledger.create()
+    response = poller.client.request(
+        "POST", f"{_OWN}/next", document={**poller.policy.dump(), **_describe_wait(poller)}
+    )
+    body = response.body or {}
+    if response.status == 200 and "request" in body:
+        document = body["request"]
+        requested = read_requested_run(document)
+        if document is not None and requested is None:
+            result.problem = "the server sent a request that this version cannot read; update bench-agent"
+            result.exit_code = ExitCode.CONFIGURATION
+        return requested
+    result.problem = f"requests: {response.describe()}"
+    is_refused = classify_response(response, submission_id=None) == DeliveryOutcome.REFUSED
+    result.exit_code = ExitCode.CONFIGURATION if is_refused else ExitCode.TRY_LATER
+    return None
+
+
+def _describe_wait(poller: _Poller) -> dict[str, Any]:
+    """Return why and until when this host starts nothing; null members if it starts a run now."""
+    now = time.time()
+    quota_end = poller.ledger.find_quota_end(now, per_day=poller.policy.per_day)
+    if quota_end is not None:
+        return {"waits_for": "quota", "waits_until": format_time(quota_end)}
+    quiet_end = poller.policy.find_quiet_end(datetime.now())
+    if quiet_end is not None:
+        return {"waits_for": "quiet-hours", "waits_until": format_time(quiet_end.timestamp())}
+    return {"waits_for": None, "waits_until": None}
+
+
+def _settle(poller: _Poller, requested: RequestedRun, result: PollResult) -> bool:
+    """Run one request and report its outcome; return whether to ask for another."""
+    console = poller.session.console
+    plan, refusal = _check(poller, requested)
+    if plan is None:
+        console.warn(f"request {requested.id} declined: {refusal}")
+        result.outcomes[requested.id] = "declined"
+        return _report(poller, requested, {"state": "declined", "reason": refusal}).status == 200
+    if any(entry.id == requested.id for entry in poller.session.spool.pending()):
+        result.outcomes[requested.id] = "done"
+        console.note(f"request {requested.id}: its result is in the spool for the next delivery")
+        return False
+    if poller.ledger.count_starts(requested.id, time.time()) >= _STARTS_MAXIMUM:
+        result.outcomes[requested.id] = "failed"
+        reason = f"the agent was stopped {_STARTS_MAXIMUM} times during this run"
+        return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
+    if poller.policy.find_quiet_end(datetime.now(), duration_s=plan.duration_s) is not None:
+        result.outcomes[requested.id] = "waiting"
+        _report(poller, requested, {"state": "pending", "reason": "the run would end in quiet hours"})
+        return False
+    # Before the report: a run that is killed at any instant counts.
+    poller.ledger.add(requested.id, time.time())
+    response = _report(poller, requested, {"state": "running", "duration_s": plan.duration_s})
+    if response.status != 200:
+        poller.ledger.remove_last(requested.id, time.time())
+        console.note(f"request {requested.id} is not started: {response.describe()}")
+        return False
+    return _measure(poller, requested, plan, result=result)
+
+
+def _check(poller: _Poller, requested: RequestedRun) -> tuple[Plan | None, str]:
+    """Return the plan of an allowed request, or None and the reason."""
+    refusal = find_refusal(poller.policy, requested)
+    if refusal is not None:
+        return None, _REFUSALS[refusal]
+    try:
+        plan = requested.make_plan()
+        check_plan(plan)
+    except AgentError as error:
+        return None, str(error)
+    return plan, ""
+
+
+def _measure(poller: _Poller, requested: RequestedRun, plan: Plan, *, result: PollResult) -> bool:
+    session, config = poller.session, poller.session.config
+    session.console.note(f"request {requested.id}: {requested.profile} in {requested.directory}")
+    request = RunRequest(
+        plan=plan,
+        directory=requested.directory,
+        target={},
+        labels={},
+        time_limit_s=None,
+        run_id=requested.id,
+        limits=BusyLimits(load=config.max_load, busy_percent=config.busy_percent, is_quiet=True),
+    )
+    try:
+        run = measure(request, session)
+    except TooBusy as busy:
+        poller.ledger.remove_last(requested.id, time.time())
+        result.outcomes[requested.id] = "waiting"
+        _report(poller, requested, {"state": "pending", "reason": str(busy)})
+        return False
+    except Interrupted:
+        raise
+    except AgentError as error:
+        session.console.warn(f"request {requested.id} failed: {error}")
+        result.outcomes[requested.id] = "failed"
+        result.exit_code = worst(result.exit_code, error.exit_code)
+        return _report(poller, requested, {"state": "failed", "reason": str(error)}).status == 200
+    return _deliver(poller, requested, run, result=result)
+
+
+def _deliver(poller: _Poller, requested: RequestedRun, run: SpooledRun, *, result: PollResult) -> bool:
+    """Deliver the result; the server settles the request when it has stored it, now or later."""
+    delivery = poller.session.deliver(poller.client, budget_s=poller.budget_s, first_id=run.entry.id)
+    result.exit_code = worst(result.exit_code, delivery.exit_code)
+    if requested.id in delivery.rejected:
+        result.outcomes[requested.id] = "failed"
+        reason = f"the server rejected the result: {delivery.rejected[requested.id]}"
+        return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
+    result.outcomes[requested.id] = "done"
+    return requested.id in delivery.urls
+
+
+def _report(poller: _Poller, requested: RequestedRun, document: Mapping[str, Any]) -> Response:
+    shortened = {name: value[:1000] if isinstance(value, str) else value for name, value in document.items()}
+    return poller.client.request("PATCH", f"{_OWN}/{requested.id}", document=shortened)
+
+
+def describe_policy(session: Session) -> str:
+    """Return what this host allows, for `check`; ConfigurationError if it is not valid."""
+    config = session.config
+    policy = read_request_policy(config.requests, directory=config.directory)
+    if not policy.profiles:
+        return "none allowed; see [requests] allow"
+    if not policy.directories:
+        raise ConfigurationError(
+            "[requests] allow requires a directory: set directories, or directory in [run]"
+        )
+    names = ", ".join(dict.fromkeys(each.profile for each in policy.profiles))
+    return f"{names} in {', '.join(policy.directories)}; at most {policy.per_day} in 24 h"

@@ -1,0 +1,1 @@
+"""Requested runs: for people and programs, and for agents."""

@@ -1,0 +1,1 @@
+"""Runs that the server requests of hosts, and what hosts allow."""

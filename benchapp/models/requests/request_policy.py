@@ -1,0 +1,94 @@
+"""What a host allows the server to request, as its agent reported it. The agent decides again by the same rules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+ParameterValue = int | str
+
+REFUSALS: Final[Mapping[str, str]] = {
+    "host-retired": "the host is retired",
+    "policy-unknown": "the host allows no requests: set [requests] allow in the configuration of its agent",
+    "parameters-unknown": "the run was not sent by an agent that reports its profile, parameters and directory",
+    "profile-not-allowed": "the host does not allow this profile",
+    "parameter-not-allowed": "the host does not allow to set one of these parameters",
+    "value-not-allowed": "the host does not allow the value of one of these parameters",
+    "directory-not-allowed": "the host does not allow this directory",
+    "quota-reached": "the host allows no more runs within 24 hours",
+}
+"""Why a run cannot be requested, by code."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpecification:
+    """What a request names. parameters: in base units, those that differ from the defaults of the profile."""
+
+    profile: str
+    parameters: Mapping[str, ParameterValue]
+    directory: str
+
+
+def find_refusal(policy: Mapping[str, Any], wanted: RunSpecification) -> str | None:
+    """Return the code of the reason why a policy does not allow a run; None if it does.
+
+    policy: {profiles: [{profile, parameters: {name: {values} or {minimum, maximum}}}], directories, …}.
+    """
+    allowed = [each for each in policy["profiles"] if each["profile"] == wanted.profile]
+    if not allowed:
+        return "profile-not-allowed"
+    refusals = [_find_parameter_refusal(each["parameters"], wanted.parameters) for each in allowed]
+    if None not in refusals:
+        return refusals[0]
+    return None if wanted.directory in policy["directories"] else "directory-not-allowed"
+
+
+def read_specification(
+    profile: str, command: Mapping[str, Any], facts: Mapping[str, Any]
+) -> RunSpecification | None:
+    """Return what repeats a run; None if its agent did not report it.
+
+    command, facts: those of the run and of its environment.
+    """
+    parameters, directory = command.get("parameters"), facts.get("directory")
+    if not profile or not isinstance(parameters, Mapping) or not isinstance(directory, str):
+        return None
+    return RunSpecification(profile, dict(parameters), directory)
+
+
+def describe_parameters(parameters: Mapping[str, ParameterValue]) -> str:
+    """Return "runtime=10 size=67108864", "" without parameters."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the allowed profiles as the configuration writes them: "quick runtime=4..30 bs=4096,16384"."""
+    return [
+        " ".join(
+            [each["profile"], *(f"{name}={_describe_values(v)}" for name, v in each["parameters"].items())]
+        )
+        for each in profiles
+    ]
+
+
+def _describe_values(values: Mapping[str, Any]) -> str:
+    if "values" in values:
+        return ",".join(map(str, values["values"]))
+    return f"{values['minimum']}..{values['maximum']}"
+
+
+def _find_parameter_refusal(
+    allowed: Mapping[str, Mapping[str, Any]], parameters: Mapping[str, ParameterValue]
+) -> str | None:
+    for name, value in parameters.items():
+        if name not in allowed:
+            return "parameter-not-allowed"
+        if not _is_allowed(value, allowed[name]):
+            return "value-not-allowed"
+    return None
+
+
+def _is_allowed(value: ParameterValue, values: Mapping[str, Any]) -> bool:
+    """Return whether a value is allowed; "4" is not 4, and true is not 1."""
+    if "values" in values:
+        return any(value == allowed and type(value) is type(allowed) for allowed in values["values"])
+    return type(value) is int and values["minimum"] <= value <= values["maximum"]

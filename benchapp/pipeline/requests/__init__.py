@@ -1,0 +1,1 @@
+"""Requests of runs: create, cancel, offer to hosts, settle."""

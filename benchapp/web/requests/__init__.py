@@ -1,0 +1,1 @@
+"""Requested runs: the section of pages, and its buttons."""
