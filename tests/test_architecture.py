@@ -239,7 +239,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "hosts": {"binary_columns", "charts", "incidents", "pagination", "series", "titles"},
         "gate": {"days", "incidents", "series"},
         "incidents": {"binary_columns", "pagination", "titles"},
-        "layouts": {"badges", "charts", "incidents", "titles"},
+        "layouts": {"badges", "binary_columns", "charts", "incidents", "series", "snapshots", "titles"},
         "maintenance": {"pagination"},
         "personal": {"charts", "series", "studies"},
         "totals": {"hosts"},

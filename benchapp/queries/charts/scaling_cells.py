@@ -122,7 +122,7 @@ class _CellBuilder:
             series_ids = tuple(self._series_ids[row] for row in rows)
             return ScalingPoint(state, series_ids=series_ids, failed_count=failed)
         ids = tuple(self._ids[row] for row in valued)
-        spread = mix_spreads([levels.shown[each] for each in ids], self._metric)
+        spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
         return ScalingPoint(
@@ -131,7 +131,7 @@ class _CellBuilder:
             series_ids=tuple(self._series_ids[row] for row in valued),
             badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
             over=median([each for each in overs if each is not None]) if overs else None,
-            earlier=mix_spreads(earlier, self._metric) if earlier else None,
+            earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
             runs=_order_runs(run for each in ids for run in levels.runs.get(each, ())),
@@ -215,7 +215,7 @@ def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
     return tuple(sorted(runs, key=lambda run: (run.started_at, run.run_id, run.series_id)))
 
 
-def mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
+def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
     """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
     Without a median if the metric is a percentile.

@@ -181,7 +181,9 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> C
 
 
 def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:
-    _, firsts, combination = np.unique(_combine(table, names), return_index=True, return_inverse=True)
+    _, firsts, combination = np.unique(
+        number_combinations(table, names), return_index=True, return_inverse=True
+    )
     cells, count = _number_cells(table, axes), len(firsts)
     filled = np.bincount(
         np.unique(combination * (cells.max() + 1) + cells) // (cells.max() + 1), minlength=count
@@ -244,11 +246,11 @@ def _values_by_cell(table: SeriesTable, axes: Axes, name: str) -> dict[int, set[
 
 def _number_cells(table: SeriesTable, axes: Axes) -> NDArray[np.int64]:
     """Return the number of each row's cell, from 0 without gaps."""
-    cells: NDArray[np.int64] = np.unique(_combine(table, axes.names), return_inverse=True)[1]
+    cells: NDArray[np.int64] = np.unique(number_combinations(table, axes.names), return_inverse=True)[1]
     return cells
 
 
-def _combine(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
+def number_combinations(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
     """Return a number for each row: the same where all of the dimensions are."""
     combined, count = np.zeros(table.length, dtype=np.int64), 1
     for name in names:

@@ -75,7 +75,7 @@ def _read(
 ) -> Mapping[int, ScalingSpread]:
     """Return the level of a metric by series, per volume if the metric is; before_at: None for now."""
     if before_at is None:
-        levels = read_current_spreads(table, metric.base)
+        levels = _read_current(table, metric.base)
     else:
         levels = _read_past(table.column("id"), metric.base, before_at=before_at)
     if not metric.is_per_volume:
@@ -84,8 +84,7 @@ def _read(
     return {series_id: _divide(level, counts[series_id]) for series_id, level in levels.items()}
 
 
-def read_current_spreads(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread]:
-    """Return the current level of a metric by id of the table; one query, of groups of runs none."""
+def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread]:
     if table.group_levels is not None:
         groups, own = table.group_levels[metric], set(table.column("id"))
         return {

@@ -35,6 +35,14 @@ class Codes:
         """Return the column of these rows; places: as numpy takes them."""
         return Codes(self.codes[places], self.values)
 
+    def list_values(self) -> list[Any]:
+        """Return the value of each row."""
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def list_distinct(self) -> list[Any]:
+        """Return the values that occur, each once."""
+        return [self.values[code] for code in np.unique(self.codes).tolist()]
+
     def find(self, values: Iterable[Any]) -> NDArray[np.int64]:
         """Return the codes of some values, without values that are not in the column."""
         wanted = set(values)
@@ -119,8 +127,7 @@ class SeriesTable:
             ids: list[int] = self.array(name).tolist()
             return ids
         if name not in self._arrays:
-            shared = self.shared(name)
-            return [shared.values[code] for code in shared.codes.tolist()]
+            return self.shared(name).list_values()
         values = self._arrays[name].tolist()
         return [from_us(at_us) for at_us in values] if name == "last_at" else list(values)
 

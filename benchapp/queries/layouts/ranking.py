@@ -1,11 +1,12 @@
 """The measured layouts that a question allows, ranked: those that meet the requirement by price."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 from django.utils import timezone
 
 from benchapp.analysis.layouts.prices import MonthlyPrice, PricedVolumes, add_instance, price_volumes
@@ -23,15 +24,21 @@ from benchapp.analysis.layouts.ranking import (
     find_front,
 )
 from benchapp.queries.badges import order_codes
-from benchapp.queries.charts.scaling_cells import mix_spreads
-from benchapp.queries.charts.scaling_defaults import Axes, FixedDimension, fix_dimensions
-from benchapp.queries.charts.scaling_levels import read_current_spreads
-from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, ScalingSpread
+from benchapp.queries.binary_columns import to_us
+from benchapp.queries.charts.scaling_defaults import (
+    Axes,
+    FixedDimension,
+    fix_dimensions,
+    number_combinations,
+)
+from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.prices import PriceList, list_prices, list_regions, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
+from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target
 
 __all__ = [
@@ -54,6 +61,8 @@ LAYOUT_DIMENSIONS: Final = (*VARYING, *_DETAILS)
 # Hosts are what the filter chooses; equal layouts under other names are one; directions are those of the question.
 _FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction"})
 _MAIN_METRIC: Final = "iops"
+# Of a layout with its loads, measured.
+_ROW_BYTES: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +178,40 @@ class LayoutRanking:
 
 
 def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> LayoutRanking:
-    """Return the measured layouts in the order of the answer; seven queries. Raises BadFilter.
+    """Return the measured layouts in the order of the answer. Raises BadFilter.
 
     Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
-    only, those that miss it, by what they lack, and those of which something required is unknown.
+    only, those that miss it, by what they lack, and those of which something required is unknown. One query if nothing
+    was written since the last one, unless the age counts; else eight.
     """
     now = now or timezone.now()
+    if question.maximum_age is not None:
+        return _rank_layouts(question, now=now)
+    return RESULTS.read(
+        ("layouts", question, now.date()),
+        partial(_rank_layouts, question, now=now),
+        estimate_bytes=lambda ranking: _ROW_BYTES * (1 + len(ranking.all_rows)),
+    )
+
+
+def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     prices = list_prices()
     regions = tuple(list_regions(prices))
     region = question.region if question.region is not None else (regions[0] if regions else "")
     price_list = select_prices(prices, region=region, day=now.date())
-    table, is_cut = read_table(question.make_filter(), _METRICS)
-    table = _select_measured(table)
+    asked = question.make_filter()
+    # Levels tell which series have one; groups of runs need theirs to be made.
+    table, is_cut = read_table(asked, _METRICS if asked.fact_terms else ())
+    levels = [RowLevels.read(table, metric) for metric in _METRICS]
+    is_measured = (levels[0].n > 0) | (levels[1].n > 0)
+    table, levels = table.select(is_measured), [each.select(is_measured) for each in levels]
     measured_count = table.length
     fixed: tuple[FixedDimension, ...] = ()
     if table.length:
         chosen = fix_dimensions(table, _make_axes(question), free=_list_free(question))
-        table, fixed = chosen.table, chosen.fixed
-    collector = _LoadCollector(table, question, now=now)
+        is_shown = np.isin(table.array("id"), chosen.table.array("id"))
+        table, fixed, levels = chosen.table, chosen.fixed, [each.select(is_shown) for each in levels]
+    collector = _LoadCollector(table, levels, question, now=now)
     rows = [
         _answer(layout, loads, question, price_list=price_list) for layout, loads in collector.list_layouts()
     ]
@@ -213,10 +238,6 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
     )
 
 
-def _select_measured(table: SeriesTable) -> SeriesTable:
-    return table.select(table.array("iops.has_level") | table.array("bandwidth_bytes_per_s.has_level"))
-
-
 def _make_axes(question: LayoutQuestion) -> Axes:
     """Return the axes whose cells are the loads of the layouts that may vary; rw has one value."""
     return Axes("rw", None, None, more=(*question.vary, *_DETAILS, *_LOADS))
@@ -230,76 +251,79 @@ def _list_free(question: LayoutQuestion) -> frozenset[str]:
 class _LoadCollector:
     """Groups the series of a table by layout and load."""
 
-    def __init__(self, table: SeriesTable, question: LayoutQuestion, *, now: datetime) -> None:
-        self._directions = question.directions
-        self._spreads = {metric: read_current_spreads(table, metric) for metric in _METRICS}
-        oldest = None if question.maximum_age is None else now - question.maximum_age
-        self.series_count = self.outdated_count = self.incomplete_count = 0
-        self._ids, self._series_ids = table.column("id"), table.column("series_id")
-        self._badges = table.column("badges")
-        self._rows: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, list[int]]]] = {}
-        keys = zip(*(table.column(name) for name in LAYOUT_DIMENSIONS), strict=True)
-        loads = zip(*(table.column(name) for name in _LOADS), strict=True)
-        for row, (key, load, direction) in enumerate(
-            zip(keys, loads, table.column("direction"), strict=True)
-        ):
-            if oldest is not None and self._find_last_at(row) < oldest:
-                self.outdated_count += 1
-                continue
-            self.series_count += 1
-            by_load = self._rows.setdefault(key, {})
-            by_load.setdefault(load, defaultdict(list))[direction].append(row)
+    def __init__(
+        self, table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion, *, now: datetime
+    ) -> None:
+        if question.maximum_age is not None:
+            iops, bandwidth = levels[0], levels[1]
+            last_at = np.where(iops.n > 0, iops.to_at, bandwidth.to_at)
+            is_recent = last_at >= to_us(now - question.maximum_age)
+            table, levels = table.select(is_recent), [each.select(is_recent) for each in levels]
+            self.outdated_count = int(len(is_recent) - is_recent.sum())
+        else:
+            self.outdated_count = 0
+        self.series_count = table.length
+        self.incomplete_count = 0
+        self._table, self._directions = table, question.directions
+        names = (*LAYOUT_DIMENSIONS, *_LOADS, "direction")
+        _, self._firsts, cells = np.unique(
+            number_combinations(table, names), return_index=True, return_inverse=True
+        )
+        self._keys = list(
+            zip(*(table.shared(name).take(self._firsts).list_values() for name in names), strict=True)
+        )
+        order = np.argsort(cells, kind="stable")
+        self._rows = np.split(order, np.searchsorted(cells[order], np.arange(1, len(self._firsts))))
+        self._levels = {each.metric: each.mix(cells, len(self._firsts)) for each in levels}
 
     def list_layouts(self) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
         """Yield the layouts with their loads."""
-        for key, by_load in self._rows.items():
+        by_layout: dict[tuple[Any, ...], dict[tuple[Any, ...], list[int]]] = {}
+        for cell, (*layout, depth, jobs, _) in enumerate(self._keys):
+            by_layout.setdefault(tuple(layout), {}).setdefault((depth, jobs), []).append(cell)
+        for key, by_load in by_layout.items():
             loads = [
-                self._make_load(load, by_direction)
-                for load, by_direction in by_load.items()
-                if self._is_complete(by_direction)
+                self._make_load(load, cells) for load, cells in by_load.items() if self._is_complete(cells)
             ]
             if loads:
                 yield Layout(*key), loads
 
-    def _is_complete(self, by_direction: Mapping[str, list[int]]) -> bool:
-        is_complete = len(by_direction) == len(self._directions)
+    def _is_complete(self, cells: Sequence[int]) -> bool:
+        """Return whether the cells of a load, one for each direction, have all directions."""
+        is_complete = len(cells) == len(self._directions)
         self.incomplete_count += not is_complete
         return is_complete
 
-    def _find_last_at(self, row: int) -> datetime:
-        own = self._ids[row]
-        level = self._spreads["iops"].get(own) or self._spreads["bandwidth_bytes_per_s"][own]
-        return level.last_at
-
-    def _make_load(self, load: tuple[Any, ...], by_direction: Mapping[str, list[int]]) -> MeasuredLoad:
-        rows = [row for own in by_direction.values() for row in own]
-        levels = {metric: self._mix(metric, by_direction) for metric in _METRICS}
+    def _make_load(self, load: tuple[int | None, int | None], cells: Sequence[int]) -> MeasuredLoad:
+        rows = np.concatenate([self._rows[cell] for cell in cells])
+        levels = {
+            metric: _join_directions([own[cell] for cell in cells], metric)
+            for metric, own in self._levels.items()
+        }
         shown = levels["iops"] or levels["bandwidth_bytes_per_s"]
         assert shown is not None
+        badges = self._table.shared("badges").take(rows)
         return MeasuredLoad(
             iodepth=load[0],
             numjobs=load[1],
             levels=LoadLevels(**levels),
-            series_ids=tuple(self._series_ids[row] for row in rows),
+            series_ids=tuple(self._table.array("series_id")[rows].tolist()),
             n=shown.n,
             last_at=shown.last_at,
-            badges=order_codes(tuple({code for row in rows for code in self._badges[row]})),
+            badges=order_codes(tuple({code for codes in badges.list_distinct() for code in codes})),
         )
 
-    def _mix(self, metric: str, by_direction: Mapping[str, list[int]]) -> ScalingSpread | None:
-        """Return the level of a metric over the hosts, and over both directions; None if one is unknown."""
-        spreads = self._spreads[metric]
-        mixed: list[ScalingSpread] = []
-        for rows in by_direction.values():
-            own = [spreads[self._ids[row]] for row in rows if self._ids[row] in spreads]
-            if not own:
-                return None
-            mixed.append(mix_spreads(own, SCALING_METRICS[metric]))
-        return mixed[0] if len(mixed) == 1 else _join_directions(mixed, metric)
 
+def _join_directions(cells: Sequence[ScalingSpread | None], metric: str) -> ScalingSpread | None:
+    """Return the level of a load from those of its directions; None if one is unknown.
 
-def _join_directions(spreads: Sequence[ScalingSpread], metric: str) -> ScalingSpread:
-    """Return the sum of a throughput over the directions; of a latency the larger one. n: runs, which have both."""
+    A throughput is their sum, a latency the larger one. n: runs, which have both.
+    """
+    spreads = [spread for spread in cells if spread is not None]
+    if len(spreads) < len(cells):
+        return None
+    if len(spreads) == 1:
+        return spreads[0]
     if metric == "latency_p99_ns":
         return max(spreads, key=lambda spread: spread.p90)
     medians = [spread.median for spread in spreads]

@@ -12,7 +12,7 @@ from psycopg import sql
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import find_stale_after
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.queries.binary_columns import fetch_arrays, fetch_rows
+from benchapp.queries.binary_columns import fetch_arrays, fetch_rows, write_ids
 
 # Below this number of runs a level is not evaluated.
 DETECTION_RUNS_MINIMUM: Final = FEWEST_NEW_RUNS + 1
@@ -131,11 +131,11 @@ def read_current_columns(series_ids: Sequence[int], metric: str) -> dict[str, ND
     """
     query = sql.SQL(
         "SELECT series_id, n, median, p10, p90, to_at FROM benchapp_level"
-        " WHERE metric = %s AND is_current AND series_id = ANY(%s) ORDER BY series_id"
+        " WHERE metric = %s AND is_current AND series_id = ANY(%s::bigint[]) ORDER BY series_id"
     )
     numbers = dict.fromkeys(("median", "p10", "p90"), "double precision")
     kinds = {"series_id": "bigint", "n": "integer", **numbers, "to_at": "timestamptz"}
-    return fetch_arrays(query, [metric, list(series_ids)], columns=kinds)
+    return fetch_arrays(query, [metric, write_ids(series_ids)], columns=kinds)
 
 
 def read_level_history(series_ids: Sequence[int], metric: str) -> dict[int, tuple[CurrentLevel, ...]]:

@@ -9,6 +9,8 @@ from django.test import TestCase
 
 from benchapp.grammar import Filter, parse_filter
 from benchapp.models import Price
+from benchapp.queries.charts.scaling import read_scaling
+from benchapp.queries.charts.scaling_shapes import ScalingRequest
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import LayoutRanking, rank_layouts
 from tests.factories import (
@@ -127,7 +129,7 @@ class TestPlantedLayouts(TestCase):
         assert (4, 256) not in front
 
     def test_number_of_queries_does_not_depend_on_the_layouts(self) -> None:
-        with self.assertNumQueries(2):
+        with self.assertNumQueries(3):
             # More read columns beside Django's cursor.
             rank_layouts(ASKED, now=LATER)
 
@@ -157,3 +159,20 @@ def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> No
     )  # type: ignore[union-attr]
     assert (row.load.n, len(row.load.series_ids)) == (1, 2)
     assert rank_layouts(LayoutQuestion(Filter(), pattern="randrw", read_share=50, iops=9000)).rows == ()
+
+
+@pytest.mark.django_db
+def test_several_hosts_are_mixed_as_on_scaling() -> None:
+    target, workload = make_target(volume_type="gp3", volume_count=1), make_workload()
+    for name, values in (
+        ("db-1", [900.0, 1000.0, 1100.0]),
+        ("db-2", [1900.0, 2000.0, 2100.0]),
+        ("db-3", [4000.0]),
+    ):
+        make_series(values, host=make_host(name), target=target, workload=workload)
+    calculate_levels()
+
+    levels = rank_layouts(LayoutQuestion(Filter(), iops=100)).rows[0].load.levels.iops
+
+    chart = read_scaling(ScalingRequest(parse_filter("rw:randread"), x="volume_count", free=("host",)))
+    assert levels == chart.facets[0].lines[0].cells[0].spread
