@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchapp", "0043_notes"),
+        ("benchapp", "0044_preferences"),
     ]
 
     operations = [
