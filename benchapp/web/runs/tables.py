@@ -8,13 +8,29 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from benchapp.metrics import CATALOGUE, UNKNOWN, ReferenceLimit, find_limit, format_value
-from benchapp.queries.runs.runs import MeasurementRow, MeasurementSummary, RunDetail, RunRow
+from benchapp.metrics import (
+    CATALOGUE,
+    UNKNOWN,
+    ReferenceLimit,
+    find_limit,
+    format_signed_percent,
+    format_value,
+)
+from benchapp.queries.runs.runs import (
+    LevelComparison,
+    MeasurementRow,
+    MeasurementSummary,
+    RunDetail,
+    RunRow,
+    compare_to_levels,
+)
 from benchapp.queries.titles import describe_block_size
 from benchapp.web.site.number_columns import Column, NumberCell, make_cells, make_columns
 from benchapp.web.site.value_texts import format_with_unit
 
 KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
+# The first that a series has is what it is about.
+_MAIN_METRICS: Final = ("iops", "elapsed_s")
 # The first parser took mean and maximum from where the percentiles came from.
 _FIRST_WITH_TOTAL: Final = 2
 
@@ -105,10 +121,19 @@ class LimitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownLevelComparison:
+    """How a result compares to the level of its series: change, and whether it is within the usual range, as texts."""
+
+    change: str
+    range: str
+    is_usual: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class MeasurementLine:
     """One measurement of a run's table. codes: of its badges; limit_result: None without a limit.
 
-    kinds: latency kinds that differ from those of most rows.
+    kinds: latency kinds that differ from those of most rows. level: None where there is nothing to compare to.
     """
 
     measurement: MeasurementRow
@@ -117,6 +142,7 @@ class MeasurementLine:
     codes: tuple[str, ...]
     limit_result: LimitResult | None
     kinds: str
+    level: ShownLevelComparison | None
 
 
 def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
@@ -142,10 +168,11 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
 
 
 def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[MeasurementLine, ...]]:
-    """Return the columns of a run's table, and its rows."""
+    """Return the columns of a run's table, and its rows; one query, for the levels."""
     columns = make_columns(run.measurements, tuple(CATALOGUE))
     names = name_measurements(run.measurements)
     usual = find_usual_kinds(run)
+    levels = compare_to_levels(run)
     return columns, tuple(
         MeasurementLine(
             measurement,
@@ -154,9 +181,28 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
             tuple(badge.code for badge in measurement.badges),
             _judge(run.profile, measurement),
             describe_unusual_kinds(find_kinds(measurement, parser_version=run.parser_version), usual),
+            _describe_level(levels.get(measurement.id, ())),
         )
         for measurement, name in zip(run.measurements, names, strict=True)
     )
+
+
+def _describe_level(levels: Sequence[LevelComparison]) -> ShownLevelComparison | None:
+    """Return how the main metric compares to its level, and the p99 latency where it is outside its usual range."""
+    by_metric = {level.metric: level for level in levels}
+    main = next((by_metric[metric] for metric in _MAIN_METRICS if metric in by_metric), None)
+    if main is None:
+        return None
+    runs = "1 run" if main.n == 1 else f"{main.n} runs"
+    if main.is_usual is None:
+        text = f"of {runs}: too few for a usual range"
+    else:
+        text = f"{'within' if main.is_usual else 'outside'} the usual range of {runs}"
+    tail = by_metric.get("latency_p99_ns")
+    if tail is not None and tail.is_usual is False and tail.change is not None:
+        text += f"; p99 {format_signed_percent(tail.change)}, outside"
+    change = "unknown" if main.change is None else format_signed_percent(main.change)
+    return ShownLevelComparison(change, text, main.is_usual)
 
 
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:

@@ -90,6 +90,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "failure": _describe_failure(detail),
         "columns": columns,
         "lines": lines,
+        "has_levels": any(line.level for line in lines),
         "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
         "limits": list(dict.fromkeys(line.limit_result.limit for line in lines if line.limit_result)),

@@ -9,9 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.models import Kind
+from benchapp.models import Kind, Run
 from tests.factories import (
     NOON,
+    add_series,
+    calculate_levels,
     make_host,
     make_measurement,
     make_run,
@@ -232,8 +234,8 @@ def test_page_asks_as_much_for_many_measurements_as_for_one(
     for number in range(5):
         make_measurement(run, make_series(host=run.host, workload=make_workload(iodepth=number + 1)))
 
-    # session, person, new incidents, run, its neighbours, measurements, those before, traces, requests
-    with django_assert_num_queries(10):
+    # session, person, new incidents, run, its neighbors, measurements, levels, those before, traces, requests
+    with django_assert_num_queries(11):
         viewer.get(reverse("run", args=[run.pk]))
 
 
@@ -428,3 +430,26 @@ def test_percentile_table_names_its_latency(viewer: Client) -> None:
 
 def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client) -> None:
     assert viewer.get(reverse("runs"), {"from": "9999-12-31", "to": "9999-12-31"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("newest", "cell"),
+    [
+        (1010.0, "+1.0 % within the usual range of 31 runs"),
+        (700.0, "−30.0 % outside the usual range of 31 runs"),
+    ],
+)
+def test_result_is_compared_to_the_level_of_its_series(newest: float, cell: str, viewer: Client) -> None:
+    series = add_series([980.0, 1000.0, 1020.0] * 10 + [newest])
+    calculate_levels([series.pk])
+    run = Run.objects.order_by("-started_at")[0]
+
+    page = Page(viewer.get(f"/runs/{run.pk}/"))
+
+    assert cell in page.words
+
+
+def test_first_run_of_a_series_has_no_level_to_compare_to(viewer: Client) -> None:
+    add_series([1000.0])
+
+    assert "vs. level" not in viewer.get(f"/runs/{Run.objects.get().pk}/").text
