@@ -5,7 +5,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -225,3 +225,41 @@ def read_email_server(name: str) -> EmailServer | None:
         password=unquote(address.password or ""),
         security=security,
     )
+
+
+def read_oidc_provider(*, roles: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the fields of an OidcProvider (pipeline.access.oidc_accounts); None without issuer. roles: valid ones."""
+    issuer = read_text("BENCHAPP_OIDC_ISSUER")
+    if not issuer:
+        return None
+    address = urlsplit(issuer)
+    is_local = address.hostname in ("127.0.0.1", "localhost", "::1")
+    if not address.hostname or address.query or (address.scheme != "https" and not is_local):
+        raise ImproperlyConfigured(f"BENCHAPP_OIDC_ISSUER must be https:// with a host: {issuer!r}")
+    client_id = read_text("BENCHAPP_OIDC_CLIENT_ID")
+    if not client_id:
+        raise ImproperlyConfigured("BENCHAPP_OIDC_CLIENT_ID is not set; BENCHAPP_OIDC_ISSUER is")
+    scopes = read_text("BENCHAPP_OIDC_SCOPES") or "openid profile email"
+    if "openid" not in scopes.split():
+        raise ImproperlyConfigured(f"BENCHAPP_OIDC_SCOPES must contain openid: {scopes!r}")
+    return {
+        "issuer": issuer,
+        "client_id": client_id,
+        "client_secret": read_secret("BENCHAPP_OIDC_CLIENT_SECRET"),
+        "name": read_text("BENCHAPP_OIDC_NAME") or "single sign-on",
+        "scopes": scopes,
+        "username_claim": read_text("BENCHAPP_OIDC_USERNAME_CLAIM") or "preferred_username",
+        "groups_claim": read_text("BENCHAPP_OIDC_GROUPS_CLAIM") or "groups",
+        "roles": _read_roles("BENCHAPP_OIDC_ROLES", roles),
+        "links_by_email": read_flag("BENCHAPP_OIDC_LINK_BY_EMAIL", default=False),
+    }
+
+
+def _read_roles(name: str, known: tuple[str, ...]) -> dict[str, str]:
+    roles = {}
+    for pair in read_list(name):
+        group, _, role = pair.rpartition("=")
+        if not group or role not in known:
+            raise ImproperlyConfigured(f"{name}: {pair!r} is not GROUP=ROLE with one of {', '.join(known)}")
+        roles[group.strip()] = role
+    return roles

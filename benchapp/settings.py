@@ -15,6 +15,7 @@ from benchapp.env import (
     read_integer,
     read_list,
     read_networks,
+    read_oidc_provider,
     read_origins,
     read_ports,
     read_secret_key,
@@ -250,6 +251,17 @@ EMAIL_SERVER = read_email_server("BENCHAPP_EMAIL_URL")
 EMAIL_FROM = read_text("BENCHAPP_EMAIL_FROM")
 if EMAIL_SERVER is not None and "@" not in EMAIL_FROM:
     raise ImproperlyConfigured("BENCHAPP_EMAIL_FROM is not a valid sender; use benchapp <bench@example.org>")
+# Sign-in with a provider (docs/accounts.md).
+OIDC = read_oidc_provider(roles=("viewer", "editor", "admin"))
+LOCAL_SIGN_IN = read_flag("BENCHAPP_LOCAL_SIGN_IN", default=True)
+if OIDC is not None and not PUBLIC_URL:
+    raise ImproperlyConfigured(
+        "BENCHAPP_OIDC_ISSUER is set, but not BENCHAPP_PUBLIC_URL, to which the provider returns"
+    )
+if OIDC is None and not LOCAL_SIGN_IN:
+    raise ImproperlyConfigured(
+        "BENCHAPP_LOCAL_SIGN_IN is off without BENCHAPP_OIDC_ISSUER: nobody could sign in"
+    )
 NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
 # Audit records (docs/operations.md, "Audit records"); 0 keeps all.
 AUDIT_RETENTION_DAYS = read_integer("BENCHAPP_AUDIT_RETENTION_DAYS", default=730, minimum=0, maximum=36_500)

@@ -263,6 +263,9 @@ WEB = {
     # The secret is of the signed-in user: a wrong one is refused in words.
     "account/email/<str:secret>/": (Row("GET", "s...ssss"), Row("POST", "s...ssss")),
     "account/": (Row("GET", PAGE_PEOPLE), Row("POST", PAGE_PEOPLE)),
+    # Only where the server has a provider.
+    "sign-in/oidc/": (Row("GET", "........"),),
+    "sign-in/oidc/callback": (Row("GET", "........"),),
     "sign-in/": (EVERYBODY, Row("POST", "++++++++")),
     # Whoever signs out ends at the sign-in page.
     "sign-out/": (Row("POST", "ssssssss"),),

@@ -15,6 +15,7 @@ from benchapp.env import (
     read_broker,
     read_database,
     read_email_server,
+    read_oidc_provider,
     read_origins,
     read_secret,
     read_secret_key,
@@ -198,3 +199,31 @@ def test_text_that_is_not_an_origin_is_refused(monkeypatch, text):
 
     with pytest.raises(ImproperlyConfigured, match="ORIGINS"):
         read_origins("ORIGINS")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"ISSUER": "http://id.example"}, "BENCHAPP_OIDC_ISSUER must be https://"),
+        ({"CLIENT_ID": ""}, "BENCHAPP_OIDC_CLIENT_ID is not set"),
+        ({"SCOPES": "email"}, "must contain openid"),
+        ({"ROLES": "storage=root"}, "'storage=root' is not GROUP=ROLE"),
+    ],
+)
+def test_invalid_setting_of_a_provider_is_refused_by_its_name(monkeypatch, values, words):
+    for name, value in ({"ISSUER": "https://id.example", "CLIENT_ID": "benchapp"} | values).items():
+        monkeypatch.setenv(f"BENCHAPP_OIDC_{name}", value)
+
+    with pytest.raises(ImproperlyConfigured, match=words):
+        read_oidc_provider(roles=("viewer", "admin"))
+
+
+def test_provider_is_read_with_the_roles_of_groups(monkeypatch):
+    monkeypatch.setenv("BENCHAPP_OIDC_ISSUER", "https://id.example")
+    monkeypatch.setenv("BENCHAPP_OIDC_CLIENT_ID", "benchapp")
+    monkeypatch.setenv("BENCHAPP_OIDC_ROLES", "a=b=admin, *=viewer")
+
+    provider = read_oidc_provider(roles=("viewer", "admin"))
+
+    assert provider["roles"] == {"a=b": "admin", "*": "viewer"}
+    assert (provider["username_claim"], provider["links_by_email"]) == ("preferred_username", False)

@@ -42,7 +42,13 @@ DOT_ENV = {
     "BENCHAPP_TRUSTED_PROXIES": "192.0.2.1",
 }
 # Each is also read from the file that NAME_FILE names (benchapp/env.py).
-SECRET_VARIABLES = {"BENCHAPP_SECRET_KEY", "BENCHAPP_EMAIL_URL", "DATABASE_PASSWORD", "BROKER_PASSWORD"}
+SECRET_VARIABLES = {
+    "BENCHAPP_SECRET_KEY",
+    "BENCHAPP_EMAIL_URL",
+    "BENCHAPP_OIDC_CLIENT_SECRET",
+    "DATABASE_PASSWORD",
+    "BROKER_PASSWORD",
+}
 # A machine that is busy with other things starts a process in half a minute.
 PATIENCE_S = 120
 

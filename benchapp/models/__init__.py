@@ -1,6 +1,7 @@
 """Tables, one module per concept."""
 
 from benchapp.models.access.audit_record import AuditKind, AuditRecord
+from benchapp.models.access.external_identity import ExternalIdentity
 from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
 from benchapp.models.change import (
     Change,
@@ -86,6 +87,7 @@ __all__ = [
     "DryRunState",
     "EmailAddress",
     "Environment",
+    "ExternalIdentity",
     "Host",
     "Incident",
     "IncidentEvent",

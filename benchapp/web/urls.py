@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from benchapp.web import audit
-from benchapp.web.accounts import own_account, password_reset, people, preferences, tokens
+from benchapp.web.accounts import oidc, own_account, password_reset, people, preferences, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.history import views as history
@@ -238,6 +238,8 @@ urlpatterns = [
     path("reset-password/", password_reset.request_password_link, name="request_password_link"),
     path("reset-password/<str:secret>/", password_reset.set_new_password, name="set_new_password"),
     path("sign-in/", accounts.sign_in, name="sign_in"),
+    path("sign-in/oidc/", oidc.start_oidc, name="start_oidc"),
+    path("sign-in/oidc/callback", oidc.finish_oidc, name="finish_oidc"),
     path("sign-out/", accounts.sign_out, name="sign_out"),
     path("setup/<str:secret>/", accounts.setup, name="setup"),
     path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),

@@ -15,6 +15,7 @@ LEFT_OUT = {
     "DetectionDryRun",
     "DetectionState",
     "EmailAddress",
+    "ExternalIdentity",
     "Invitation",
     "Notice",
     "PinnedChart",

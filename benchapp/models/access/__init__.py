@@ -1,1 +1,1 @@
-"""Access: the audit record."""
+"""Access: audit records, identities at a provider."""

@@ -19,6 +19,7 @@ from benchapp.models import (
     ApiToken,
     AuditKind,
     EmailAddress,
+    ExternalIdentity,
     Incident,
     IncidentEvent,
     Invitation,
@@ -145,11 +146,7 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
     if invitation is None:
         raise InvitationRefused("this link was already used, has expired, or is not valid")
     user = User(username=username, role=invitation.role)
-    user.full_clean(exclude=["password"])
-    if _RESERVED_NAME.fullmatch(user.username):
-        raise ValidationError(
-            {"username": "Names like deleted-1 are those of deleted accounts: choose another one."}
-        )
+    check_username(user)
     validate_password(password, user)
     user.set_password(password)
     user.save()
@@ -157,6 +154,15 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
     after = {**snapshot(user, "username", "role"), "invitation": invitation.pk}
     record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
     return user
+
+
+def check_username(user: User) -> None:
+    """Raise ValidationError for a name that is taken, reserved or invalid."""
+    user.full_clean(exclude=["password"])
+    if _RESERVED_NAME.fullmatch(user.username):
+        raise ValidationError(
+            {"username": "Names like deleted-1 are those of deleted accounts: choose another one."}
+        )
 
 
 def change_role(user: User, role: Role) -> None:
@@ -211,6 +217,7 @@ def delete_account(user: User) -> str:
     Subscription.objects.filter(paused).update(paused_reason=f"paused by {name}")
     for owned in (Subscription, EmailAddress, PinnedChart, SavedView):
         owned.objects.filter(owner=user).delete()
+    ExternalIdentity.objects.filter(user=user).delete()
     User.objects.filter(pk=user.pk).update(
         username=name,
         password=make_password(None),

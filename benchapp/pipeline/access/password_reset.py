@@ -86,8 +86,8 @@ def reset_password(secret: str, password: str) -> User:
 
 
 def has_reset_by_email() -> bool:
-    """Return whether the server sends links: it has a mail server, and an address that no request can forge."""
-    return settings.EMAIL_SERVER is not None and bool(settings.PUBLIC_URL)
+    """Return whether the server sends links: it has passwords, a mail server, an address that no request can forge."""
+    return settings.LOCAL_SIGN_IN and settings.EMAIL_SERVER is not None and bool(settings.PUBLIC_URL)
 
 
 @transaction.atomic

@@ -128,7 +128,15 @@ def delete_own_account(request: HttpRequest) -> HttpResponse:
 
 
 def _is_confirmed(request: HttpRequest, user: User) -> bool:
-    """Return whether the posted password is that of the user; if not, a message says so."""
+    """Return whether the posted password is that of the user; if not, a message says so.
+
+    Users without a password, who sign in with a provider, write their name.
+    """
+    if not user.has_usable_password():
+        if request.POST.get("username") == user.username:
+            return True
+        messages.error(request, "This is not your user name. Nothing was changed.", extra_tags="bad")
+        return False
     try:
         count_password_check(user)
     except LimitReached as problem:

@@ -81,7 +81,10 @@ def make_account_context(
         "form": password_form or AccountForm(user),
         "preferences_form": preferences_form or PreferencesForm(initial=stored),
         "role": Role(user.role),
-        "email_form": EmailForm(initial={"email": user.email}) if has_reset_by_email() else None,
+        "email_form": EmailForm(initial={"email": user.email})
+        if has_reset_by_email() and user.has_usable_password()
+        else None,
+        "has_password": user.has_usable_password(),
     }
 
 

@@ -4,11 +4,12 @@ import hashlib
 from datetime import timedelta
 from threading import BoundedSemaphore
 from typing import Final
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -27,9 +28,11 @@ from benchapp.pipeline.access.accounts import (
     forget_sign_in_attempt,
     record_sign_in,
 )
+from benchapp.pipeline.access.oidc_accounts import read_provider
 from benchapp.pipeline.access.password_reset import has_reset_by_email
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.web.accounts.forms import SetUpForm, SignInForm
+from benchapp.web.accounts.oidc import read_sign_out_url
 from benchapp.web.site.access import choose_next
 from benchapp.web.site.security import read_client_address
 
@@ -47,10 +50,12 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     """Sign in with user name and password."""
     if request.user.is_authenticated:
         return redirect(choose_next(request, "home"))
-    form = SignInForm(request.POST or None)
+    form, provider = SignInForm(request.POST or None), read_provider()
     status, wait_s = 200, 0
     if request.method == "POST":
         status = 400
+        if not settings.LOCAL_SIGN_IN:
+            raise PermissionDenied("This server has no sign-in with a password.")
         if form.is_valid():
             try:
                 user = _authenticate(request, form)
@@ -66,6 +71,9 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "next": choose_next(request, "home"),
+        "next_query": urlencode({"next": choose_next(request, "home")}),
+        "has_local_sign_in": settings.LOCAL_SIGN_IN,
+        "provider_name": provider.name if provider else "",
         "has_reset_by_email": has_reset_by_email(),
         "has_people": User.objects.filter(is_active=True).exists(),
     }
@@ -117,8 +125,12 @@ def _digest_name(username: str) -> str:
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """End the session."""
+    """End the session; the session at a provider ends on its page."""
+    sign_out_url, provider = read_sign_out_url(request), read_provider()
     logout(request)
+    if sign_out_url and provider:
+        context = {"sign_out_url": sign_out_url, "provider_name": provider.name}
+        return render(request, "accounts/signed_out.html", context)
     messages.success(request, "You are signed out.")
     return redirect("sign_in")
 
@@ -128,7 +140,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def setup(request: HttpRequest, secret: str) -> HttpResponse:
     """Create the account of a one-time link and sign in."""
-    invitation = find_invitation(secret)
+    invitation = find_invitation(secret) if settings.LOCAL_SIGN_IN else None
     if invitation is None:
         return render(request, "accounts/setup_refused.html", status=410)
     form = SetUpForm(request.POST or None)

@@ -218,8 +218,11 @@ def test_changed_password_keeps_this_session_and_ends_the_others() -> None:
     assert elsewhere.get(reverse("runs")).status_code == 302
 
 
-def test_password_form_has_the_labels_of_the_account_form(viewer: Client) -> None:
-    words = Page(viewer.get(reverse("account"))).words
+def test_password_form_has_the_labels_of_the_account_form() -> None:
+    make_ada()
+    client = Client()
+    post_sign_in(client)
+    words = Page(client.get(reverse("account"))).words
 
     for label in ("Current password", "New password", "Repeat new password", "At least 10 characters"):
         assert label in words
