@@ -429,6 +429,7 @@ def _add_self_update(
         description="Downloads the agent from its own server, verifies SHA-256 and, with [update] public_key, the "
         "signature, tries it with `check`, and replaces this file atomically. Refused while an agent runs.",
     )
+    which = update.add_mutually_exclusive_group()
     for option, purpose in (
         (
             "--staged",
@@ -436,9 +437,9 @@ def _add_self_update(
         ),
         ("--force", "also if the version of the server is the same or older"),
         ("--rollback", "exchange this file and the version before the last update"),
-        ("--dry-run", "print which version would be installed"),
     ):
-        update.add_argument(option, action="store_true", help=purpose)
+        which.add_argument(option, action="store_true", help=purpose)
+    update.add_argument("--dry-run", action="store_true", help="print which version would be installed")
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -61,8 +61,8 @@ class ProgramFile:
         sync_directory(os.path.dirname(self.path))
 
     def restore(self) -> None:
-        """Replace the program by its previous version, which stays."""
-        os.replace(self.stage(self.read_previous()), self.path)
+        """Rename the previous version to the program; needs no space on the disk."""
+        os.replace(self.previous_path, self.path)
         sync_directory(os.path.dirname(self.path))
 
     @contextmanager

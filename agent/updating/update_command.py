@@ -43,7 +43,7 @@ def run_self_update(arguments: argparse.Namespace, session: Session) -> ExitCode
     program = find_program_file(find_own_command())
     with session.spool.lock():
         if arguments.rollback:
-            result = _roll_back(program, session)
+            result = _roll_back(program, session, is_dry_run=arguments.dry_run)
         else:
             result = _update(session, session.make_client(), arguments)
     session.console.report(result.text)
@@ -128,6 +128,10 @@ def _install(release: AgentRelease, client: Client, *, session: Session) -> Upda
     check_transport(client.url, key=session.config.update_key)
     program = find_program_file(find_own_command())
     with program.lock():
+        if hashlib.sha256(program.read()).hexdigest() == release.sha256:
+            # By another agent, since this process started.
+            text = f"bench-agent {release.version} is installed already"
+            return UpdateResult("current", release.version, release, text)
         content = download_release(client, release, key=session.config.update_key)
         _replace(program, content, release.version, session=session)
     text = f"updated from {__version__} to {release.version}; the previous version is {program.previous_path}"
@@ -162,13 +166,16 @@ def _find_start_problem(program: ProgramFile, version: str) -> str | None:
     return None if started == version else f"{program.path} reports version {started} instead of {version}"
 
 
-def _roll_back(program: ProgramFile, session: Session) -> UpdateResult:
+def _roll_back(program: ProgramFile, session: Session, *, is_dry_run: bool) -> UpdateResult:
     """Exchange the program and its previous version; automatic updates do not install the program again."""
     with program.lock():
         content = program.read_previous()
         version = read_archive_version(content)
         if version is None:
             raise UpdateRefused(f"{program.previous_path} is not a complete archive; nothing was changed")
+        if is_dry_run:
+            text = f"would install {version} again; installed: {__version__}"
+            return UpdateResult("available", __version__, None, text)
         replaced = hashlib.sha256(program.read()).hexdigest()
         _replace(program, content, version, session=session)
     store_refusal(session.spool, replaced, "it was rolled back", is_final=True)

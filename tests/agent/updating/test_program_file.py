@@ -62,7 +62,8 @@ def test_replaced_program_has_the_same_mode_and_its_previous_version(program: Pr
     assert (program.read(), program.read_previous()) == (b"new", b"old")
     assert (path.stat().st_mode & 0o777, Path(program.previous_path).stat().st_mode & 0o777) == (0o750, 0o750)
     assert list_names(program) == ["bench-agent.pyz", "bench-agent.pyz.previous"]
-    program.restore()
+    with mock.patch("os.fdopen", side_effect=OSError(28, "No space left on device")):
+        program.restore()
     assert program.read() == b"old"
 
 

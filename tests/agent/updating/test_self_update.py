@@ -77,6 +77,35 @@ def test_rollback_exchanges_the_versions_and_the_server_s_is_not_installed_again
     assert host.run_json("self-update")["state"] == "installed"
 
 
+def test_version_that_another_agent_has_installed_meanwhile_is_not_installed_again(
+    host: Machine, server: HostileServer, program: Path
+) -> None:
+    configure(host, "[update]\nauto = yes")
+    server.ship("0.2.0", NEWER)
+    previous = program.with_name("bench-agent.pyz.previous")
+    previous.write_bytes(INSTALLED)
+    program.write_bytes(NEWER)
+
+    assert host.measure().returncode == 0
+    document = host.run_json("self-update")
+
+    assert (document["state"], document["version"]) == ("current", "0.2.0")
+    assert (program.read_bytes(), previous.read_bytes()) == (NEWER, INSTALLED)
+    assert [seen.path for seen in server.seen if seen.path.startswith("/agent/")] == []
+
+
+def test_rollback_is_shown_without_being_done_by_dry_run(
+    host: Machine, server: HostileServer, program: Path
+) -> None:
+    server.ship("0.2.0", NEWER)
+    assert "no previous version" in host.run("self-update", "--rollback", "--dry-run").stderr
+    host.run("self-update")
+
+    document = host.run_json("self-update", "--rollback", "--dry-run")
+
+    assert (document["state"], program.read_bytes()) == ("available", NEWER)
+
+
 def test_same_and_older_versions_are_installed_only_by_force(
     host: Machine, server: HostileServer, program: Path
 ) -> None:
