@@ -98,6 +98,7 @@ API = {
     "api/v1/series/<int:series_id>/detection": (API_READERS,),
     "api/v1/audit": (Row("GET", API_ADMINS),),
     "api/v1/comparison": (API_READERS,),
+    "api/v1/experiment": (API_READERS,),
     "api/v1/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/tokens/<str:public_id>": (
         Row("GET", API_ADMINS),
@@ -183,6 +184,7 @@ WEB = {
     "maintenance/": (PAGE_READERS,),
     "maintenance/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "layouts/": (PAGE_READERS,),
+    "experiment/": (PAGE_READERS,),
     "prices/": (PAGE_READERS,),
     "prices/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "prices/<int:price_id>/change": (Row("POST", PAGE_EDITORS),),

@@ -11,6 +11,7 @@ from benchapp.web.charts.history import views as history
 from benchapp.web.charts.matrix import views as matrix
 from benchapp.web.charts.scaling import views as scaling
 from benchapp.web.docs import views as documentation
+from benchapp.web.experiments import views as experiments
 from benchapp.web.hosts import views as hosts
 from benchapp.web.incidents import actions as incident_actions
 from benchapp.web.incidents import baseline as incident_baseline
@@ -158,6 +159,7 @@ urlpatterns = [
     ),
     path("matrix/", matrix.matrix, name="matrix"),
     path("layouts/", layout_ranking.layouts, name="layouts"),
+    path("experiment/", experiments.experiment, name="experiment"),
     path("prices/", prices.prices, name="prices"),
     path("prices/add", prices.add_price, name="add_price"),
     path("prices/<int:price_id>/change", prices.change_price, name="change_price"),

@@ -37,10 +37,13 @@ __all__ = [
     "SERIES_IDS_MAXIMUM",
     "SERIES_MAXIMUM",
     "ComparisonResult",
+    "MatchedRows",
     "Pair",
     "Side",
     "Unmatched",
     "compare_sides",
+    "find_free_columns",
+    "match_rows",
 ]
 
 # Half a second of work.
@@ -150,12 +153,12 @@ def compare_sides(
     labels = "", ""
     if a.series_id is not None and b.series_id is not None:
         free = _find_differing(first, second)
-        groups: dict[Hashable, _Sides] = {"both": (first, second)}
+        groups: dict[Hashable, MatchedRows] = {"both": (first, second)}
         if first and second:
             labels = name_series_sides(first[0], second[0], free)
     else:
-        free = _find_free(a, b)
-        groups = _match(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
+        free = find_free_columns(a, b)
+        groups = match_rows(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
     both = {key: sides for key, sides in groups.items() if sides[0] and sides[1]}
     most = COMPARED_MAXIMUM // max(1, len(metrics))
     is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
@@ -185,11 +188,11 @@ def _add_terms(side: Side, common: Filter | None) -> Side:
     return replace(side, filter=Filter(side.filter.terms + terms, side.filter.words)) if terms else side
 
 
-_Sides = tuple[list[SideRow], list[SideRow]]
+MatchedRows = tuple[list[SideRow], list[SideRow]]
 
 
-def _find_free(a: Side, b: Side) -> frozenset[str]:
-    """Return the compared columns, on which series are not matched."""
+def find_free_columns(a: Side, b: Side) -> frozenset[str]:
+    """Return the columns that two sides compare, on which series are not matched."""
     if a.run_id is not None or b.run_id is not None:
         return frozenset({"scope", *names_of(TargetRow)})
     # Facts concern runs: both sides may have runs of one series.
@@ -213,10 +216,14 @@ def _list_scopes(rows: Iterable[SideRow]) -> tuple[str, ...]:
     return tuple(sorted({name_scope(row["scope"]) for row in rows}))
 
 
-def _match(
+def match_rows(
     first: Sequence[SideRow], second: Sequence[SideRow], free: frozenset[str]
-) -> dict[Hashable, _Sides]:
-    groups: dict[Hashable, _Sides] = defaultdict(lambda: ([], []))
+) -> dict[Hashable, MatchedRows]:
+    """Return the series of both sides that are equal in all columns but the compared ones (free), by the equal ones.
+
+    A side without such a series is empty.
+    """
+    groups: dict[Hashable, MatchedRows] = defaultdict(lambda: ([], []))
     for place, rows in enumerate((first, second)):
         for row in rows:
             groups[_make_key(row, free)][place].append(row)
@@ -230,9 +237,9 @@ def _make_key(row: SideRow, free: frozenset[str]) -> Hashable:
 
 
 def _compare_groups(
-    groups: Iterable[_Sides], values: Sequence[SideValues], metrics: Sequence[str], free: frozenset[str]
+    groups: Iterable[MatchedRows], values: Sequence[SideValues], metrics: Sequence[str], free: frozenset[str]
 ) -> tuple[Pair, ...]:
-    found: list[tuple[_Sides, str, Comparison]] = []
+    found: list[tuple[MatchedRows, str, Comparison]] = []
     for sides in groups:
         ids = [[row["id"] for row in rows] for rows in sides]
         for metric in metrics:
@@ -259,7 +266,7 @@ def _compare_groups(
 
 
 def _read_usual(
-    found: Iterable[tuple[_Sides, str, Comparison]],
+    found: Iterable[tuple[MatchedRows, str, Comparison]],
 ) -> dict[tuple[int, str], tuple[float, float]]:
     """Return p10 and p90 over the median, by (series, metric), of pairs with too few values for an interval."""
     few = {
@@ -277,7 +284,7 @@ def _read_usual(
     }
 
 
-def _read_marks(found: Iterable[tuple[_Sides, str, Comparison]]) -> dict[str, dict[int, SeriesMark]]:
+def _read_marks(found: Iterable[tuple[MatchedRows, str, Comparison]]) -> dict[str, dict[int, SeriesMark]]:
     """Return the marks of the compared series, by metric and series id; one query per metric."""
     ids: dict[str, set[int]] = defaultdict(set)
     for sides, metric, _ in found:
@@ -286,7 +293,7 @@ def _read_marks(found: Iterable[tuple[_Sides, str, Comparison]]) -> dict[str, di
 
 
 def _make_pair(
-    sides: _Sides,
+    sides: MatchedRows,
     metric: str,
     comparison: Comparison,
     *,
@@ -324,7 +331,7 @@ def _rank(pair: Pair) -> tuple[bool, float, str, str]:
     return (not pair.is_significant, -distance, pair.title, pair.metric)
 
 
-def _list_unmatched(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[Unmatched, ...]:
+def _list_unmatched(groups: Mapping[Hashable, MatchedRows], *, place: int) -> tuple[Unmatched, ...]:
     titles = Titles(frozenset())
     return tuple(
         Unmatched(row["id"], titles.describe(row))
@@ -334,7 +341,7 @@ def _list_unmatched(groups: Mapping[Hashable, _Sides], *, place: int) -> tuple[U
     )
 
 
-def _list_differing(groups: Iterable[_Sides], free: frozenset[str]) -> tuple[str, ...]:
+def _list_differing(groups: Iterable[MatchedRows], free: frozenset[str]) -> tuple[str, ...]:
     """Return the compared columns in which matched series differ, in the order of the registry."""
     differing = {
         name

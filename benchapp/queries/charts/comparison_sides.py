@@ -56,11 +56,13 @@ class Side:
 class SideValues:
     """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric.
 
-    cut_at: each series has its newest values only, so many, as the side has too many series; None if all have all.
+    started_at: µs since 1970. cut_at: each series has its newest values only, so many, as the side has too many series;
+    None if all have all.
     """
 
     series_ids: NDArray[np.int64]
     run_ids: NDArray[np.int64]
+    started_at: NDArray[np.int64]
     columns: Mapping[str, NDArray[np.float64]]
     cut_at: int | None
 
@@ -138,6 +140,7 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     return SideValues(
         arrays["series_id"],
         arrays["run_id"],
+        arrays["started_at"],
         {name: arrays[name] for name in metrics},
         cut_at=limit if is_cut else None,
     )

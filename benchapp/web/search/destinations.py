@@ -32,6 +32,7 @@ DESTINATIONS: Final = (
     Destination("History", "history", "trend time chart"),
     Destination("Runs", "runs", "results list"),
     Destination("Compare", "compare", "comparison difference before after"),
+    Destination("A/B experiment", "experiment", "arms difference required runs test"),
     Destination("Incidents", "incidents", "regressions inbox alerts"),
     Destination("Detection status", "detection_status", "monitored series"),
     Destination("Benchmark health", "benchmark_health", "noise findings"),

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from benchapp.agent_archive import read_agent_version
-from benchapp.grammar import Filter, Term, Test, write_filter
+from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, Term, Test, parse_filter, write_filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.days import end_of_day, parse_moment, start_of_day
@@ -55,6 +55,20 @@ def write_scopes(scopes: Sequence[str]) -> str:
         if names:
             terms.append(Term(kind, tuple(Test("=", (name,)) for name in names)))
     return write_filter(Filter(tuple(terms), ()))
+
+
+class FilterTextField(forms.CharField):
+    """A filter in the language of the filter bar."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False, max_length=LENGTH_MAXIMUM)
+
+    def clean(self, value: Any) -> Any:
+        """Return the parsed filter."""
+        try:
+            return parse_filter(super().clean(value))
+        except BadFilter as error:
+            raise forms.ValidationError(f"{error}.") from error
 
 
 class BoundField(forms.CharField):

@@ -32,6 +32,7 @@ HELP: Final = {
     "dry_run": "detection#policies",
     "edit_study": "studies",
     "edit_subscription": "notifications#notices",
+    "experiment": "deciding#ab-experiments",
     "history": "history",
     "home": "overview",
     "host": "hosts#host",

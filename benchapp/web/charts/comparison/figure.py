@@ -16,7 +16,7 @@ from benchapp.charts.texts.comparison import (
     describe_side,
     find_shared_parts,
 )
-from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
+from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.comparison import (
     DEFAULT_METRICS,
@@ -34,7 +34,7 @@ from benchapp.web.charts.comparison.table import (
     make_lines,
 )
 from benchapp.web.site.command_lines import link_chart_image
-from benchapp.web.site.filter_forms import BoundField
+from benchapp.web.site.filter_forms import BoundField, FilterTextField
 
 # The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
@@ -57,20 +57,6 @@ _NAMES: Final = {
 
 class BadComparison(Exception):
     """An address that is not a valid comparison; the message has the reason."""
-
-
-class SideField(forms.CharField):
-    """A filter in the bar's language."""
-
-    def __init__(self) -> None:
-        super().__init__(required=False, max_length=LENGTH_MAXIMUM)
-
-    def clean(self, value: Any) -> Any:
-        """Return the parsed filter."""
-        try:
-            return parse_filter(super().clean(value))
-        except BadFilter as error:
-            raise forms.ValidationError(f"{error}.") from error
 
 
 class SeriesIdsField(forms.CharField):
@@ -96,9 +82,9 @@ class SeriesIdsField(forms.CharField):
 class CompareForm(forms.Form):
     """The two sides and their common filter."""
 
-    q = SideField()
-    a = SideField()
-    b = SideField()
+    q = FilterTextField()
+    a = FilterTextField()
+    b = FilterTextField()
     a_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
     b_run = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)
     a_series = forms.IntegerField(required=False, min_value=1, max_value=_ID_MAXIMUM)

@@ -1,0 +1,1 @@
+"""A/B experiments: pairs of runs, an interval that holds at every look, drift. Pure."""

@@ -1,0 +1,1 @@
+"""A/B experiments: the runs of two arms."""

@@ -1,0 +1,29 @@
+"""Runs of two arms for the tests of experiments."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from benchapp.models import Run, Series
+from tests.factories import NOON, add_measurements, calculate_levels, make_host, make_runs, make_series
+
+
+def make_experiment(
+    values: Sequence[float], *, order: str = "", host: str = "db-1", metric: str = "iops"
+) -> Series:
+    """Make a series with runs of two arms in ABBA order, an hour apart from NOON on, labeled arm=a and arm=b.
+
+    order: of the arms, instead of ABBA.
+    """
+    owner = make_host(host)
+    series = make_series(host=owner)
+    arms = order or ("abba" * len(values))[: len(values)]
+    runs = make_runs(
+        owner, [NOON + timedelta(hours=place) for place in range(len(values))], target=series.target
+    )
+    for run, arm in zip(runs, arms, strict=True):
+        run.labels = {"arm": arm}
+    Run.objects.bulk_update(runs, ["labels"])
+    add_measurements(series, runs, [{metric: value} for value in values])
+    calculate_levels([series.pk])
+    series.refresh_from_db()
+    return series
