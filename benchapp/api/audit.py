@@ -24,7 +24,9 @@ from benchapp.api.framework.parameters import (
     PageParameters,
     SpanParameters,
     read_parameters,
+    take_oldest_first,
     text_parameter,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayAdminister
 from benchapp.api.framework.view import ApiView
@@ -71,6 +73,7 @@ class AuditParameters(SpanParameters, PageParameters):
     kind = ChoiceParameter(choices=AuditKind.values, required=False)
     object_id = text_parameter(253)
     action = text_parameter(40)
+    sort = time_order_parameter("at")
 
 
 class AuditRecords(ApiView):
@@ -84,16 +87,19 @@ class AuditRecords(ApiView):
         responses=in_formats(AuditPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List the writes of people, tokens and commands, newest first."""
+        """List the writes of people, tokens and commands, newest first by default."""
         wanted = read_parameters(request, AuditParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", AUDIT_COLUMNS)
+        oldest_first = take_oldest_first(wanted)
         chosen = AuditFilter(**wanted)
         return answer_list(
             request,
             AuditPage,
             ListedAuditRecordAnswer,
             page=page,
-            read=lambda after, limit: page_audit_records(chosen, after=after, limit=limit),
+            read=lambda after, limit: page_audit_records(
+                chosen, after=after, limit=limit, oldest_first=oldest_first
+            ),
             describe=lambda rows: [build(ListedAuditRecordAnswer, row) for row in rows],
             name="records",
             columns=columns,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db.models import Q
 
 from benchapp.models import AuditKind, AuditRecord
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class AuditRow:
 _COLUMNS: Final = tuple(AuditRow.__dataclass_fields__)
 
 
-def page_audit_records(chosen: AuditFilter, *, after: str | None = None, limit: int = 100) -> Page[AuditRow]:
+def page_audit_records(
+    chosen: AuditFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[AuditRow]:
     """Return records behind the cursor, newest first; one query. Raises BadCursor."""
     wanted = Q(
         **{
@@ -62,9 +64,11 @@ def page_audit_records(chosen: AuditFilter, *, after: str | None = None, limit: 
         wanted &= Q(at__gte=chosen.from_at)
     if chosen.to_at is not None:
         wanted &= Q(at__lt=chosen.to_at)
-    records = AuditRecord.objects.filter(wanted, behind("at", read_cursor(after), is_descending=True))
+    records = AuditRecord.objects.filter(
+        wanted, behind("at", read_cursor(after), is_descending=not oldest_first)
+    )
     rows = [
         AuditRow(**{**row, "kind": AuditKind(row["kind"])})
-        for row in records.order_by("-at", "-id").values(*_COLUMNS)[: limit + 1]
+        for row in records.order_by(*by_time("at", oldest_first=oldest_first)).values(*_COLUMNS)[: limit + 1]
     ]
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.at, row.id))

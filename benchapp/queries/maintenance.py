@@ -17,7 +17,7 @@ from benchapp.models import (
     Series,
 )
 from benchapp.models.planned_event_filtering import match_stored_filters
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 # Older entries are left out.
 LOG_MAXIMUM: Final = 200
@@ -106,8 +106,9 @@ def list_planned_events(
     kind: PlannedEventKind | None = None,
     after: str | None = None,
     limit: int = 100,
+    oldest_first: bool = False,
 ) -> Page[PlannedEventRow]:
-    """Return a page of events in any of these states, latest start first; one query. Raises BadCursor.
+    """Return a page of events in any of these states, by start, the latest first; one query. Raises BadCursor.
 
     states: empty for all.
     """
@@ -118,9 +119,9 @@ def list_planned_events(
     if kind is not None:
         wanted &= Q(kind=kind)
     rows = (
-        PlannedEvent.objects.filter(wanted, behind("from_at", cursor, is_descending=True))
+        PlannedEvent.objects.filter(wanted, behind("from_at", cursor, is_descending=not oldest_first))
         .select_related("created_by", "ended_by", "canceled_by")
-        .order_by("-from_at", "-id")[: limit + 1]
+        .order_by(*by_time("from_at", oldest_first=oldest_first))[: limit + 1]
     )
     return cut_page(
         [_make_row(row, now) for row in rows], limit, cursor_of=lambda row: Cursor(row.from_at, row.id)

@@ -109,6 +109,11 @@ def behind(
     )
 
 
+def by_time(field: str, *, oldest_first: bool) -> tuple[str, str]:
+    """Return the columns of order_by for the order (field, id) of `behind`."""
+    return (field, "id") if oldest_first else (f"-{field}", "-id")
+
+
 def behind_size(field: str, cursor: SizeCursor | None, *, is_descending: bool) -> Q:
     """Return the condition for the rows that follow the cursor in the order (field, id)."""
     if cursor is None:

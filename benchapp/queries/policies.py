@@ -14,7 +14,7 @@ from benchapp.models import (
     DryRunState,
 )
 from benchapp.models.policies.thresholds import list_matching_series
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 # Older entries are left out.
 _LOG_MAXIMUM: Final = 200
@@ -110,16 +110,16 @@ class DryRunRow:
 
 
 def list_detection_policies(
-    *, is_canceled: bool = False, after: str | None = None, limit: int = 100
+    *, is_canceled: bool = False, after: str | None = None, limit: int = 100, oldest_first: bool = False
 ) -> Page[DetectionPolicyRow]:
     """Return a page of policies, newest first; one query. Raises BadCursor."""
     cursor = read_cursor(after)
     rows = (
         DetectionPolicy.objects.filter(
-            behind("created_at", cursor, is_descending=True), canceled_at__isnull=not is_canceled
+            behind("created_at", cursor, is_descending=not oldest_first), canceled_at__isnull=not is_canceled
         )
         .select_related("created_by", "canceled_by")
-        .order_by("-created_at", "-id")[: limit + 1]
+        .order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1]
     )
     return cut_page(
         [_make_row(policy) for policy in rows], limit, cursor_of=lambda row: Cursor(row.created_at, row.id)

@@ -52,16 +52,17 @@ class StudyDetail:
     version: str
 
 
-def list_studies(*, after: str | None = None, limit: int = 100) -> Page[StudyRow]:
+def list_studies(*, after: str | None = None, limit: int = 100, oldest_first: bool = False) -> Page[StudyRow]:
     """Return the studies after the cursor, most recently updated first; one query. Raises BadCursor."""
+    beyond, order = (">", "ASC") if oldest_first else ("<", "DESC")
     cursor = read_cursor(after)
     behind, values = "", []
     if cursor is not None:
-        behind, values = "WHERE (study.updated_at, study.id) < (%s, %s)", [cursor.at, cursor.id]
+        behind, values = f"WHERE (study.updated_at, study.id) {beyond} (%s, %s)", [cursor.at, cursor.id]
     rows = fetch_rows(
         "SELECT study.id, title, owner.username, jsonb_array_length(panels), share_token, study.created_at,"  # nosec B608
         " study.updated_at FROM benchapp_study study LEFT JOIN benchapp_user owner ON owner.id = owner_id"
-        f" {behind} ORDER BY study.updated_at DESC, study.id DESC LIMIT %s",
+        f" {behind} ORDER BY study.updated_at {order}, study.id {order} LIMIT %s",
         [*values, limit + 1],
     )
     return cut_page(

@@ -67,6 +67,16 @@ class ChoiceParameter(serializers.ChoiceField):
         super().fail(key, **values)
 
 
+def time_order_parameter(field: str) -> ChoiceParameter:
+    """Return the parameter `sort` of a list by a time, the newest first by default."""
+    return ChoiceParameter(choices=(f"-{field}", field), required=False, default=f"-{field}")
+
+
+def take_oldest_first(wanted: dict[str, Any]) -> bool:
+    """Remove `sort` from the parameters; return whether the oldest come first."""
+    return not wanted.pop("sort").startswith("-")
+
+
 @extend_schema_field({"type": "string"})
 class MomentField(serializers.Field[datetime, Any, datetime, Any]):
     """A time: ISO 8601, s or ms since 1970, or relative to now."""

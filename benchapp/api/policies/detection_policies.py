@@ -28,6 +28,8 @@ from benchapp.api.framework.parameters import (
     flag_parameter,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_actor
 from benchapp.api.framework.problems import Problem
@@ -152,6 +154,7 @@ class DetectionPolicyParameters(PageParameters):
     columns = DETECTION_POLICY_COLUMNS
 
     canceled = flag_parameter(help_text="true: canceled policies, false: those in effect")
+    sort = time_order_parameter("created_at")
 
 
 class ThresholdInput(serializers.Serializer[Any]):
@@ -200,15 +203,16 @@ class DetectionPolicies(ApiView):
         responses=in_formats(DetectionPolicyPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List detection policies, newest first."""
+        """List detection policies, newest first by default."""
         wanted = read_parameters(request, DetectionPolicyParameters)
+        oldest_first = take_oldest_first(wanted)
         return answer_list(
             request,
             DetectionPolicyPage,
             ListedDetectionPolicyAnswer,
             page=take_page_request(wanted),
             read=lambda after, limit: list_detection_policies(
-                is_canceled=wanted["canceled"], after=after, limit=limit
+                is_canceled=wanted["canceled"], after=after, limit=limit, oldest_first=oldest_first
             ),
             describe=lambda rows: [build(ListedDetectionPolicyAnswer, _describe_row(each)) for each in rows],
             name="detection_policies",

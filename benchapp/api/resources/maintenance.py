@@ -30,6 +30,8 @@ from benchapp.api.framework.parameters import (
     PageParameters,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, read_actor
 from benchapp.api.framework.problems import Problem
@@ -163,6 +165,7 @@ class PlannedEventParameters(PageParameters):
     columns = PLANNED_EVENT_COLUMNS
     state = ChoiceParameter(choices=PlannedEventState.values, required=False)
     kind = ChoiceParameter(choices=PlannedEventKind.values, required=False)
+    sort = time_order_parameter("from_at")
 
 
 class PlannedEventInput(serializers.Serializer[Any]):
@@ -221,18 +224,18 @@ class PlannedEvents(ApiView):
         responses=in_formats(PlannedEventPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List maintenance windows, expected changes and notes, latest start first."""
+        """List maintenance windows, expected changes and notes, latest start first by default."""
         wanted = read_parameters(request, PlannedEventParameters)
         states = [PlannedEventState(wanted["state"])] if "state" in wanted else []
         kind = PlannedEventKind(wanted["kind"]) if "kind" in wanted else None
-        now = timezone.now()
+        now, oldest_first = timezone.now(), take_oldest_first(wanted)
         return answer_list(
             request,
             PlannedEventPage,
             ListedPlannedEventAnswer,
             page=take_page_request(wanted),
             read=lambda after, limit: list_planned_events(
-                states, now=now, kind=kind, after=after, limit=limit
+                states, now=now, kind=kind, after=after, limit=limit, oldest_first=oldest_first
             ),
             describe=lambda events: [build(ListedPlannedEventAnswer, _describe_row(each)) for each in events],
             name="planned_events",

@@ -22,7 +22,6 @@ from benchapp.api.framework.answers import (
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
-    ChoiceParameter,
     FilterParameters,
     PageParameters,
     SpanParameters,
@@ -30,6 +29,8 @@ from benchapp.api.framework.parameters import (
     flag_parameter,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import Problem
@@ -259,7 +260,7 @@ class RunParameters(FilterParameters, SpanParameters, PageParameters):
         source="is_valid",
         help_text="true: no job failed and no badge other than few-samples, too-short and reported",
     )
-    sort = ChoiceParameter(choices=("-started_at", "started_at"), required=False, default="-started_at")
+    sort = time_order_parameter("started_at")
 
 
 class Runs(ApiView):
@@ -274,7 +275,7 @@ class Runs(ApiView):
         """List runs, newest first."""
         wanted = read_parameters(request, RunParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", RUN_COLUMNS)
-        oldest_first = wanted.pop("sort") == "started_at"
+        oldest_first = take_oldest_first(wanted)
         chosen = RunFilter(**wanted)
         return answer_list(
             request,

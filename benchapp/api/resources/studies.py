@@ -23,7 +23,13 @@ from benchapp.api.framework.answers import (
 )
 from benchapp.api.framework.lists import answer_list, take_page_request
 from benchapp.api.framework.openapi import in_formats
-from benchapp.api.framework.parameters import PageParameters, read_parameters, refuse_parameters
+from benchapp.api.framework.parameters import (
+    PageParameters,
+    read_parameters,
+    refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
+)
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
@@ -112,6 +118,7 @@ class StudyParameters(PageParameters):
     """Columns and page of the studies."""
 
     columns = STUDY_COLUMNS
+    sort = time_order_parameter("updated_at")
 
 
 class Studies(ApiView):
@@ -125,14 +132,15 @@ class Studies(ApiView):
         responses=in_formats(StudyPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List studies, most recently updated first."""
+        """List studies, most recently updated first by default."""
         wanted = read_parameters(request, StudyParameters)
+        oldest_first = take_oldest_first(wanted)
         return answer_list(
             request,
             StudyPage,
             ListedStudyAnswer,
             page=take_page_request(wanted),
-            read=lambda after, limit: list_studies(after=after, limit=limit),
+            read=lambda after, limit: list_studies(after=after, limit=limit, oldest_first=oldest_first),
             describe=lambda studies: [
                 build(ListedStudyAnswer, study, **_describe_owner(study)) for study in studies
             ],

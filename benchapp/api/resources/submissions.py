@@ -26,7 +26,9 @@ from benchapp.api.framework.parameters import (
     PageParameters,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
     text_parameter,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
 from benchapp.api.framework.problems import Problem, answer_problem
@@ -95,6 +97,7 @@ class SubmissionParameters(PageParameters):
     state = ChoiceParameter(choices=State.values, required=False)
     host = text_parameter(253)
     reason_code = text_parameter(50)
+    sort = time_order_parameter("received_at")
 
 
 class Submissions(ApiView):
@@ -114,16 +117,18 @@ class Submissions(ApiView):
         responses=in_formats(SubmissionPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List submissions, newest first."""
+        """List submissions, newest first by default."""
         wanted = read_parameters(request, SubmissionParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", SUBMISSION_COLUMNS)
-        state = wanted.pop("state", None)
+        state, oldest_first = wanted.pop("state", None), take_oldest_first(wanted)
         return answer_list(
             request,
             SubmissionPage,
             ListedSubmissionAnswer,
             page=page,
-            read=lambda after, limit: list_uploads(state, **wanted, after=after, limit=limit),
+            read=lambda after, limit: list_uploads(
+                state, **wanted, after=after, limit=limit, oldest_first=oldest_first
+            ),
             describe=lambda uploads: [
                 build(ListedSubmissionAnswer, _describe_upload(each)) for each in uploads
             ],

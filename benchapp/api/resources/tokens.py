@@ -32,7 +32,9 @@ from benchapp.api.framework.parameters import (
     flag_parameter,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
     text_parameter,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import (
     MayAdminister,
@@ -190,6 +192,7 @@ class TokenParameters(PageParameters):
     scope = ChoiceParameter(choices=Scope.values, required=False)
     host = text_parameter(253)
     valid = flag_parameter(source="is_valid", help_text="true: neither revoked nor expired")
+    sort = time_order_parameter("created_at")
 
 
 class EnrollmentInput(serializers.Serializer[Any]):
@@ -206,7 +209,7 @@ class HostTokens(ApiView):
 
     @extend_schema(operation_id="list_host_tokens", responses=TokenList)
     def get(self, request: Request, name: str) -> HttpResponse:
-        """List a host's tokens without their secrets, newest first."""
+        """List a host's tokens without their secrets, newest first by default."""
         refuse_parameters(request)
         host = read_host(name.lower())
         if host is None:
@@ -246,13 +249,16 @@ class Tokens(ApiView):
         """List tokens of all scopes without their secrets, newest first."""
         wanted = read_parameters(request, TokenParameters)
         page, columns = take_page_request(wanted), wanted.pop("columns", TOKEN_COLUMNS)
+        oldest_first = take_oldest_first(wanted)
         chosen = TokenFilter(**wanted)
         return answer_list(
             request,
             TokenPage,
             ListedTokenAnswer,
             page=page,
-            read=lambda after, limit: page_tokens(chosen, after=after, limit=limit),
+            read=lambda after, limit: page_tokens(
+                chosen, after=after, limit=limit, oldest_first=oldest_first
+            ),
             describe=lambda tokens: [build(ListedTokenAnswer, _describe_token(each)) for each in tokens],
             name="tokens",
             columns=columns,

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from benchapp.models import ApiToken, Scope
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ _COLUMNS: Final = (
 )
 
 
-def page_tokens(filters: TokenFilter, *, after: str | None = None, limit: int = 100) -> Page[TokenRow]:
+def page_tokens(
+    filters: TokenFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[TokenRow]:
     """Return tokens after the cursor, newest first; one query. Raises BadCursor."""
     wanted = Q()
     if filters.scope is not None:
@@ -53,8 +55,10 @@ def page_tokens(filters: TokenFilter, *, after: str | None = None, limit: int = 
         valid = ApiToken.objects.valid_at(timezone.now()).values("pk")
         wanted &= Q(pk__in=valid) if filters.is_valid else ~Q(pk__in=valid)
     cursor = read_cursor(after)
-    tokens = ApiToken.objects.filter(wanted).filter(behind("created_at", cursor, is_descending=True))
-    rows = _make_rows(tokens.order_by("-created_at", "-id")[: limit + 1])
+    tokens = ApiToken.objects.filter(wanted).filter(
+        behind("created_at", cursor, is_descending=not oldest_first)
+    )
+    rows = _make_rows(tokens.order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1])
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
 

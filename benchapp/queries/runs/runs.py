@@ -16,7 +16,7 @@ from benchapp.models import Run
 from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.binary_columns import fetch_rows
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 from benchapp.queries.runs.run_detail import (
     LevelComparison,
     MeasurementRow,
@@ -152,7 +152,7 @@ def _page_runs(
 ) -> QuerySet[Run, int]:
     """Return the query of the ids of a page."""
     runs = _filter_runs(filters).filter(behind("started_at", cursor, is_descending=not oldest_first))
-    ordered = runs.order_by(*(("started_at", "id") if oldest_first else ("-started_at", "-id")))
+    ordered = runs.order_by(*by_time("started_at", oldest_first=oldest_first))
     return ordered.values_list("pk", flat=True)[:limit]
 
 

@@ -109,6 +109,7 @@ def list_uploads(
     reason_code: str | None = None,
     after: str | None = None,
     limit: int = 100,
+    oldest_first: bool = False,
 ) -> Page[UploadRow]:
     """Return submissions, the newest first, behind the cursor; two queries. Raises BadCursor."""
     cursor = read_cursor(after, UUID)
@@ -119,12 +120,10 @@ def list_uploads(
         uploads = uploads.filter(host__name=host)
     if reason_code is not None:
         uploads = uploads.filter(reason_code=reason_code)
-    rows = _make_rows(
-        # Ids ascend within one time, as they do in the index.
-        uploads.filter(behind("received_at", cursor, is_descending=True, is_id_descending=False)).order_by(
-            "-received_at", "id"
-        )[: limit + 1]
-    )
+    # Ids ascend within one time where times descend, as they do in the index.
+    place = behind("received_at", cursor, is_descending=not oldest_first, is_id_descending=oldest_first)
+    order = ("received_at", "-id") if oldest_first else ("-received_at", "id")
+    rows = _make_rows(uploads.filter(place).order_by(*order)[: limit + 1])
     return cut_page(rows, limit, cursor_of=lambda upload: Cursor(upload.received_at, upload.id))
 
 

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from benchapp.api.framework import lists
-from benchapp.models import Study
+from benchapp.models import Scope, Study
 from tests.factories import (
     NOON,
     make_change,
@@ -17,6 +17,7 @@ from tests.factories import (
     make_run,
     make_series,
     make_target,
+    make_token,
 )
 from tests.servers import ROOT
 
@@ -148,3 +149,38 @@ def test_hosts_are_listed_in_either_direction_of_their_names(reader):
     second = reader.get(first["next"]).json()
 
     assert [row["name"] for row in [*first["hosts"], *second["hosts"]]] == ["db-3", "db-2", "db-1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sort"),
+    [
+        ("audit", "at"),
+        ("detection-policies", "created_at"),
+        ("planned-events", "from_at"),
+        ("runs", "started_at"),
+        ("studies", "updated_at"),
+        ("submissions", "received_at"),
+        ("tokens", "created_at"),
+    ],
+)
+def test_list_by_time_is_read_from_either_end_across_pages(admin, two_of_each, path, sort):
+    make_token(Scope.READ)
+    for number in range(2):
+        admin.post("/api/v1/studies", {"title": f"s{number}", "panels": []}, "application/json")
+    newest_first = _walk(admin, f"/api/v1/{path}?format=json")
+    oldest_first = _walk(admin, f"/api/v1/{path}?sort={sort}&limit=1")
+
+    assert len(newest_first) > 1
+    assert oldest_first == newest_first[::-1]
+    assert f"-{sort}" in admin.get(f"/api/v1/{path}?sort=size").json()["detail"]
+
+
+def _walk(client, url):
+    """Return all rows of a list."""
+    found = []
+    while url is not None:
+        answer = client.get(url).json()
+        (rows,) = [value for value in answer.values() if isinstance(value, list)]
+        found += rows
+        url = answer["next"]
+    return found
