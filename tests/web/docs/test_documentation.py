@@ -24,6 +24,7 @@ WITHOUT_HELP = {
     "docs_file",
     "docs_page",
     "docs_search",
+    "finish_oidc",
     "oembed",
     "run_output",
     "run_table",
@@ -31,6 +32,7 @@ WITHOUT_HELP = {
     "shared_chart",
     "shared_image",
     "shared_study",
+    "start_oidc",
     "upload_raw",
 }
 
