@@ -1,4 +1,4 @@
-"""Kill -9 at 100 random instants of run, flush, sweep and self-update, against a server that violates the API.
+"""Kill -9 at 100 random instants of run, flush, sweep, poll and self-update, against a server that violates the API.
 
     python -m benchmarks agent_kills [--kills 100] [--seed 18]
 
@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from tests.agent import server as replies
 from tests.agent.archives import build_archive, build_version
@@ -27,6 +28,9 @@ from tests.agent.conftest import FAKE_FIO
 from tests.agent.server import TOKEN, Handler, HostileServer, Reply
 
 VERSION: Final = "99.0.0"
+# The limit of the random instant follows the load of the machine: every fourth or fifth command ends before it.
+LONGER: Final = 1.05
+SHORTER: Final = 0.85
 
 
 class KilledAgents:
@@ -42,7 +46,9 @@ class KilledAgents:
         fio.write_text(FAKE_FIO)
         fio.chmod(0o755)
         config = home / "agent.ini"
-        config.write_text(f"[run]\nfio = {fio}\n")
+        config.write_text(
+            f"[run]\nfio = {fio}\n[requests]\nallow = quick\ndirectories = {self.directory}\nper_day = 1000\n"
+        )
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
@@ -81,37 +87,54 @@ class KilledAgents:
                 "--budget",
                 "1",
             ),
+            ("poll", "--budget", "1"),
             ("self-update",),
         ]
 
+    def offer(self) -> None:
+        """Let the server request a run, unless it waits for the result of one."""
+        if all(offer["id"] in self.server.stored for offer in self.server.offers):
+            request_id = str(UUID(int=self.chance.getrandbits(128), version=4))
+            directory = str(self.directory)
+            self.server.offers.append(
+                {"id": request_id, "profile": "quick", "parameters": {}, "directory": directory}
+            )
+
     def measure_durations(self) -> list[float]:
-        """Return how long each command takes if it is not killed."""
+        """Return how long each command takes if it is not killed; leave results to deliver."""
         durations = []
         for command in self.list_commands():
+            self.offer()
             self.program.write_bytes(self.installed)
             started = time.monotonic()
             self.start(*command).wait()
             durations.append(time.monotonic() - started)
+        for _ in range(5):
+            self.start("run", "--profile", "quick", "--directory", str(self.directory), "--no-send").wait()
         self.note_spooled()
         return durations
 
-    def kill_one(self, command: tuple[str, ...], duration_s: float) -> None:
-        """Start a command and kill it with its children at a random instant."""
+    def kill_one(self, command: tuple[str, ...], limit_s: float) -> float:
+        """Start a command and kill it with its children at a random instant before limit_s; return the next limit."""
+        self.offer()
         self.program.write_bytes(self.installed)
         process = self.start(*command)
         try:
-            process.wait(timeout=self.chance.uniform(0.05, 1.2) * duration_s)
+            process.wait(timeout=self.chance.uniform(0.05, 1.0) * limit_s)
             self.found[f"{command[0]}: ended before"] += 1
+            limit_s *= SHORTER
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             self.found[f"{command[0]}: killed"] += 1
+            limit_s *= LONGER
         content = self.program.read_bytes()
         if content not in (self.installed, self.newer):
             self.found["half-installed"] += 1
         elif command[0] == "self-update":
             self.found["self-update: " + ("new version" if content == self.newer else "old version")] += 1
         self.note_spooled()
+        return limit_s
 
     def note_spooled(self) -> None:
         for path in (self.home / "spool" / "pending").glob("2*.json.gz"):
@@ -145,7 +168,7 @@ def main() -> int:
         thread.start()
         host = KilledAgents(Path(name), server, random.Random(options.seed))
         server.ship(VERSION, host.newer)
-        durations = host.measure_durations()
+        limits = host.measure_durations()
         server.usual = host.receive
         release, archive = server.release, server.archive
         server.release, server.archive = host.send(release), host.send(archive)
@@ -154,7 +177,7 @@ def main() -> int:
             if sum(count for word, count in host.found.items() if word.endswith(": killed")) >= options.kills:
                 break
             place = number % len(commands)
-            host.kill_one(commands[place], durations[place])
+            limits[place] = host.kill_one(commands[place], limits[place])
         server.usual, server.release, server.archive = replies.accept, release, archive
         ends = [host.start("flush", "--budget", "60").wait(), host.start("self-update").wait()]
         # Agents remove what killed ones left in the measured directory.
