@@ -74,6 +74,27 @@ def log_warnings() -> None:
         log.warning("settings.check", id=message.id, problem=message.msg, hint=message.hint)
 
 
+@register()
+def check_limits_file(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Report a file of published limits that is not valid."""
+    if not settings.LIMITS_FILE:
+        return []
+    # Numpy and the queries are loaded only with such a file.
+    from benchapp.queries.limits import BadLimitsFile, read_known_limits
+
+    try:
+        read_known_limits()
+    except BadLimitsFile as error:
+        return [
+            Error(
+                f"BENCHAPP_LIMITS_FILE is not valid: {error}.",
+                hint="benchapp/queries/limits.csv is an example; docs/scaling.md describes it.",
+                id="benchapp.E004",
+            )
+        ]
+    return []
+
+
 @register(Tags.security)
 def check_email(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Report unencrypted e-mail passwords, and warn about e-mails without links."""

@@ -264,6 +264,8 @@ if OIDC is None and not LOCAL_SIGN_IN:
     )
 NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
 # Audit records (docs/operations.md, "Audit records"); 0 keeps all.
+# Published limits in addition to benchapp/queries/limits.csv, or instead of its rows.
+LIMITS_FILE = read_text("BENCHAPP_LIMITS_FILE")
 AUDIT_RETENTION_DAYS = read_integer("BENCHAPP_AUDIT_RETENTION_DAYS", default=730, minimum=0, maximum=36_500)
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
 WEBHOOK_ALLOW_PRIVATE = read_networks("BENCHAPP_WEBHOOK_ALLOW_PRIVATE")

@@ -227,6 +227,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "binary_columns",
             "days",
             "incidents",
+            "limits",
             "maintenance",
             "series",
             "series_versions",

@@ -249,7 +249,7 @@ class ScalingParameters(FilterParameters, FormatParameters):
         child=serializers.CharField(max_length=200),
         required=False,
         max_length=LIMITS_MAXIMUM,
-        help_text="NAME:VALUE of a limit, display only",
+        help_text="NAME:VALUE of a limit, or known for published limits; display only",
     )
     target = serializers.ListField(
         source="targets",

@@ -7,11 +7,13 @@ from statistics import median
 from typing import Final
 
 from benchapp.dimensions import split_pattern
+from benchapp.metrics import format_with_unit
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.axes import AxisValue, make_axis
 from benchapp.queries.charts.scaling_defaults import Axes
 from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
+    KNOWN_LIMITS,
     WIDTH_DIMENSIONS,
     CellState,
     Limit,
@@ -27,11 +29,13 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import find_worst_mark
+from benchapp.queries.limits import read_known_limits
 from benchapp.queries.titles import describe_value
 
 FAILED: Final = "failed-job"
 # More provisioned values would clutter the chart.
 _PROVISIONED_MAXIMUM: Final = 4
+_KNOWN_MAXIMUM: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def fill_facets(
                     *lines.list_targets(rows, resolved.targets),
                     *lines.list_given(rows, resolved.limits),
                     *lines.list_provisioned(rows),
+                    *(lines.list_known(rows) if KNOWN_LIMITS in resolved.limits else ()),
                 ),
             )
         )
@@ -158,11 +163,12 @@ class _LimitBuilder:
         self._grid, self._metric = grid, metric
         self._xs, self._volumes = table.column(grid.axes.x), table.column("volume_count")
         self._provisioned = table.column("provisioned_iops")
+        self._types, self._instances = table.column("volume_type"), table.column("instance_type")
 
     def list_given(self, rows: Sequence[int], limits: Sequence[Limit]) -> Iterator[ScalingLimit]:
         """Yield the given limits; a limit per volume is multiplied by the number of volumes."""
         counts = self._count_volumes(rows)
-        for limit in limits:
+        for limit in (each for each in limits if each != KNOWN_LIMITS):
             values = _multiply(limit.value, counts) if limit.is_each else [limit.value] * len(counts)
             yield ScalingLimit(limit.name, tuple(values), is_given=True)
 
@@ -196,6 +202,43 @@ class _LimitBuilder:
             )
             name = f"provisioned: {describe_value('provisioned_iops', iops)} IOPS{times}"
             yield ScalingLimit(name, tuple(values), is_given=False)
+
+    def list_known(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
+        """Yield the published limits of the volume types and instance types, where all layouts of an x have one type.
+
+        At most four types of each.
+        """
+        known, counts = read_known_limits(), self._count_volumes(rows)
+        times = "" if self._metric.is_per_volume else " × n"
+        volumes = self._count_volumes_of_layouts(rows)
+        for is_instance, column in ((False, self._types), (True, self._instances)):
+            by_x = [{column[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
+            names = sorted({name for own in by_x for name in own if (is_instance, name) in known})
+            for name in names[:_KNOWN_MAXIMUM]:
+                limit = getattr(known[is_instance, name], self._metric.base)
+                if limit is None:
+                    continue
+                value = format_with_unit(limit, self._metric)
+                if not is_instance:
+                    own = [
+                        count if found == {name} else None for count, found in zip(counts, by_x, strict=True)
+                    ]
+                    yield ScalingLimit(f"{name} {value}{times}", tuple(_multiply(limit, own)), is_given=True)
+                    continue
+                shares = [
+                    (limit / count if self._metric.is_per_volume else limit)
+                    if found == {name} and count
+                    else None
+                    for count, found in zip(volumes, by_x, strict=True)
+                ]
+                yield ScalingLimit(f"instance {name} {value}", tuple(shares), is_given=True)
+
+    def _count_volumes_of_layouts(self, rows: Sequence[int]) -> list[int | None]:
+        """Return the number of volumes at each x, for metrics per volume; 1 for others, for which it does not count."""
+        if not self._metric.is_per_volume:
+            return [1] * len(self._grid.xs)
+        found = [{self._volumes[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
+        return [counts.pop() if len(counts) == 1 else None for counts in found]
 
     def _count_volumes(self, rows: Sequence[int]) -> list[int | None]:
         """Return by how much a limit per volume is multiplied at each x; None if different or unknown."""

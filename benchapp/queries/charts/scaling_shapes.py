@@ -47,6 +47,7 @@ _UNITS: Final[dict[str, dict[str, float]]] = {
     "ns": {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},
     "s": {"": 1.0, "s": 1.0, "ms": 1e-3},
 }
+_LIMITED_UNITS: Final = ("operations/s", "bytes/s")
 _EXAMPLES: Final = {
     "operations/s": "16000, 2000*n",
     "bytes/s": "125MB/s, 125MB/s*n",
@@ -77,8 +78,19 @@ class Limit:
     text: str
 
 
+# Instead of NAME:VALUE: the published limits of the volume types and instance types of the chart.
+KNOWN_LIMITS: Final = Limit("known", 0.0, is_each=False, text="known")
+
+
 def parse_limit(text: str, unit: Unit) -> Limit:
-    """Read "NAME:VALUE", where VALUE may have a unit of the metric and "*n" for each volume. Raises BadLimit."""
+    """Read "NAME:VALUE", where VALUE may have a unit of the metric and "*n" for each volume; "known" is KNOWN_LIMITS.
+
+    Raises BadLimit.
+    """
+    if text.strip().lower() == KNOWN_LIMITS.text:
+        if unit not in _LIMITED_UNITS:
+            raise BadLimit("published limits are known of IOPS and bandwidth only")
+        return KNOWN_LIMITS
     name, colon, value = text.rpartition(":")
     name = " ".join(name.replace("\x00", "").split())
     match = _VALUE.fullmatch(value.strip())

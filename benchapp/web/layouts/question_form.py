@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django import forms
+from django.http import QueryDict
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter, parse_term
@@ -68,8 +69,12 @@ class LayoutForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
     )
 
-    def __init__(self, *args: Any, regions: Sequence[str], **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, query: QueryDict | None, *, regions: Sequence[str]) -> None:
+        if query is not None and "vary" not in query:
+            # As in the API: without any of them all may vary.
+            query = query.copy()
+            query.setlist("vary", list(VARYING))
+        super().__init__(query)
         # Prices without a region have the empty name.
         self.fields["region"].choices = [(name, name or "no region") for name in regions]  # type: ignore[attr-defined]
         if len(regions) < 2:

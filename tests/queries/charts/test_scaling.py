@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Series
@@ -274,6 +275,29 @@ def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
         ("instance", (125e6, 125e6)),
         ("volume", (60 * 2**20, 240 * 2**20)),
     ]
+
+
+def test_published_limits_are_those_of_the_types_and_the_lowest_applies():
+    host = make_host("db-1")
+    for count, iops in ((1, 15_000.0), (2, 18_000.0), (4, 18_500.0)):
+        target = make_target(volume_type="gp3", volume_count=count, instance_type="m5.4xlarge")
+        make_series([iops], host=host, target=target)
+    calculate_levels()
+
+    chart = read(limits=("known",))
+
+    assert [(each.name, each.values, each.is_given) for each in chart.facets[0].limits] == [
+        ("gp3 16\u202f000 IOPS × n", (16_000, 32_000, 64_000), True),
+        ("instance m5.4xlarge 18\u202f750 IOPS", (18_750,) * 3, True),
+    ]
+    assert list(describe_applicable_limits(chart)) == [
+        (
+            "Limit that applies: 1 volume: gp3 16\u202f000 IOPS × n; 2 volumes to 4 volumes:"
+            " instance m5.4xlarge 18\u202f750 IOPS."
+        ),
+        "Random read, 4 volumes: 99 % of instance m5.4xlarge 18\u202f750 IOPS.",
+    ]
+    assert list(describe_applicable_limits(read())) == []
 
 
 def test_targets_are_of_their_metric_and_may_be_of_each_volume():

@@ -36,6 +36,8 @@ def test_answer_is_the_title_with_numbers_links_and_the_closest_miss(viewer: Cli
     assert f'href="/series/{deciding.pk}/"' in text
     assert "no price of volume type local" in words
     assert "/api/v1/layouts?iops=20000" in text
+    # Without the parameter all may vary.
+    assert text.count('name="vary"') == text.count("checked") == 5
 
 
 def test_no_layout_meets_the_requirement(viewer: Client) -> None:

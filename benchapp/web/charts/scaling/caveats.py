@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
@@ -77,6 +78,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     for target in chart.targets:
         if target.metric not in chart.metrics:
             yield f"Target {target.name} is not shown: it is of {lower_label(target.metric.label)}."
+    yield from describe_applicable_limits(chart)
     yield from _list_limits_off_scale(chart)
     yield from _list_omitted_runs(chart)
     if chart.is_cut:
