@@ -214,6 +214,9 @@ _EXAMPLES: Final = {
     "b_to": "now",
     "badge": "too-short,cached",
     "baseline": "label.branch:main",
+    "block_size": "4k",
+    "region": "eu-central-1",
+    "vary": "volume_type,volume_count",
     "baseline_from": "2026-11-01",
     "chunk_size_bytes": "512k",
     "color": "block_size_bytes",
@@ -278,6 +281,17 @@ _BODIES: Final[dict[str, Json]] = {
         "from_at": "2026-12-31T00:00:00Z",
         "to_at": "2027-01-01T00:00:00Z",
         "reason": "new disks",
+    },
+    "PricesInput": {
+        "prices": [
+            {
+                "volume_type": "gp3",
+                "region": "eu-central-1",
+                "currency": "USD",
+                "per_gib_month": 0.0952,
+                "valid_from": "2026-01-01",
+            }
+        ]
     },
     "PatchedTokenChanges": {"expires_at": "2027-06-30T00:00:00Z"},
     "RotationInput": {"overlap_s": 3600},

@@ -76,6 +76,7 @@ from benchapp.queries.hosts.run_requests import (
 _PROFILES_MAXIMUM: Final = 20
 _PARAMETERS_MAXIMUM: Final = 50
 _VALUES_MAXIMUM: Final = 50
+_HOURS: Final = r"^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]\Z"
 _DIRECTORIES_MAXIMUM: Final = 50
 _PER_DAY_MAXIMUM: Final = 48
 _DIRECTORY_MAXIMUM: Final = 4096
@@ -217,6 +218,11 @@ class AllowedProfileInput(_StrictInput):
         return value
 
 
+@extend_schema_field({"type": "string", "pattern": _HOURS.replace("\\Z", "$"), "example": "08:00-18:00"})
+class HoursField(serializers.RegexField):
+    """A time of the day to another one."""
+
+
 class HostPollInput(serializers.Serializer[Any]):
     """What the host allows, and whether it starts a run now."""
 
@@ -230,7 +236,7 @@ class HostPollInput(serializers.Serializer[Any]):
     )
     per_day = serializers.IntegerField(min_value=1, max_value=_PER_DAY_MAXIMUM)
     quiet_hours = serializers.ListField(
-        child=serializers.RegexField(r"^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]\Z"),
+        child=HoursField(_HOURS),
         allow_empty=True,
         max_length=_VALUES_MAXIMUM,
         help_text="local time of the host: 08:00-18:00",
