@@ -1,7 +1,7 @@
 """Times in requests, and bounds of a day in UTC."""
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 
 from django.utils.dateparse import parse_datetime
@@ -53,13 +53,13 @@ def _read_distance(text: str) -> timedelta:
     return -distance if found[1] == "-" else distance
 
 
-def start_of_day(day: date | None) -> datetime | None:
-    """Return the first moment of a day; None for None."""
-    return None if day is None else datetime.combine(day, time.min, UTC)
+def start_of_day(day: date | None, *, zone: tzinfo = UTC) -> datetime | None:
+    """Return the first moment of a day of a time zone, in UTC; None for None. Raises OverflowError."""
+    return None if day is None else datetime.combine(day, time.min, zone).astimezone(UTC)
 
 
-def end_of_day(day: date | None) -> datetime | None:
-    """Return the first moment after a day; None for None and for the last day of the calendar."""
+def end_of_day(day: date | None, *, zone: tzinfo = UTC) -> datetime | None:
+    """Return the first moment after a day; None for None and for the last day of the calendar. Raises OverflowError."""
     if day is None or day == date.max:
         return None
-    return datetime.combine(day, time.min, UTC) + timedelta(days=1)
+    return datetime.combine(day + timedelta(days=1), time.min, zone).astimezone(UTC)

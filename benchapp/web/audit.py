@@ -17,9 +17,9 @@ from benchapp.models import AuditKind, Role
 from benchapp.queries.audit import AuditFilter, AuditRow, page_audit_records
 from benchapp.web.site.access import needs_role
 from benchapp.web.site.command_lines import format_curl_command
-from benchapp.web.site.filter_forms import BoundField
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.time_range import BoundField
 
 ROWS_ON_A_PAGE: Final = 100
 # Longer values are folded.

@@ -12,7 +12,8 @@ from benchapp.queries.experiments.experiment import (
     EXPERIMENT_METRICS,
     Experiment,
 )
-from benchapp.web.site.filter_forms import BoundField, FilterTextField
+from benchapp.web.site.filter_forms import FilterTextField
+from benchapp.web.site.time_range import BoundField
 
 _NAMES: Final = {
     "q": "Both",

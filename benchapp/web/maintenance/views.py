@@ -52,9 +52,10 @@ from benchapp.web.maintenance.texts import (
 )
 from benchapp.web.site.access import choose_next, may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
-from benchapp.web.site.filter_forms import keep_query, parse_bound, write_scopes
+from benchapp.web.site.filter_forms import keep_query, write_scopes
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.time_range import parse_bound
 
 ROWS_ON_A_PAGE: Final = 50
 _TABS: Final[Mapping[str, tuple[PlannedEventState, ...]]] = {

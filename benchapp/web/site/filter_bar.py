@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -29,6 +29,8 @@ from benchapp.grammar import (
 from benchapp.queries.days import is_relative_moment, parse_moment
 from benchapp.queries.dimension_values import list_known_values
 from benchapp.spelling import is_readable, suggest_corrections
+from benchapp.times import name_zone
+from benchapp.web.site.time_range import TimeRangeControl, make_time_range
 
 # Parameters of the bar itself: the text, and the two fields that add a term without script.
 _OWN: Final = ("q", "add", "value", "after")
@@ -64,9 +66,9 @@ class FilterBar:
     filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
     resolved_url: the page with the time range and the metric of the text as parameters; None if it has neither.
     hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
-    without filter, None if there is none. offered: dimensions to add, as options. form: with from_day and to_day, if
-    the page has a time range. fields: a template with more fields of the form. legacy: names of legacy parameters,
-    separated by spaces.
+    without filter, None if there is none. offered: dimensions to add, as options. form: of the
+    page. time_range: None if the page has none, or has it outside of the bar. fields: a template with more fields.
+    legacy: names of legacy parameters, separated by spaces.
     """
 
     text: str
@@ -80,6 +82,7 @@ class FilterBar:
         (dimension.name, dimension.label, False) for dimension in FILTER_DIMENSIONS.values()
     )
     form: forms.Form | None = None
+    time_range: TimeRangeControl | None = None
     fields: str = ""
     legacy: str = ""
     typed: str = ""
@@ -145,6 +148,7 @@ def make_filter_bar(
         action=path,
         clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
         form=form,
+        time_range=make_time_range(request.GET) if form is not None and has_time_range else None,
         fields=fields,
         legacy=" ".join(old),
         typed=whole,
@@ -168,7 +172,7 @@ def settle_filter(request: HttpRequest, bar: FilterBar) -> HttpResponse | None:
             for value in values
             if name not in own and value != ""
         )
-        shown = replace(bar, hidden=hidden, form=None, fields="")
+        shown = replace(bar, hidden=hidden, form=None, time_range=None, fields="")
         return render(request, "site/bad_filter.html", {"bar": shown}, status=400)
     return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
 
@@ -213,24 +217,29 @@ def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]]) -> str | 
     given: dict[str, str] = {} if query.metric is None else {"metric": query.metric}
     if query.time_range is not None:
         given |= resolve_time_range(query.time_range, now=timezone.now())
-    replaced = {*given, *(("from", "to") if query.time_range else ())}
+    replaced = {*given, *(("from", "to", "zone") if query.time_range else ())}
     others = [(name, value) for name, value in rest if name not in replaced]
     return _link(path, write_filter(query.filter), [*others, *((n, v) for n, v in given.items() if v)])
 
 
 def resolve_time_range(time_range: TimeRange, *, now: datetime) -> dict[str, str]:
-    """Return a time range as the parameters from and to, in days (UTC); "" is open. Hours begin with their day."""
+    """Return a time range as the parameters from, to and zone, in days of the reader's time zone; "" is open.
+
+    Hours begin with their day.
+    """
+    zone = name_zone()
     return {
         "from": _resolve_day(time_range.from_text, now=now),
         "to": _resolve_day(time_range.to_text, now=now),
+        **({} if zone == "UTC" else {"zone": zone}),
     }
 
 
 def _resolve_day(text: str, *, now: datetime) -> str:
     if text in ("today", "yesterday"):
-        return (now.astimezone(UTC) - timedelta(days=text == "yesterday")).date().isoformat()
+        return (timezone.localtime(now) - timedelta(days=text == "yesterday")).date().isoformat()
     if is_relative_moment(text):
-        return parse_moment(text, now=now).astimezone(UTC).date().isoformat()
+        return timezone.localtime(parse_moment(text, now=now)).date().isoformat()
     return text
 
 

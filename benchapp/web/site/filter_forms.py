@@ -1,50 +1,20 @@
 """Forms for query parameters of pages."""
 
-import re
 from collections.abc import Sequence
-from datetime import date, datetime
-from typing import Any, Final, TypedDict
+from datetime import datetime
+from typing import Any, TypedDict
 from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
-from django.utils import timezone
 
 from benchapp.agent_archive import read_agent_version
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, Term, Test, parse_filter, write_filter
 from benchapp.models import State
 from benchapp.queries.badges import BADGE_CODES
-from benchapp.queries.days import end_of_day, parse_moment, start_of_day
 from benchapp.queries.hosts.hosts import HostFilter
 from benchapp.queries.runs.runs import RunFilter
-
-_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-
-
-class DayField(forms.DateField):
-    """A date, UTC."""
-
-    def __init__(self, label: str) -> None:
-        super().__init__(
-            label=label,
-            required=False,
-            input_formats=["%Y-%m-%d"],
-            error_messages={"invalid": f"{label} is not a valid date. Example: 2026-05-12."},
-        )
-
-
-def parse_bound(text: str, *, is_end: bool) -> datetime | None:
-    """Parse one end of a time range: 2026-05-12 (UTC; as the end with the whole day), or a time as in `parse_moment`.
-
-    Return UTC; None if open. Raises ValueError.
-    """
-    text = text.strip()
-    if not text:
-        return None
-    if _DAY.fullmatch(text):
-        day = date.fromisoformat(text)
-        return end_of_day(day) if is_end else start_of_day(day)
-    return parse_moment(text, now=timezone.now())
+from benchapp.web.site.time_range import BoundField, TimeRangeForm
 
 
 def write_scopes(scopes: Sequence[str]) -> str:
@@ -71,28 +41,12 @@ class FilterTextField(forms.CharField):
             raise forms.ValidationError(f"{error}.") from error
 
 
-class BoundField(forms.CharField):
-    """One end of a time range: a day or a time, UTC."""
-
-    def __init__(self, label: str, *, is_end: bool) -> None:
-        super().__init__(label=label, required=False, max_length=40)
-        self._is_end = is_end
-
-    def clean(self, value: Any) -> Any:
-        """Return the time; None if open."""
-        try:
-            return parse_bound(super().clean(value), is_end=self._is_end)
-        except ValueError as error:
-            message = f"{self.label} is not a valid date. Examples: 2026-05-12, 2026-05-12T02:10Z."
-            raise forms.ValidationError(message) from error
-
-
-class RunFilterForm(forms.Form):
-    """Filters of runs outside the filter language; dates are whole UTC days, inclusive."""
+class RunFilterForm(TimeRangeForm):
+    """Filters of runs outside the filter language; dates are whole days, inclusive."""
 
     profile = forms.CharField(required=False, max_length=100)
-    from_day = DayField("From")
-    to_day = DayField("To")
+    from_at = BoundField("From", is_end=False)
+    to_at = BoundField("To", is_end=True)
     badge = forms.ChoiceField(
         required=False,
         choices=[("", "any"), *((code, code) for code in BADGE_CODES)],
@@ -102,9 +56,9 @@ class RunFilterForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Reject a range that ends before it starts."""
-        values = super().clean() or {}
-        first, last = values.get("from_day"), values.get("to_day")
-        if first and last and first > last:
+        values = super().clean()
+        first, last = values.get("from_at"), values.get("to_at")
+        if first and last and first >= last:
             raise forms.ValidationError("From is after To. Swap them.")
         return values
 
@@ -114,8 +68,8 @@ class RunFilterForm(forms.Form):
         return RunFilter(
             match=match,
             profile=values.get("profile") or None,
-            from_at=start_of_day(values.get("from_day")),
-            to_at=end_of_day(values.get("to_day")),
+            from_at=values.get("from_at"),
+            to_at=values.get("to_at"),
             has_failed=True if values.get("failed") else None,
             badges=(values["badge"],) if values.get("badge") else None,
         )
@@ -145,11 +99,11 @@ class UploadFilterForm(forms.Form):
 
 
 def read_form(form_class: type[forms.Form], query: QueryDict) -> Any:
-    """Bind and validate a form; `from` and `to` of the address are its from_day and to_day."""
+    """Bind and validate a form; `from` and `to` of the address are its from_at and to_at."""
     values = query.copy()
     for name in ("from", "to"):
         if name in values:
-            values.setlist(f"{name}_day", query.getlist(name))
+            values.setlist(f"{name}_at", query.getlist(name))
     form = form_class(values)
     form.is_valid()
     return form

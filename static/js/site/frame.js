@@ -221,6 +221,36 @@ function startQuestions() {
   });
 }
 
+// A choice made with the pointer is shown at once; one made by keys waits for Enter, as arrows go through all of them.
+function startAutoSubmit() {
+  let isPointed = false;
+  document.addEventListener("pointerdown", (event) => {
+    isPointed = event.target.closest?.("[data-auto]") !== null;
+  });
+  document.addEventListener("keydown", () => {
+    isPointed = false;
+  });
+  document.addEventListener("change", (event) => {
+    if (isPointed && event.target.matches("[data-auto]")) {
+      event.target.form.requestSubmit();
+    }
+  });
+}
+
+// After Back, the fields show what the page shows, not what was entered before it was left. Chromium would fill in the
+// fields of a page that it loads again, too: their forms have autocomplete="off".
+function startRestoredForms() {
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) {
+      document.querySelectorAll("form[data-short-address]").forEach((form) => form.reset());
+    }
+  });
+}
+
+function hasDates(form) {
+  return [...form.querySelectorAll(".time-range input")].some(({ value }) => value !== "");
+}
+
 // Empty fields of filter forms are left out of the address, so that links stay short.
 function startShortAddresses() {
   document.addEventListener("submit", (event) => {
@@ -228,7 +258,9 @@ function startShortAddresses() {
       return;
     }
     for (const field of event.target.elements) {
-      if (field.name && field.value === "") {
+      // The time zone of dates says nothing without them.
+      const isAlone = field.dataset.ofDates !== undefined && !hasDates(event.target);
+      if (field.name && (field.value === "" || isAlone)) {
         field.disabled = true;
         setTimeout(() => {
           field.disabled = false;
@@ -239,6 +271,8 @@ function startShortAddresses() {
 }
 
 followBrowserZone();
+startAutoSubmit();
+startRestoredForms();
 startThemeSwitch();
 startSearch();
 startRecentPages();

@@ -82,7 +82,7 @@ def test_filter_chooses_and_the_page_says_what_it_leaves_out(viewer: Client) -> 
     [
         ({"series": "1,x"}, "'x' is not a valid series id."),
         ({"metric": "speed"}, "Unknown metric. Available: iops,"),
-        ({"from": "yesterday"}, "From is not a valid date: use 2026-05-12 or 2026-05-12T02:10Z."),
+        ({"from": "yesterday"}, "From is not a valid date: use 2026-05-12, 2026-05-12T02:10Z or -7d."),
         ({"from": "2026-05-12", "to": "2026-05-01"}, "From is after To."),
         ({"to": "2026-13-01"}, "To is not a valid date"),
     ],
@@ -113,7 +113,6 @@ def test_part_may_be_days_or_moments() -> None:
     moments = read_history_request(QueryDict("from=2026-05-12T02:10:00Z&to=2026-05-12T04:10%2B02:00"))
 
     assert days.bounds == {"from": "2026-05-12T00:00:00Z", "to": "2026-05-14T00:00:00Z"}
-    assert (str(days.first_day), str(days.last_day)) == ("2026-05-12", "2026-05-13")
     assert moments.errors == ("From is after To. Swap them.",)
 
 

@@ -34,7 +34,8 @@ from benchapp.web.charts.comparison.table import (
     make_lines,
 )
 from benchapp.web.site.command_lines import link_chart_image
-from benchapp.web.site.filter_forms import BoundField, FilterTextField
+from benchapp.web.site.filter_forms import FilterTextField
+from benchapp.web.site.time_range import BoundField, TimeRangeForm
 
 # The most significant lines come first; the CSV has all.
 LINES_DEFAULT: Final = 50
@@ -79,7 +80,7 @@ class SeriesIdsField(forms.CharField):
         return ids
 
 
-class CompareForm(forms.Form):
+class CompareForm(TimeRangeForm):
     """The two sides and their common filter."""
 
     q = FilterTextField()

@@ -25,6 +25,7 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_comparison, read_selection
+from benchapp.web.site.time_range import make_time_range
 
 UNMATCHED_MAXIMUM: Final = 50
 _PERIOD: Final = 7
@@ -60,6 +61,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     is_same = form.make_side("a") == form.make_side("b")
     context: dict[str, Any] = {
         "form": form,
+        "ranges": {
+            side: make_time_range(request.GET, prefix=f"{side}_", label=side.upper()) for side in "ab"
+        },
         "typed": {name: request.GET.get(name, "") for name in form.fields},
         "errors": errors,
         "title": "Compare two hosts, layouts, periods or runs",

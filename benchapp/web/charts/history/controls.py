@@ -1,11 +1,9 @@
 """Links and hidden fields above a history chart: metric, time range, scale, panels."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from django.http import HttpRequest
-from django.utils import timezone
 
 from benchapp.dimensions import DIMENSIONS, FACT_NAMES
 from benchapp.metrics import CATALOGUE, Metric
@@ -13,8 +11,8 @@ from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.number_columns import SHORT_LABELS
+from benchapp.web.site.time_range import make_time_range
 
-_QUICK_SPANS_DAYS: Final = (7, 30, 90, 365)
 # Parameters that a change of the time range retains.
 _RETAINED: Final = ("series", "q", "metric", "scale", "tz", "panels")
 _Link = tuple[str, str, bool]
@@ -24,7 +22,7 @@ def make_controls(request: HttpRequest, asked: HistoryRequest, metrics: Sequence
     """Return the context of `_history_switches.html`. metrics: the available ones."""
     return {
         "metrics": _list_metric_links(request, asked.metric, metrics),
-        "spans": _list_span_links(request),
+        "time_range": make_time_range(request.GET),
         "retained": [(name, request.GET[name]) for name in _RETAINED if request.GET.get(name)],
         "colors": [(name, DIMENSIONS[name].label, name == asked.color) for name in FACT_NAMES],
         "history_request": asked,
@@ -66,17 +64,3 @@ def _list_metric_links(
         url = keep_query(request.GET, metric=metric.name, after=None)
         links.setdefault(group, []).append((SHORT_LABELS[metric.name], url, metric is chosen))
     return list(links.items())
-
-
-def _list_span_links(request: HttpRequest) -> list[_Link]:
-    """Return time ranges that end now, with a fixed start day, so that a copied link keeps its start."""
-    today = timezone.now().date()
-    links = []
-    for days in _QUICK_SPANS_DAYS:
-        first = (today - timedelta(days=days)).isoformat()
-        is_chosen = request.GET.get("from") == first and not request.GET.get("to")
-        url = keep_query(request.GET, **{"from": first, "to": None, "after": None})
-        links.append((f"{days} days", url, is_chosen))
-    is_all = not request.GET.get("from") and not request.GET.get("to")
-    links.append(("All", keep_query(request.GET, **{"from": None, "to": None, "after": None}), is_all))
-    return links

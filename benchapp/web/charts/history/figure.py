@@ -19,6 +19,7 @@ from benchapp.queries.charts.history import (
     read_history,
 )
 from benchapp.queries.charts.history_rows import make_document
+from benchapp.times import to_iso
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
 from benchapp.web.site.command_lines import format_curl_command, link_chart_image
@@ -112,8 +113,8 @@ def make_history_figure(
         image_url=link_chart_image(f"{shown}&scale=log" if asked.is_log else shown),
         api_line=format_curl_command(f"{base_url}{shown}"),
         file_name=file_name,
-        from_text=bounds.get("from", ""),
-        to_text=bounds.get("to", ""),
+        from_text=to_iso(asked.from_at) if asked.from_at else "",
+        to_text=to_iso(asked.to_at) if asked.to_at else "",
         is_log=asked.is_log,
         zone=asked.zone,
         **more,

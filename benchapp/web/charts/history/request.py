@@ -1,7 +1,7 @@
 """Query parameters of the history pages: series, metric, time range, display."""
 
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, tzinfo
 from typing import Final
 from urllib.parse import urlencode
 
@@ -10,18 +10,21 @@ from django.http import QueryDict
 from benchapp.dimensions import FACT_NAMES, find_dimension
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
+from benchapp.queries.days import is_relative_moment
 from benchapp.times import to_iso
-from benchapp.web.site.filter_forms import Span, parse_bound
+from benchapp.web.site.filter_forms import Span
+from benchapp.web.site.time_range import parse_bound, read_zone
 
 ZONES: Final = ("utc", "own", "host")
 # Metrics of the panels below the main chart.
 _LINKED: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-_EXAMPLE: Final = "use 2026-05-12 or 2026-05-12T02:10Z"
+_EXAMPLE: Final = "use 2026-05-12, 2026-05-12T02:10Z or -7d"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
     """One chart. ids: None if a filter selects the series. from_at inclusive, to_at exclusive; None is open.
+    from_text, to_text: as in the address.
 
     zone: "" for that of the page, utc, own (of the browser) or host. color: a fact of the environment that colors runs,
     or None. errors: invalid parameters, one sentence each.
@@ -31,6 +34,8 @@ class HistoryRequest:
     ids: tuple[int, ...] | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
+    from_text: str = ""
+    to_text: str = ""
     is_log: bool = False
     is_linked: bool = True
     zone: str = ""
@@ -54,28 +59,24 @@ class HistoryRequest:
         return {"from_at": self.from_at, "to_at": self.to_at}
 
     @property
-    def first_day(self) -> date | None:
-        """Return the first day of the time range, for a date field."""
-        return None if self.from_at is None else self.from_at.date()
-
-    @property
-    def last_day(self) -> date | None:
-        """Return the last day of the time range, for a date field."""
-        return None if self.to_at is None else (self.to_at - timedelta(microseconds=1)).date()
-
-    @property
     def bounds(self) -> dict[str, str]:
-        """Return the given bounds as query parameters."""
-        bounds = {"from": self.from_at, "to": self.to_at}
-        return {name: to_iso(moment) for name, moment in bounds.items() if moment is not None}
+        """Return the given bounds as query parameters: times in UTC, relative ones as they are."""
+        given = (("from", self.from_at, self.from_text), ("to", self.to_at, self.to_text))
+        return {
+            name: text if is_relative_moment(text) else to_iso(moment)
+            for name, moment, text in given
+            if moment is not None
+        }
 
 
 def read_history_request(query: QueryDict, *, default: Metric | None = None) -> HistoryRequest:
     """Parse query parameters; default: the metric if none is given (IOPS). Invalid ones are ignored and reported."""
     errors: list[str] = []
     metric = _read_metric(query, default or CATALOGUE["iops"], errors)
-    from_at = _read_bound(query.get("from", ""), "From", errors)
-    to_at = _read_bound(query.get("to", ""), "To", errors)
+    zone = read_zone(query, errors)
+    from_text, to_text = (query.get(name, "").strip() for name in ("from", "to"))
+    from_at = _read_bound(from_text, "From", zone, errors)
+    to_at = _read_bound(to_text, "To", zone, errors)
     if from_at and to_at and from_at >= to_at:
         errors.append("From is after To. Swap them.")
         from_at = to_at = None
@@ -84,6 +85,8 @@ def read_history_request(query: QueryDict, *, default: Metric | None = None) -> 
         ids=_read_ids(query.get("series", ""), errors),
         from_at=from_at,
         to_at=to_at,
+        from_text=from_text,
+        to_text=to_text,
         is_log=query.get("scale") == "log",
         is_linked=query.get("panels") != "one",
         zone=next((zone for zone in ZONES if zone == query.get("tz")), ""),
@@ -130,10 +133,10 @@ def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(map(int, parts)))[:IDS_MAXIMUM]
 
 
-def _read_bound(text: str, label: str, errors: list[str]) -> datetime | None:
+def _read_bound(text: str, label: str, zone: tzinfo, errors: list[str]) -> datetime | None:
     """Parse a date or a time; a date as To includes the whole day."""
     try:
-        return parse_bound(text, is_end=label == "To")
+        return parse_bound(text, is_end=label == "To", zone=zone)
     except ValueError:
         errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
         return None

@@ -27,7 +27,7 @@ from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
 # Parameters that a change of the filter retains.
-_RETAINED: Final = ("metric", "from", "to", "scale", "tz", "panels", "color")
+_RETAINED: Final = ("metric", "from", "to", "zone", "scale", "tz", "panels", "color")
 
 
 @require_safe

@@ -3,24 +3,6 @@ import { startScaling } from "./figure.js";
 import { startGroups } from "./groups.js";
 import { startSorting } from "../../site/sortable.js";
 
-// A choice made with the pointer is shown at once; one made by keys waits for Enter, as arrows go through all of them.
-function startAutoSubmit() {
-  for (const field of document.querySelectorAll("[data-auto]")) {
-    let isPointed = false;
-    field.addEventListener("pointerdown", () => {
-      isPointed = true;
-    });
-    field.addEventListener("keydown", () => {
-      isPointed = false;
-    });
-    field.addEventListener("change", () => {
-      if (isPointed) {
-        field.form.requestSubmit();
-      }
-    });
-  }
-}
-
 // Show which cells of the table a sentence rests on.
 function startReadings() {
   document.addEventListener("click", (event) => {
@@ -38,5 +20,4 @@ function startReadings() {
 document.querySelectorAll("[data-scaling]").forEach(startScaling);
 document.querySelectorAll("[data-sortable]").forEach(startSorting);
 document.querySelectorAll("[data-group-editor]").forEach(startGroups);
-startAutoSubmit();
 startReadings();
