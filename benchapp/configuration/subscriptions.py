@@ -28,14 +28,17 @@ _IDENTITY: Final = ("owner", "channel", "address")
 
 
 def make_reference(channel: str, address: str) -> str:
-    """Return an address as it is exported: that of a webhook as ${WEBHOOK_HOST_DIGITS}.
+    """Return an address as it is exported: that of a webhook as ${WEBHOOK_HOST_DIGITS}, of a service with its scheme.
 
     The digits distinguish addresses of one host; without the secret key of the installation, no address can be guessed
     from them.
     """
     if channel == Channel.EMAIL:
         return address
-    host = re.sub(r"[^A-Z0-9]+", "_", (urlsplit(address).hostname or "").upper())
+    parts = urlsplit(address)
+    # The host of an Apprise URL can be a key.
+    shown = parts.scheme if channel == Channel.APPRISE else parts.hostname or ""
+    host = re.sub(r"[^A-Z0-9]+", "_", shown.upper())
     return f"${{WEBHOOK_{host}_{salted_hmac(_SALT, address).hexdigest()[:8].upper()}}}"
 
 

@@ -18,22 +18,28 @@ class Channel(models.TextChoices):
     EMAIL = "email", "E-mail"
     SLACK = "slack", "Slack-compatible webhook"
     WEBHOOK = "webhook", "Webhook (Standard Webhooks)"
+    APPRISE = "apprise", "ntfy, Teams, PagerDuty, … (Apprise URL)"
 
 
 def hide_secret(channel: str, address: str) -> str:
-    """Return an address without secrets: only the host of a webhook, as its path authorizes posting."""
+    """Return an address without secrets: only the host of a webhook, as its path authorizes posting.
+
+    Of a service only the scheme: its keys can be in any part of an Apprise URL.
+    """
     if channel == Channel.EMAIL:
         return address
     parts = urlsplit(address)
+    if channel == Channel.APPRISE:
+        return f"{parts.scheme}://…"
     return f"{parts.scheme}://{parts.netloc}/…"
 
 
 class Subscription(models.Model):
     """One address and its notification settings.
 
-    address: an e-mail address or a URL. secret: signs webhooks; shown once. filter: in the filter language.
-    is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the
-    end of these hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
+    address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
+    language. is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for
+    the end of these hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
     """
 
     FAILURES_MAXIMUM = 20

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from benchapp.models import Channel, Subscription
+from benchapp.pipeline.notifications.channels.apprise_service import send_to_service
 from benchapp.pipeline.notifications.channels.email import Mailbox, NotificationEmail, send_email
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered, WebhookPolicy, post_json
 from benchapp.pipeline.notifications.email_confirmation import MESSAGE_KIND, add_link
@@ -19,6 +21,9 @@ from benchapp.pipeline.notifications.render import (
     render_text,
 )
 
+# Kinds of messages that report the end of a problem.
+RESOLUTIONS: Final = frozenset({"incident.recovered", "incident.resolved", "host.back"})
+
 
 def deliver(subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime) -> str:
     """Send messages as one and return the outcome for the log. Raises NotDelivered.
@@ -27,6 +32,14 @@ def deliver(subscription: Subscription, messages: Sequence[Message], *, message_
     """
     if subscription.channel == Channel.EMAIL:
         return _send_email(subscription, messages, message_id=message_id, at=at)
+    if subscription.channel == Channel.APPRISE:
+        return send_to_service(
+            subscription.address,
+            title=join_subjects(messages),
+            text=render_text(messages),
+            hosts=settings.APPRISE_HOSTS,
+            is_problem=any(message.kind not in RESOLUTIONS for message in messages),
+        )
     is_slack = subscription.channel == Channel.SLACK
     document = render_slack(messages) if is_slack else render_event(messages, at=at)
     return post_json(

@@ -16,6 +16,7 @@ from benchapp.models.subscription import hide_secret
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.notifications.channels.apprise_service import check_service_url
 from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
 from benchapp.pipeline.notifications.channels.ssrf_guard import (
     AddressRefused,
@@ -249,6 +250,8 @@ def _check_address(values: SubscriptionSettings) -> None:
     try:
         if values.channel == Channel.EMAIL:
             read_email_address(values.address)
+        elif values.channel == Channel.APPRISE:
+            check_service_url(values.address, hosts=settings.APPRISE_HOSTS)
         else:
             url = read_url(values.address, ports=settings.WEBHOOK_PORTS)
             refuse_private_number(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE)

@@ -23,7 +23,7 @@ class SubscriptionForm(forms.Form):
     address = forms.CharField(
         label="Address",
         max_length=500,
-        help_text="E-mail address (must be confirmed), or webhook URL (https://…).",
+        help_text="E-mail address (must be confirmed), webhook URL (https://…), or Apprise URL (ntfy://TOPIC).",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     filter = forms.CharField(
