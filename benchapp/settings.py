@@ -304,6 +304,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
+    # Additional runs that confirm regressions, one at a time for each host.
+    "confirm": {
+        "task": "benchapp.tasks.confirm",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
     # Deletes old notices; stops after 20 s and continues an hour later.
     "forget": {
         "task": "benchapp.tasks.forget",

@@ -5,6 +5,7 @@ beat → sweep ─────────────────────�
        normalize ─▶ judge the series that it touched: when nothing waits, and every 2 s while something does
        judge ─▶ changes, levels, incidents and notices in the outbox, one transaction per batch ─▶ notify
 beat → renormalize what an older parser read, while nothing waits ─▶ judge
+beat → confirm: request additional runs of unconfirmed regressions
 beat, page → notify: look for silent hosts, send what is due of the outbox
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
@@ -32,6 +33,7 @@ from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
+from benchapp.pipeline.requests.confirmation import request_confirmations
 from benchapp.pipeline.requests.polling import expire_requests, forget_old_requests
 
 # A task processes batches for this time, and then leaves the worker to others.
@@ -116,6 +118,15 @@ def mail_reset_links(login: str) -> None:
 def mail_address_link(user_id: int, address: str) -> None:
     """Send the link that confirms an address for lost passwords. Retried as `mail_reset_links`."""
     send_address_link(user_id, address)
+
+
+@shared_task(time_limit=90)
+def confirm() -> None:
+    """Request runs that confirm regressions, where policies and hosts allow it.
+
+    Never retried: beat comes every minute.
+    """
+    request_confirmations(now=timezone.now())
 
 
 @shared_task(time_limit=90)

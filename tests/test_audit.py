@@ -205,6 +205,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "views/<int:view_id>/change": {"do": "share"},
         "overview/pins/<int:pin_id>/change": {"do": "down"},
         "requests/add": {"runs": parts["run_id"]},
+        "requests/confirmation": {"pool": "", "runs": "3", "share": "5"},
         "runs/<int:run_id>/exclude": {"reason": "noise"},
         "incidents/bulk": {"incident": parts["incident_id"], "do": "acknowledge", "action": "acknowledge"},
         "incidents/bulk/undo": {"bulk": UUID(parts["bulk"]).hex},

@@ -7,7 +7,7 @@ from benchapp.api.charts import comparison, gate, history, latency, matrix, poin
 from benchapp.api.experiments import experiment
 from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
-from benchapp.api.requests import run_requests
+from benchapp.api.requests import confirmation_policies, run_requests
 from benchapp.api.resources import (
     changes,
     detection_report,
@@ -77,6 +77,11 @@ urlpatterns = [
     path("prices", prices.Prices.as_view(), name="api_prices"),
     path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),
     path("agent", agent_release.AgentRelease.as_view(), name="api_agent_release"),
+    path(
+        "confirmation-policies",
+        confirmation_policies.ConfirmationPolicies.as_view(),
+        name="api_confirmation_policies",
+    ),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

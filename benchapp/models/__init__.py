@@ -34,6 +34,11 @@ from benchapp.models.policies.detection_policy import (
     DetectionPolicyLogEntry,
     DryRunState,
 )
+from benchapp.models.requests.confirmation_policy import (
+    CONFIRMATION_RUNS_MAXIMUM,
+    DAILY_SHARE_MAXIMUM,
+    ConfirmationPolicy,
+)
 from benchapp.models.requests.run_request import (
     OPEN_REQUEST_STATES,
     RequestPolicy,
@@ -60,6 +65,8 @@ from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 
 __all__ = [
     "BROWSER_ZONE",
+    "CONFIRMATION_RUNS_MAXIMUM",
+    "DAILY_SHARE_MAXIMUM",
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",
     "OPEN_REQUEST_STATES",
@@ -76,6 +83,7 @@ __all__ = [
     "Change",
     "ChangeState",
     "Channel",
+    "ConfirmationPolicy",
     "DetectionDryRun",
     "DetectionPolicy",
     "DetectionPolicyAction",

@@ -167,6 +167,8 @@ urlpatterns = [
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
     path("hosts/<host_name:name>/", hosts.host, name="host"),
+    path("requests/", requests.run_requests, name="run_requests"),
+    path("requests/confirmation", requests.set_confirmation, name="set_confirmation"),
     path("requests/add", requests.run_again, name="run_again"),
     path(
         "hosts/<host_name:name>/requests/<uuid:request_id>/cancel",

@@ -12,6 +12,7 @@ DIGESTS = {1: "36702a866764276dd538b9dfad6f4b1da31922a730c65e01397f0d92220571ab"
 LEFT_OUT = {
     "ApiToken",
     "AuditRecord",
+    "ConfirmationPolicy",
     "DetectionDryRun",
     "DetectionState",
     "EmailAddress",

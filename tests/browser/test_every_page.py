@@ -35,6 +35,7 @@ PAGES = {
     "host": "{host}",
     "host with an incident": "/hosts/db-09/",
     "settings of a host": "{host}settings/",
+    "requested runs": "/requests/",
     "uploads": "/uploads/",
     "rejected upload": "{rejected}",
     "tokens": "/tokens/",

@@ -295,6 +295,7 @@ _BODIES: Final[dict[str, Json]] = {
     },
     "PatchedTokenChanges": {"expires_at": "2027-06-30T00:00:00Z"},
     "RotationInput": {"overlap_s": 3600},
+    "ConfirmationPolicyInput": {"pool": "blue", "runs": 3, "daily_share": 0.05},
     "HostPollInput": {
         "profiles": [{"profile": "quick", "parameters": {"runtime": {"minimum": 4, "maximum": 30}}}],
         "directories": ["/data"],

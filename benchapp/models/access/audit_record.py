@@ -8,6 +8,7 @@ class AuditKind(models.TextChoices):
     """What a write changed."""
 
     ACCOUNT = "account", "Account"
+    CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
     DETECTION_POLICY = "detection_policy", "Detection policy"
     DRY_RUN = "dry_run", "Dry run"
     EMAIL_ADDRESS = "email_address", "E-mail address"

@@ -6,10 +6,19 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 
-from benchapp.models import Measurement, RequestPolicy, Run, RunRequest, RunRequestState, Series
+from benchapp.models import (
+    ConfirmationPolicy,
+    Host,
+    Measurement,
+    RequestPolicy,
+    Run,
+    RunRequest,
+    RunRequestState,
+    Series,
+)
 from benchapp.models.requests.request_policy import (
     ParameterValue,
     RunSpecification,
@@ -105,6 +114,20 @@ class Repeatability:
     refusal: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmationPool:
+    """A pool with its policy of automatic confirmation. pool: "" for hosts without one.
+
+    runs: 0 without a policy; daily_share: None without one. allowing_hosts: that allow requests.
+    """
+
+    pool: str
+    runs: int
+    daily_share: float | None
+    hosts: int
+    allowing_hosts: int
+
+
 def page_run_requests(
     chosen: RequestFilter, *, after: str | None = None, limit: int = 100
 ) -> Page[RunRequestRow]:
@@ -164,6 +187,24 @@ def list_latest_runs(series_ids: Sequence[int]) -> list[int]:
     newest = Measurement.objects.filter(series=OuterRef("pk")).order_by("-started_at", "-id")
     rows = dict(Series.objects.filter(pk__in=wanted).values_list("pk", Subquery(newest.values("run_id")[:1])))
     return list(dict.fromkeys(rows[each] for each in wanted if rows.get(each) is not None))
+
+
+def list_confirmation_pools() -> tuple[ConfirmationPool, ...]:
+    """Return the pools of active hosts, and others with a policy, by name; two queries."""
+    policies = {policy.pool: policy for policy in ConfirmationPolicy.objects.all()}
+    allows = Count("pk", filter=Q(request_policy__isnull=False) & ~Q(request_policy__policy__profiles=[]))
+    pools = Host.objects.active().values("pool").annotate(hosts=Count("pk"), allowing=allows)
+    counts = {row["pool"]: (row["hosts"], row["allowing"]) for row in pools}
+    return tuple(
+        ConfirmationPool(
+            pool=pool,
+            runs=policies[pool].runs if pool in policies else 0,
+            daily_share=policies[pool].daily_share if pool in policies else None,
+            hosts=counts.get(pool, (0, 0))[0],
+            allowing_hosts=counts.get(pool, (0, 0))[1],
+        )
+        for pool in sorted({*counts, *policies})
+    )
 
 
 def _make_repeatability(run: Run, policy: Mapping[str, Any] | None) -> Repeatability:

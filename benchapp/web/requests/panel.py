@@ -73,7 +73,7 @@ def make_request_panel(
     refusals = {run.refusal for run in runs} - {None, "policy-unknown"}
     refusal = next((run.refusal for run in runs if run.refusal in refusals), None)
     return RequestPanel(
-        lines=tuple(map(_make_line, page.items)),
+        lines=make_request_lines(page.items),
         has_more=page.next_cursor is not None,
         run_ids=",".join(str(run.run_id) for run in possible),
         offer=tuple(map(_describe_offer, possible)),
@@ -81,6 +81,11 @@ def make_request_panel(
         series_id=chosen.series_id,
         incident_id=chosen.incident_id,
     )
+
+
+def make_request_lines(rows: Sequence[RunRequestRow]) -> tuple[RequestLine, ...]:
+    """Return the rows of the table."""
+    return tuple(map(_make_line, rows))
 
 
 def _list_distinct(runs: Sequence[Repeatability]) -> list[Repeatability]:

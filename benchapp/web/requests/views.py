@@ -1,15 +1,17 @@
-"""Buttons: run again, cancel a request."""
+"""Requested runs of all hosts, automatic confirmation; buttons: run again, cancel a request."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.views.decorators.http import require_POST
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
 
-from benchapp.models import Incident, Role, Series
+from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_MAXIMUM, Incident, Role, Series
+from benchapp.pipeline.requests.confirmation import BadConfirmationPolicy, set_confirmation_policy
 from benchapp.pipeline.requests.run_requests import (
     RequestOrigin,
     RequestRefused,
@@ -18,10 +20,30 @@ from benchapp.pipeline.requests.run_requests import (
     cancel_run_request,
     repeat_run,
 )
-from benchapp.web.requests.panel import RUNS_REQUESTED_MAXIMUM
-from benchapp.web.site.access import choose_next, needs_role, read_person
+from benchapp.queries.hosts.run_requests import (
+    RequestFilter,
+    list_confirmation_pools,
+    page_run_requests,
+)
+from benchapp.web.requests.panel import RUNS_REQUESTED_MAXIMUM, make_request_lines
+from benchapp.web.site.access import choose_next, may_read, needs_role, read_person
+from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import list_errors
+from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.value_texts import format_count
+
+ROWS_ON_A_PAGE: Final = 50
+# Of the day, until a pool has a policy.
+_SHARE_DEFAULT: Final = 0.05
+
+
+class ConfirmationForm(forms.Form):
+    """The policy of a pool. share: in per cent of the day."""
+
+    pool = forms.CharField(required=False, max_length=100, strip=False)
+    runs = forms.IntegerField(min_value=0, max_value=CONFIRMATION_RUNS_MAXIMUM)
+    share = forms.FloatField(min_value=0.1, max_value=DAILY_SHARE_MAXIMUM * 100)
 
 
 class RunAgainForm(forms.Form):
@@ -33,6 +55,54 @@ class RunAgainForm(forms.Form):
     )
     series = forms.ModelChoiceField(Series.objects.all(), required=False)
     incident = forms.ModelChoiceField(Incident.objects.all(), required=False)
+
+
+@never_cache
+@require_safe
+@may_read
+def run_requests(request: HttpRequest) -> HttpResponse:
+    """List the requests of all hosts, newest first, and the policies of automatic confirmation."""
+    errors: list[str] = []
+    page, links = turn_page(
+        request,
+        errors,
+        read=lambda after: page_run_requests(RequestFilter(), after=after, limit=ROWS_ON_A_PAGE),
+    )
+    context = {
+        **links,
+        "errors": errors,
+        "lines": make_request_lines(page.items),
+        "pools": [
+            (pool, f"{(pool.daily_share or _SHARE_DEFAULT) * 100:g}") for pool in list_confirmation_pools()
+        ],
+        "run_choices": range(CONFIRMATION_RUNS_MAXIMUM + 1),
+        "share_maximum": f"{DAILY_SHARE_MAXIMUM * 100:g}",
+        "here": request.get_full_path(),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/confirmation-policies"),
+    }
+    return render(request, "requests/run_requests.html", context, status=400 if errors else 200)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def set_confirmation(request: HttpRequest) -> HttpResponse:
+    """Set the policy of automatic confirmation of one pool."""
+    form = ConfirmationForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Not saved: {' '.join(list_errors(form))}", extra_tags="bad")
+        return redirect("run_requests")
+    try:
+        set_confirmation_policy(
+            form.cleaned_data["pool"],
+            runs=form.cleaned_data["runs"],
+            daily_share=form.cleaned_data["share"] / 100,
+            by=read_person(request),
+        )
+    except BadConfirmationPolicy as problem:
+        messages.error(request, f"Not saved: {problem}.", extra_tags="bad")
+    else:
+        messages.success(request, "Saved.", extra_tags="good")
+    return redirect("run_requests")
 
 
 @require_POST

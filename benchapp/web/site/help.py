@@ -52,6 +52,7 @@ HELP: Final = {
     "request_password_link": "accounts#lost-password",
     "run": "runs#run",
     "run_report": "api#provenance",
+    "run_requests": "requests",
     "runs": "runs#list",
     "saved_views": "views",
     "scaling": "scaling",

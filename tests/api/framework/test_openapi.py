@@ -206,6 +206,8 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/status-badge", {"format": "svg"}, None),
     ("GET", "/api/v1/incidents/feed", {}, None),
     ("POST", "/api/v1/links", {}, {"url": "/api/v1/status-badge?q=host:db-1", "expires_at": "+30d"}),
+    ("GET", "/api/v1/confirmation-policies", {}, None),
+    ("PUT", "/api/v1/confirmation-policies", {}, {"pool": "blue", "runs": 2, "daily_share": 0.1}),
     ("GET", "/api/v1/hosts/{name}/requests", {}, None),
     ("GET", "/api/v1/hosts/{name}/requests", {"format": "csv"}, None),
     ("POST", "/api/v1/hosts/{name}/requests", {}, {"profile": "quick", "directory": "/data"}),

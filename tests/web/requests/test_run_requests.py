@@ -154,3 +154,16 @@ def test_progress_and_reason_are_escaped(host: Host, run: Run) -> None:
     page = sign_in(Role.VIEWER).get(f"/runs/{run.pk}/").content.decode()
 
     assert "<script>x" not in page and "&lt;script&gt;x" in page and "<b>" not in page
+
+
+def test_page_lists_requests_of_all_hosts_and_saves_the_policy_of_a_pool(host: Host) -> None:
+    make_run_request(host)
+    editor = sign_in(Role.EDITOR)
+
+    answer = editor.post("/requests/confirmation", {"pool": "", "runs": "2", "share": "7.5"}, follow=True)
+    bad = editor.post("/requests/confirmation", {"pool": "", "runs": "9", "share": "5"}, follow=True)
+    page = sign_in(Role.VIEWER).get("/requests/").content.decode()
+
+    assert "Saved." in answer.content.decode() and "Not saved:" in bad.content.decode()
+    assert "2, at most 7.5 % of the day" in page and '<a href="/hosts/db-7/">db-7</a>' in page
+    assert "<form" not in page.partition('id="confirmation"')[2].partition('id="list"')[0]
