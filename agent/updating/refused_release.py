@@ -9,7 +9,7 @@ import time
 from agent.delivery.spool import Spool
 from agent.files import write_durably
 
-FILE_NAME = "update.json"
+_NAME = "update.json"
 # A server that was away during the check is no reason to wait for the next version.
 _RETRY_AFTER_S = 86400
 
@@ -20,13 +20,13 @@ def store_refusal(spool: Spool, sha256: str, reason: str, *, is_final: bool = Fa
     is_final: never, otherwise not within a day.
     """
     document = {"sha256": sha256, "reason": reason, "refused_at": time.time(), "is_final": is_final}
-    write_durably(os.path.join(spool.directory, FILE_NAME), json.dumps(document).encode())
+    write_durably(os.path.join(spool.directory, _NAME), json.dumps(document).encode())
 
 
 def find_refusal(spool: Spool, sha256: str) -> str | None:
     """Return why an archive is not to be installed automatically now, or None."""
     try:
-        with open(os.path.join(spool.directory, FILE_NAME), encoding="utf-8") as file:
+        with open(os.path.join(spool.directory, _NAME), encoding="utf-8") as file:
             document = json.load(file)
         is_recent = time.time() < document["refused_at"] + _RETRY_AFTER_S
         is_refused = document["sha256"] == sha256 and (document["is_final"] is True or is_recent)

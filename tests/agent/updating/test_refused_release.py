@@ -1,0 +1,36 @@
+"""Releases that automatic updates leave out."""
+
+from pathlib import Path
+from unittest import mock
+
+from agent.delivery.spool import Spool
+from agent.updating.refused_release import find_refusal, store_refusal
+
+DAY_S = 86400
+NOW = 1_795_000_000.0
+
+
+def find_at(spool: Spool, sha256: str, now: float) -> str | None:
+    with mock.patch("time.time", return_value=now):
+        return find_refusal(spool, sha256)
+
+
+def test_refused_release_is_tried_again_after_a_day_and_a_rolled_back_one_never(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), max_bytes=1, max_age_s=1)
+    with mock.patch("time.time", return_value=NOW):
+        store_refusal(spool, "a" * 64, "a check failed")
+    found = [find_at(spool, "a" * 64, at) for at in (NOW + DAY_S - 1, NOW + DAY_S)]
+    other = find_at(spool, "b" * 64, NOW)
+    with mock.patch("time.time", return_value=NOW):
+        store_refusal(spool, "a" * 64, "it was rolled back", is_final=True)
+
+    assert (found, other) == (["a check failed", None], None)
+    assert find_at(spool, "a" * 64, NOW + 400 * DAY_S) == "it was rolled back"
+
+
+def test_damaged_record_refuses_nothing(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), max_bytes=1, max_age_s=1)
+
+    for text in ("", "[]", "{}", '{"sha256": "a", "refused_at": "x", "is_final": false}'):
+        (tmp_path / "update.json").write_text(text)
+        assert find_at(spool, "a", NOW) is None
