@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 
 from benchapp.api import agent_release, audit
-from benchapp.api.charts import comparison, gate, history, latency, matrix, points, scaling
+from benchapp.api.charts import comparison, dependence, gate, history, latency, matrix, points, scaling
 from benchapp.api.experiments import experiment
 from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
@@ -130,6 +130,7 @@ urlpatterns = [
         name="api_scaling_image",
     ),
     path("changes", changes.Changes.as_view(), name="api_changes"),
+    path("dependence", dependence.DependenceView.as_view(), name="api_dependence"),
     path("comparison", comparison.ComparisonView.as_view(), name="api_comparison"),
     path("history", history.Histories.as_view(), name="api_history"),
     path("dimensions", dimensions.Dimensions.as_view(), name="api_dimensions"),

@@ -26,7 +26,7 @@ from benchapp.web.overview import page as overview
 from benchapp.web.overview import pins
 from benchapp.web.policies import views as policies
 from benchapp.web.requests import views as requests
-from benchapp.web.runs import exclusions
+from benchapp.web.runs import dependence, exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
 from benchapp.web.saved_views import views as saved_views
@@ -142,6 +142,7 @@ urlpatterns = [
     ),
     path("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, name="dry_run"),
     path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
+    path("dependence/", dependence.dependence, name="dependence"),
     path("compare/", comparison.compare, name="compare"),
     path("studies/", studies.studies, name="studies"),
     path("studies/add", study_edits.add_study, name="add_study"),

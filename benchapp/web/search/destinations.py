@@ -33,6 +33,7 @@ DESTINATIONS: Final = (
     Destination("Runs", "runs", "results list"),
     Destination("Compare", "compare", "comparison difference before after"),
     Destination("A/B experiment", "experiment", "arms difference required runs test"),
+    Destination("Metric by condition", "dependence", "fragmentation extents round-trip scatter"),
     Destination("Incidents", "incidents", "regressions inbox alerts"),
     Destination("Detection status", "detection_status", "monitored series"),
     Destination("Benchmark health", "benchmark_health", "noise findings"),

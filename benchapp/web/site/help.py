@@ -26,6 +26,7 @@ HELP: Final = {
     "compare": "comparing",
     "confirm_address": "notifications#e-mail-address-confirmation",
     "confirm_own_email": "accounts#lost-password",
+    "dependence": "deciding#dependence-on-a-condition",
     "detection_policies": "detection#policies",
     "detection_policy": "detection#policies",
     "detection_status": "triage#the-inbox",

@@ -131,6 +131,8 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/charts/host.{image_format}", {"host": "db-7"}, None),
     ("GET", "/api/v1/charts/matrix.{image_format}", {}, None),
     ("GET", "/api/v1/charts/scaling.{image_format}", {}, None),
+    ("GET", "/api/v1/dependence", {"q": "host:db-7"}, None),
+    ("GET", "/api/v1/dependence", {"q": "host:db-7", "format": "csv"}, None),
     ("GET", "/api/v1/dimensions", {}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),

@@ -1,0 +1,47 @@
+"""The page of a metric by a condition."""
+
+import pytest
+from django.test import Client
+
+from tests.queries.runs.test_dependence import make_dependent_series
+from tests.web.pages import Page
+
+pytestmark = pytest.mark.django_db
+
+
+def test_scatter_plot_has_the_finding_the_slope_and_the_runs(viewer: Client) -> None:
+    make_dependent_series(
+        [(extents, 1e8 - 1e5 * extents) for extents in (1, 11, 21, 31, 41, 51, 61, 71, 101)]
+    )
+
+    response = viewer.get("/dependence/")
+
+    words = Page(response).words
+    assert "Bandwidth −10.0 % from 1 extent to 101 extents; 9 runs." in words
+    assert "−100 kB/s per extent" in words
+    assert response.content.count(b"<circle") == 9
+
+
+def test_latency_on_nfs_has_its_lower_bound(viewer: Client) -> None:
+    make_dependent_series(
+        [(0.001 * place, 2e6 * place + 1e5) for place in range(1, 10)] + [(0.002, 1e6)],
+        condition="storage_round_trip_s",
+        metric="latency_mean_ns",
+    )
+
+    response = viewer.get("/dependence/", {"condition": "storage_round_trip_s"})
+
+    words = Page(response).words
+    assert "Mean latency by round-trip time to the storage" in words
+    assert "2.00 round trips" in words
+    assert "from 1.00 ms to 9.00 ms; 10 runs." in words
+    assert b"stroke-dasharray" in response.content
+    (scatter,) = response.context["scatters"]
+    assert scatter.row.below_round_trip == 1
+
+
+def test_empty_page_and_errors_name_what_to_do(viewer: Client) -> None:
+    assert "The agent records extents with" in Page(viewer.get("/dependence/")).words
+    refused = viewer.get("/dependence/", {"condition": "phase", "q": "depth:lots"})
+    assert refused.status_code == 400
+    assert "Condition: choose one of extents," in Page(refused).words
