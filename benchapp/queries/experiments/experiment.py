@@ -158,8 +158,8 @@ class ExperimentResult:
 def read_experiment(experiment: Experiment) -> ExperimentResult:
     """Return the result of an experiment; seven queries.
 
-    Without a run of either arm the rows are the series that match apart from facts of runs, so that the number of runs
-    can be planned. Raises BadExperiment if more than EXPERIMENT_ROWS_MAXIMUM rows match, or a run is in both arms.
+    Without runs of an arm the rows are the series that match apart from facts of runs, so that the number of runs can
+    be planned. Raises BadExperiment if more than EXPERIMENT_ROWS_MAXIMUM rows match, or a run is in both arms.
     """
     sides = [_make_side(experiment, arm) for arm in (experiment.a, experiment.b)]
     free = find_free_columns(*sides)
@@ -168,14 +168,14 @@ def read_experiment(experiment: Experiment) -> ExperimentResult:
     groups = match_rows(first, second, free)
     both = [rows for rows in groups.values() if rows[0] and rows[1]]
     only = [sum(len(rows[place]) for rows in groups.values() if not rows[1 - place]) for place in (0, 1)]
-    found = both or [(rows, []) for rows in _read_planned(experiment, free)]
+    found = both or _read_planned(experiment, free)
     if len(found) > EXPERIMENT_ROWS_MAXIMUM:
         raise BadExperiment(
             f"{len(found)} combinations of workload, layout and host match; at most {EXPERIMENT_ROWS_MAXIMUM} are"
             " evaluated together. Narrow the common filter"
         )
     values = [
-        read_values(side, [row["id"] for rows in both for row in rows[place]], (experiment.metric,))
+        read_values(side, [row["id"] for rows in found for row in rows[place]], (experiment.metric,))
         for place, side in enumerate(sides)
     ]
     error_rate = EXPERIMENT_ERROR_RATE / max(1, len(found))
@@ -210,10 +210,14 @@ def _read_series(side: Side, common: Filter) -> list[SideRow]:
     return rows
 
 
-def _read_planned(experiment: Experiment, free: frozenset[str]) -> list[list[SideRow]]:
-    """Return the series of arm A apart from facts of runs and time, those that differ in compared columns together."""
+def _read_planned(experiment: Experiment, free: frozenset[str]) -> list[MatchedRows]:
+    """Return the series of arm A apart from facts of runs and time, those that differ in compared columns together.
+
+    Arms that differ in facts of runs have the same series.
+    """
     rows = _read_series(Side(experiment.a.without_facts()), experiment.common.without_facts())
-    return [rows for rows, _ in match_rows(rows, [], free).values()]
+    is_common = experiment.a.without_facts() == experiment.b.without_facts()
+    return list(match_rows(rows, rows if is_common else [], free).values())
 
 
 def _is_cut(values: Sequence[SideValues]) -> bool:

@@ -70,6 +70,14 @@ def test_experiment_without_runs_is_planned_from_the_level():
     )
 
 
+def test_runs_of_an_arm_count_before_the_other_has_any():
+    make_experiment([1000, 1050, 950, 1020, 980, 1000], order="aaaaaa")
+
+    for arms, runs in ((("label.arm:a", "label.arm:b"), (6, 0)), (("label.arm:b", "label.arm:a"), (0, 6))):
+        (row,) = read_experiment(make(*arms)).rows
+        assert (row.a.runs, row.b.runs, row.unpaired, row.result) == (*runs, 6, None)
+
+
 def test_run_in_both_arms_and_too_many_rows_are_refused(monkeypatch):
     make_experiment(VALUES)
 
