@@ -34,7 +34,7 @@ from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import FACT_NAMES
-from benchapp.grammar import Filter
+from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind
 from benchapp.queries.charts.environment_changes import FieldChange
@@ -322,7 +322,8 @@ class Histories(ApiView):
         )
         if wanted["format"] != "json":
             _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
-            return _answer_lines(request, history, format=wanted["format"], etag=etag)
+            filter = "" if "series" in wanted else write_filter(wanted["match"])
+            return _answer_lines(request, history, format=wanted["format"], etag=etag, filter=filter)
         _refuse_too_long(history)
         return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
 
@@ -367,7 +368,10 @@ def _refuse(detail: str, pointer: str) -> NoReturn:
     )
 
 
-def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag: str) -> HttpResponseBase:
+def _answer_lines(
+    request: Request, history: SeriesHistory, *, format: str, etag: str, filter: str
+) -> HttpResponseBase:
+    """Return points or buckets as lines; those of CSV name host or pool, series and filter, too."""
     kind: type[ApiAnswer] = HistoryPointAnswer if history.resolution is None else HistoryBucketAnswer
     if history.resolution is None:
         columns = [*POINT_COLUMNS, *history.metrics]
@@ -375,10 +379,18 @@ def _answer_lines(request: Request, history: SeriesHistory, *, format: str, etag
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     columns = ["series", *columns, *(("color",) if history.colors else ())]
     kinds, written = list_kinds(kind), row_format("csv" if format == "csv" else "ndjson", name="history")
-    batches = ([tuple(map(row.get, columns)) for row in batch] for batch in history_batches(history))
+    context: dict[int, tuple[str, ...]] = {line.row.id: () for line in history.lines}
+    more: list[RowColumn] = []
+    if format == "csv":
+        context = {line.row.id: (line.row.scope_name, line.row.title, filter) for line in history.lines}
+        more = [RowColumn(name, "text") for name in ("scope", "title", "filter")]
+    batches = (
+        [(*map(row.get, columns), *context[row["series"]]) for row in batch]
+        for batch in history_batches(history)
+    )
     return answer_stream(
         request,
-        written.write([RowColumn(column, kinds[column]) for column in columns], batches),
+        written.write([*(RowColumn(column, kinds[column]) for column in columns), *more], batches),
         content_type=written.content_type,
         headers={"ETag": etag, **name_file("history", format)},
     )

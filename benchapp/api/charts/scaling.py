@@ -1,6 +1,6 @@
 """One metric over one dimension: the data of the scaling page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
@@ -26,6 +26,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, write_axis_value
 from benchapp.queries.charts.scaling import (
     NONE,
@@ -320,7 +321,20 @@ class Scaling(ApiView):
             format=wanted["format"],
             file_name=file_name,
             about=_describe(chart),
+            context=_list_context(chart),
         )
+
+
+def _list_context(chart: ScalingChart) -> dict[str, Callable[[ScalingCellAnswer], str | None]]:
+    """Return the columns of the CSV that make it readable alone: unit, dimensions of the axes, filter."""
+    filter = write_filter(chart.shown_filter)
+    return {
+        "unit": lambda row: CATALOGUE[row.metric].unit,
+        "x_dimension": lambda _: chart.x.name,
+        "color_dimension": lambda _: chart.color.name if chart.color else None,
+        "facet_dimension": lambda _: chart.facet.name if chart.facet else None,
+        "filter": lambda _: filter,
+    }
 
 
 def _list_run_rows(cell: ScalingCellAnswer) -> Iterator[ScalingRunRow]:

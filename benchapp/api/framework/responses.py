@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -54,18 +54,26 @@ def answer_rows(
     format: str = "json",
     file_name: str = "",
     about: Mapping[str, Any] | None = None,
+    context: Mapping[str, Callable[[Any], Cell]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HttpResponse:
     """Return one page of rows: a `kind` whose field `name` has them, or bare lines of CSV or NDJSON.
 
     columns: of the CSV, also without rows; of rows with the parameter `fields` those that it names. about: other
-    fields of the page. `next` is a path with query, and also the header Link in all formats.
+    fields of the page. context: further columns of the CSV, from a row: what a JSON page states once. `next` is a path
+    with query, and also the header Link in all formats.
     """
     following = link_next(request, next_cursor) if next_cursor else None
     headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}
     if format != "json":
         return answer_lines(
-            request, rows, columns=columns, format=format, file_name=file_name or name, headers=headers
+            request,
+            rows,
+            columns=columns,
+            format=format,
+            file_name=file_name or name,
+            headers=headers,
+            context=context,
         )
     shown = _choose_columns(rows, columns)
     page = kind(next=following, next_cursor=next_cursor, **{name: shown}, **(about or {}))
@@ -80,11 +88,20 @@ def answer_lines(
     format: str,
     file_name: str,
     headers: Mapping[str, str] | None = None,
+    context: Mapping[str, Callable[[Any], Cell]] | None = None,
 ) -> HttpResponse:
-    """Return rows as a file of CSV or NDJSON; file_name: without suffix."""
+    """Return rows as a file of CSV or NDJSON; file_name: without suffix; context: as in answer_rows."""
     headers = {**(headers or {}), **name_file(file_name, format)}
     if format == "csv":
-        lines = write_csv(columns, ([_make_cell(getattr(row, column)) for column in columns] for row in rows))
+        more = context or {}
+        cells = (
+            [
+                *(_make_cell(getattr(row, column)) for column in columns),
+                *(read(row) for read in more.values()),
+            ]
+            for row in rows
+        )
+        lines = write_csv([*columns, *more], cells)
         return _answer(request, lines, CONTENT_TYPE, headers)
     lines = b"".join(dump_json(row) + b"\n" for row in _choose_columns(rows, columns))
     return _answer(request, lines, "application/x-ndjson", headers)

@@ -48,7 +48,7 @@ function startFigure(figure) {
   const content = JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
   const { drawCopy, getChart, points } = STARTERS[figure.dataset.overviewChart](figure, box, content);
   startNavigation(box, figure.querySelector(".chart-readout"), { getChart, points });
-  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
+  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: figure.querySelector("figcaption").textContent.trim() }) });
 }
 
 const startFigures = (place) => place.querySelectorAll("[data-overview-chart]").forEach(startFigure);

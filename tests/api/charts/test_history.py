@@ -89,6 +89,8 @@ def test_history_chosen_by_a_filter_as_csv(reader):
     (row,) = read_csv(reader.get("/api/v1/history?q=direction:read&format=csv"))
 
     assert (row["series"], row["iops"], row["is_excluded"]) == (str(series.id), "10.0", "false")
+    assert (row["scope"], row["filter"]) == (series.host.name, "direction:read")
+    assert row["title"].startswith("4k random read")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,8 @@ def test_columns_of_the_csv_do_not_depend_on_the_range(reader, monkeypatch):
     no_bucket = reader.get(f"{address}&resolution=1&to=2001-01-01")
 
     assert [row["iops"] for row in whole] == ["10.0", "20.0", "30.0", "40.0"]
-    assert list(whole[0]) == ["series", "run", "started_at", "error", "is_excluded", "badges", "iops"]
+    named = ["series", "run", "started_at", "error", "is_excluded", "badges", "iops"]
+    assert list(whole[0]) == [*named, "scope", "title", "filter"]
     assert read_header(none) == list(whole[0])
     assert bucket["iops_median"] == "25.0"
     assert read_header(no_bucket) == list(bucket)

@@ -130,6 +130,9 @@ def test_cells_of_several_metrics_name_their_metric(reader):
     assert [cell["metric"] for cell in body["cells"]] == ["bandwidth_bytes_per_s"] * 5 + ["iops"] * 5
     rows = list(csv.DictReader(io.StringIO(csv_answer.content.decode(), newline="")))
     assert [row["metric"] for row in rows] == [cell["metric"] for cell in body["cells"]]
+    # What the JSON page states once.
+    assert [row["unit"] for row in rows] == ["bytes/s"] * 5 + ["operations/s"] * 5
+    assert {(row["x_dimension"], row["filter"]) for row in rows} == {(body["x"], body["filter"])}
 
 
 def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):

@@ -10,7 +10,7 @@ export function startMatrix(figure) {
       const { drawTables } = await import("./image.js");
       return drawTables(figure, ratio);
     },
-    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }),
+    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: figure.querySelector("figcaption").textContent.trim() }),
   });
 }
 
