@@ -382,7 +382,7 @@ class OneHostRequest(ApiView):
         """Cancel a pending request."""
         refuse_parameters(request)
         with _map_errors():
-            cancel_run_request(name.lower(), request_id, by=find_person(request), via=name_token(request))
+            cancel_run_request(name.lower(), request_id, by=find_person(request))
         return Response(status=204)
 
 

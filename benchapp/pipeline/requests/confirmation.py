@@ -141,7 +141,7 @@ def request_confirmations(*, now: datetime) -> int:
 
 
 def _list_unconfirmed(pools: Collection[str], *, now: datetime) -> list[tuple[Run, Sequence[Change]]]:
-    """Return the newest run of each host and specification with the unconfirmed regressions of its series."""
+    """Return the newest runs of series with unconfirmed regressions, each with the changes of its series."""
     newest = Measurement.objects.filter(series=OuterRef("series")).order_by("-started_at", "-id")
     changes = (
         Change.objects.filter(

@@ -105,7 +105,7 @@ def repeat_run(
 
 
 @retry_conflicts
-def cancel_run_request(host_name: str, request_id: UUID, *, by: User | None, via: str = "") -> RunRequest:
+def cancel_run_request(host_name: str, request_id: UUID, *, by: User | None) -> RunRequest:
     """Cancel a pending request and return it; canceling it again changes nothing.
 
     Raises UnknownRunRequest, or RequestSettled once it is running or over.
