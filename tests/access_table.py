@@ -209,11 +209,15 @@ WEB = {
     # This study is nobody's: an editor may not change it.
     "studies/<int:study_id>/edit": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
     "studies/<int:study_id>/share": (Row("POST", PAGE_ADMINS),),
+    "studies/<int:study_id>/snapshot": (Row("POST", PAGE_ADMINS),),
+    "studies/<int:study_id>/snapshot/<int:place>-<slug:theme>.png": (PAGE_READERS,),
+    "studies/<int:study_id>/thumbnails/<int:place>-<slug:theme>.png": (Row("GET", PAGE_ADMINS),),
     "studies/<int:study_id>/remove": (Row("POST", PAGE_ADMINS),),
     # The token is the key.
     "shared/<share_token:token>/": (EVERYBODY,),
     "shared/<share_token:token>/charts/<int:place>": (EVERYBODY,),
     "shared/<share_token:token>/image.png": (EVERYBODY,),
+    "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png": (EVERYBODY,),
     # Without the URL of a shared study there is nothing.
     "oembed": (Row("GET", "........"),),
     "matrix/": (PAGE_READERS,),

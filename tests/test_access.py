@@ -11,6 +11,7 @@ from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchapp.models import Role, Scope, Study
+from benchapp.pipeline.studies import FrozenPanel, store_snapshot
 from benchapp.web.site.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from tests.access_table import ACTORS, TABLE, Row
 from tests.factories import (
@@ -67,6 +68,8 @@ def address_of(db):
     make_measurement(run, series, iops=1.0)
     panel = {"kind": "scaling", "query": "", "title": "", "text": ""}
     study = Study.objects.create(title="Disks", share_token="s" * 43, panels=[panel])
+    frozen = FrozenPanel("scaling", "", "Reads", content="", width=1, height=1, images={"light": b"PNG"})
+    store_snapshot(study.pk, [frozen], by=None)
     parts = {
         "name": host.name,
         "dimension_name": "host",
@@ -97,6 +100,7 @@ def address_of(db):
         "token": study.share_token,
         "place": 1,
         "request_id": make_run_request(host).pk,
+        "theme": "light",
     }
     return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
 

@@ -221,6 +221,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "studies/add": {"title": "New"},
         "studies/<int:study_id>/edit": {"title": "Changed", "do": "save", "version": version_of(study)},
         "studies/<int:study_id>/share": {"share": "yes"},
+        "studies/<int:study_id>/snapshot": {"snapshot": "yes"},
         "hosts/add": {"name": "db-10"},
         "hosts/<host_name:name>/pool": {"pool": "blue"},
         "hosts/<host_name:name>/retired": {"retired": "yes"},

@@ -48,7 +48,7 @@ from benchapp.models.requests.run_request import (
 from benchapp.models.run import Run
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.series_environment import SeriesEnvironment
-from benchapp.models.study import PanelKind, Study
+from benchapp.models.study import PanelKind, Study, StudySnapshot, StudySnapshotImage
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.subscription import (
     WITHHELD,
@@ -129,6 +129,8 @@ __all__ = [
     "Severity",
     "State",
     "Study",
+    "StudySnapshot",
+    "StudySnapshotImage",
     "Submission",
     "Subscription",
     "Target",

@@ -1,4 +1,4 @@
-"""Create, change, share and delete studies: each change is one statement or one locked row."""
+"""Create, change, share, freeze and delete studies: each change is one statement or one locked row."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from django.db import transaction
+from django.utils import timezone
 
-from benchapp.models import AuditKind, PanelKind, Study, User
+from benchapp.models import AuditKind, PanelKind, Study, StudySnapshot, StudySnapshotImage, User
 from benchapp.pipeline.audit import record_write, snapshot
 
 TITLE_LENGTH: Final = 200
@@ -40,6 +41,19 @@ class StudyPanel:
     query: str
     title: str = ""
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenPanel:
+    """One chart of a snapshot, as of `StudySnapshot`; images: PNG by theme."""
+
+    kind: str
+    query: str
+    title: str
+    content: str
+    width: int
+    height: int
+    images: Mapping[str, bytes]
 
 
 def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
@@ -145,6 +159,42 @@ def stop_sharing(study_id: int) -> bool:
         return False
     Study.objects.filter(pk=study_id).update(share_token=None)
     _record(study, "sharing_stopped", before={"is_shared": True}, after={"is_shared": False})
+    return True
+
+
+def store_snapshot(study_id: int, panels: Sequence[FrozenPanel], *, by: User | None) -> StudySnapshot:
+    """Store the charts of a study as of now, in place of an earlier snapshot. Raises StudyChanged."""
+    with transaction.atomic():
+        study = _lock(study_id, None)
+        earlier = StudySnapshot.objects.filter(pk=study_id).first()
+        before = {"taken_at": earlier.taken_at if earlier else None}
+        if earlier is not None:
+            earlier.delete()
+        stored = StudySnapshot.objects.create(
+            study=study,
+            taken_at=timezone.now(),
+            taken_by=by,
+            panels=[
+                {name: value for name, value in asdict(panel).items() if name != "images"} for panel in panels
+            ],
+        )
+        StudySnapshotImage.objects.bulk_create(
+            StudySnapshotImage(snapshot=stored, place=place, theme=theme, content=content)
+            for place, panel in enumerate(panels, start=1)
+            for theme, content in panel.images.items()
+        )
+        _record(study, "snapshot_taken", before=before, after={"taken_at": stored.taken_at})
+        return stored
+
+
+@transaction.atomic
+def remove_snapshot(study_id: int) -> bool:
+    """Delete the snapshot of a study, which shows current data again; False if it has none."""
+    stored = StudySnapshot.objects.select_for_update(of=("self",)).filter(pk=study_id).first()
+    if stored is None:
+        return False
+    _record(stored.study, "snapshot_removed", before={"taken_at": stored.taken_at}, after={"taken_at": None})
+    stored.delete()
     return True
 
 

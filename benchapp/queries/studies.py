@@ -1,11 +1,13 @@
-"""Studies: the list, one by id, and one by the token of its shared link."""
+"""Studies: the list, one by id, and one by the token of its shared link; the images of snapshots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from benchapp.models import Study, User
+from django.db.models import QuerySet
+
+from benchapp.models import Study, StudySnapshot, StudySnapshotImage, User
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, cut_page, read_cursor
 
@@ -21,8 +23,36 @@ class PanelRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FrozenPanelRow:
+    """One chart of a snapshot, as of `StudySnapshot`. place: in the snapshot, from 1."""
+
+    place: int
+    kind: str
+    query: str
+    title: str
+    content: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDetail:
+    """The snapshot of a study. taken_by_name: "" if unknown and for a shared link."""
+
+    taken_at: datetime
+    taken_by_name: str
+    panels: tuple[FrozenPanelRow, ...]
+
+    def find_panel(self, panel: PanelRow) -> FrozenPanelRow | None:
+        """Return the chart with the kind and query of a panel; None for one that was added or changed since."""
+        return next(
+            (each for each in self.panels if (each.kind, each.query) == (panel.kind, panel.query)), None
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class StudyRow:
-    """One study in the list; owner_name: "" for a sample."""
+    """One study in the list; owner_name: "" for a sample. snapshot_at: None for current data."""
 
     id: int
     title: str
@@ -31,11 +61,12 @@ class StudyRow:
     is_shared: bool
     created_at: datetime
     updated_at: datetime
+    snapshot_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class StudyDetail:
-    """One study. text: Markdown source. version: to detect concurrent changes.
+    """One study. text: Markdown source. version: to detect concurrent changes. snapshot: None for current data.
 
     owner_id, owner_name: None and "" for a sample and for a shared link.
     """
@@ -50,6 +81,17 @@ class StudyDetail:
     created_at: datetime
     updated_at: datetime
     version: str
+    snapshot: SnapshotDetail | None
+
+    @property
+    def snapshot_at(self) -> datetime | None:
+        """Return when the numbers were frozen; None for current data."""
+        return self.snapshot.taken_at if self.snapshot else None
+
+    @property
+    def state(self) -> str:
+        """Return what changes with the study or its snapshot."""
+        return f"{self.version} {self.snapshot_at}"
 
 
 def list_studies(*, after: str | None = None, limit: int = 100, oldest_first: bool = False) -> Page[StudyRow]:
@@ -60,8 +102,9 @@ def list_studies(*, after: str | None = None, limit: int = 100, oldest_first: bo
     if cursor is not None:
         behind, values = f"WHERE (study.updated_at, study.id) {beyond} (%s, %s)", [cursor.at, cursor.id]
     rows = fetch_rows(
-        "SELECT study.id, title, owner.username, jsonb_array_length(panels), share_token, study.created_at,"  # nosec B608
-        " study.updated_at FROM benchapp_study study LEFT JOIN benchapp_user owner ON owner.id = owner_id"
+        "SELECT study.id, title, owner.username, jsonb_array_length(study.panels), share_token, study.created_at,"  # nosec B608
+        " study.updated_at, taken_at FROM benchapp_study study LEFT JOIN benchapp_user owner ON owner.id = owner_id"
+        " LEFT JOIN benchapp_studysnapshot snapshot ON snapshot.study_id = study.id"
         f" {behind} ORDER BY study.updated_at {order}, study.id {order} LIMIT %s",
         [*values, limit + 1],
     )
@@ -78,8 +121,8 @@ def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 1
 
 def read_study(study_id: int) -> StudyDetail | None:
     """Return one study, None if it does not exist; one query."""
-    study = Study.objects.filter(pk=study_id).select_related("owner").first()
-    return None if study is None else _make_detail(study, owner=study.owner)
+    study = Study.objects.filter(pk=study_id).select_related("owner", "snapshot__taken_by").first()
+    return None if study is None else _make_detail(study, has_names=True)
 
 
 def read_shared_study(token: str) -> StudyDetail | None:
@@ -87,18 +130,41 @@ def read_shared_study(token: str) -> StudyDetail | None:
 
     Without its owner: readers of a shared link must not learn sign-in names.
     """
-    study = Study.objects.filter(share_token=token).first()
-    return None if study is None else _make_detail(study, owner=None)
+    study = Study.objects.filter(share_token=token).select_related("snapshot").first()
+    return None if study is None else _make_detail(study, has_names=False)
+
+
+def read_snapshot_image(study_id: int, place: int, theme: str) -> bytes | None:
+    """Return a chart of a snapshot as PNG, None if there is none; one query."""
+    return _read_image(StudySnapshotImage.objects.filter(snapshot=study_id), place, theme)
+
+
+def read_shared_snapshot_image(token: str, place: int, theme: str) -> bytes | None:
+    """Return a chart of the snapshot of a shared study as PNG; one query."""
+    return _read_image(StudySnapshotImage.objects.filter(snapshot__study__share_token=token), place, theme)
+
+
+def _read_image(images: QuerySet[StudySnapshotImage], place: int, theme: str) -> bytes | None:
+    content = images.filter(place=place, theme=theme).values_list("content", flat=True).first()
+    return None if content is None else bytes(content)
 
 
 def _make_row(row: Sequence[Any]) -> StudyRow:
-    study_id, title, owner_name, panel_count, share_token, created_at, updated_at = row
+    study_id, title, owner_name, panel_count, share_token, created_at, updated_at, taken_at = row
     return StudyRow(
-        study_id, title, owner_name or "", panel_count, share_token is not None, created_at, updated_at
+        study_id,
+        title,
+        owner_name or "",
+        panel_count,
+        share_token is not None,
+        created_at,
+        updated_at,
+        taken_at,
     )
 
 
-def _make_detail(study: Study, *, owner: User | None) -> StudyDetail:
+def _make_detail(study: Study, *, has_names: bool) -> StudyDetail:
+    owner = study.owner if has_names else None
     return StudyDetail(
         id=study.pk,
         title=study.title,
@@ -110,4 +176,17 @@ def _make_detail(study: Study, *, owner: User | None) -> StudyDetail:
         created_at=study.created_at,
         updated_at=study.updated_at,
         version=study.updated_at.isoformat(),
+        snapshot=_make_snapshot(study, has_names=has_names),
+    )
+
+
+def _make_snapshot(study: Study, *, has_names: bool) -> SnapshotDetail | None:
+    # Joined with the study: no query.
+    stored: StudySnapshot | None = getattr(study, "snapshot", None)
+    if stored is None:
+        return None
+    return SnapshotDetail(
+        taken_at=stored.taken_at,
+        taken_by_name=stored.taken_by.username if has_names and stored.taken_by else "",
+        panels=tuple(FrozenPanelRow(place, **panel) for place, panel in enumerate(stored.panels, start=1)),
     )

@@ -149,9 +149,25 @@ urlpatterns = [
     path("studies/<int:study_id>/", studies.study, name="study"),
     path("studies/<int:study_id>/edit", study_edits.edit_study, name="edit_study"),
     path("studies/<int:study_id>/share", study_edits.share, name="share_study"),
+    path("studies/<int:study_id>/snapshot", study_edits.change_snapshot, name="change_snapshot"),
+    path(
+        "studies/<int:study_id>/snapshot/<int:place>-<slug:theme>.png",
+        studies.snapshot_image,
+        name="snapshot_image",
+    ),
+    path(
+        "studies/<int:study_id>/thumbnails/<int:place>-<slug:theme>.png",
+        study_edits.thumbnail,
+        name="thumbnail",
+    ),
     path("studies/<int:study_id>/remove", study_edits.remove_study, name="remove_study"),
     path("shared/<share_token:token>/", shared_studies.shared_study, name="shared_study"),
     path("shared/<share_token:token>/image.png", shared_studies.shared_image, name="shared_image"),
+    path(
+        "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png",
+        shared_studies.shared_snapshot_image,
+        name="shared_snapshot_image",
+    ),
     path("oembed", shared_studies.oembed, name="oembed"),
     path(
         "shared/<share_token:token>/charts/<int:place>",

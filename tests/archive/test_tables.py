@@ -25,6 +25,8 @@ LEFT_OUT = {
     "RequestPolicy",
     "RunRequest",
     "SavedView",
+    "StudySnapshot",
+    "StudySnapshotImage",
     "Subscription",
     "Throttle",
 }

@@ -70,6 +70,18 @@ def test_chart_is_saved_as_a_study_and_deleted(visit: Callable[..., Watched]) ->
     page.wait_for_selector(".chart-box[data-drawn]")
 
     assert page.get_by_role("heading", level=1).inner_text() == "Kept in a browser"
+    table = page.get_by_role("table")
+    assert table.count() == 0
+    page.get_by_text("Data table").click()
+    assert table.count() == 1
+    page.get_by_role("button", name="Take snapshot").click()
+    page.get_by_role("link", name="Show live data").wait_for()
+    (image,) = [each for each in page.locator(".frozen-chart img").all() if each.is_visible()]
+    assert image.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 2400
+    assert table.count() == 0
+    page.emulate_media(media="print")
+    assert table.count() == 1
+    page.emulate_media(media="screen")
     page.get_by_role("link", name="Edit").click()
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Delete").click()

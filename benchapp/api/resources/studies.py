@@ -68,6 +68,10 @@ class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     is_shared: Annotated[bool, Meta(description="the study has a shared link")]
     created_at: Time
     updated_at: Time
+    snapshot_at: Annotated[
+        Time | None,
+        Meta(description="when the shown numbers were stored; null: the charts show current data"),
+    ]
     url: str
     page: str
 

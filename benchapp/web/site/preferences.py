@@ -4,8 +4,8 @@ Only to pages: answers of the API, images and pages of shared studies are the sa
 users are in no cache (site/security.py), and cached results of queries have values, not texts.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
 from typing import Final
 
@@ -43,6 +43,13 @@ def apply_preferences(
             return get_response(request)
 
     return answer
+
+
+@contextmanager
+def without_preferences() -> Iterator[None]:
+    """Format what is stored or cached for all readers as for a visitor: in the time zone of the server and SI units."""
+    with timezone.override(settings.PAGE_TIME_ZONE), show_rates_in("si"):
+        yield
 
 
 def name_server_zone() -> str:

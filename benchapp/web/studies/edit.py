@@ -1,14 +1,17 @@
-"""Save a chart as a study; edit, share and delete studies."""
+"""Save a chart as a study; edit, share, freeze and delete studies."""
 
 from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.options import CONTENT_TYPES, THEMES, ImageOptions
 from benchapp.models import PanelKind, Role
 from benchapp.pipeline.studies import (
     BadStudy,
@@ -19,15 +22,26 @@ from benchapp.pipeline.studies import (
     create_study,
     delete_study,
     read_panel,
+    remove_snapshot,
     share_study,
     stop_sharing,
+    store_snapshot,
 )
 from benchapp.queries.studies import PanelRow, StudyDetail, list_own_studies, read_study
 from benchapp.web.site.access import can, needs_role, read_person
-from benchapp.web.studies.panels import read_panel_query
+from benchapp.web.site.preferences import without_preferences
+from benchapp.web.studies.page_cache import PageCache, TooManyReaders
+from benchapp.web.studies.panel_image import draw_panel
+from benchapp.web.studies.panels import name_panel, read_panel_query
+from benchapp.web.studies.snapshots import freeze_panels
 from benchapp.web.studies.views import find_study, may_edit
 
 _TITLE_LENGTH: Final = 200
+# Drawn at twice the size at which the form shows them.
+THUMBNAIL_WIDTH: Final = 640
+THUMBNAIL_HEIGHT: Final = 336
+# A thumbnail has about 20 KB.
+_THUMBNAILS: Final = PageCache(ttl_s=300, pages_maximum=200, bytes_maximum=8 * 2**20, waiting_maximum=8)
 
 
 @never_cache
@@ -97,6 +111,58 @@ def share(request: HttpRequest, study_id: int) -> HttpResponse:
         text = "Shared link revoked."
     messages.success(request, text, extra_tags="good")
     return redirect("study", study_id=study_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def change_snapshot(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Freeze the charts of a study with their current numbers, or show current data again."""
+    detail = _find_mine(request, study_id)
+    if request.POST.get("snapshot") != "yes":
+        remove_snapshot(study_id)
+        messages.success(request, "Snapshot deleted. The study shows current data.", extra_tags="good")
+        return redirect("study", study_id=study_id)
+    try:
+        store_snapshot(study_id, freeze_panels(request, detail), by=read_person(request))
+    except TooManyDrawings:
+        text = "The server is drawing many charts: no snapshot was taken. Try again in a few seconds."
+        messages.error(request, text, extra_tags="bad")
+    except StudyChanged as problem:
+        raise Http404(f"{problem}.") from problem
+    else:
+        messages.success(
+            request, "Snapshot taken. The study and its shared link show it from now on.", extra_tags="good"
+        )
+    return redirect("study", study_id=study_id)
+
+
+@require_safe
+@needs_role(Role.EDITOR)
+def thumbnail(request: HttpRequest, study_id: int, place: int, theme: str) -> HttpResponse:
+    """Draw a chart of a study as a small PNG for its form, with data at most five minutes old."""
+    detail = _find_mine(request, study_id)
+    if not 1 <= place <= len(detail.panels) or theme not in THEMES:
+        raise Http404(f"Study {study_id} has no such chart.")
+    panel = detail.panels[place - 1]
+    options = ImageOptions(
+        "png", THUMBNAIL_WIDTH, THUMBNAIL_HEIGHT, theme="dark" if theme == "dark" else "light"
+    )
+
+    def draw() -> bytes:
+        with without_preferences():
+            return draw_panel(panel, options)
+
+    try:
+        # By its address, so that a chart that is moved is not drawn again.
+        page = _THUMBNAILS.get_or_render(
+            f"study {study_id}",
+            f"{theme} {panel.kind} {panel.query}",
+            state="",
+            render=draw,
+        )
+    except (TooManyReaders, TooManyDrawings):
+        return HttpResponse(status=503, headers={"Retry-After": "2"})
+    return HttpResponse(page, content_type=CONTENT_TYPES["png"])
 
 
 @require_POST
@@ -174,14 +240,20 @@ def _show_form(
         "study": detail,
         "title": typed.get("title", detail.title),
         "text": typed.get("text", detail.text),
-        "panels": [_make_row(typed, place, row) for place, row in enumerate(detail.panels)],
+        "panels": [_make_row(detail.id, typed, place, row) for place, row in enumerate(detail.panels)],
         "error": error,
     }
     return render(request, "studies/edit_study.html", context, status=status)
 
 
-def _make_row(typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
+def _make_row(study_id: int, typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
     return {
+        "image": {
+            **{f"{theme}_url": reverse("thumbnail", args=[study_id, place + 1, theme]) for theme in THEMES},
+            "alt": f"Current chart: {name_panel(row)}",
+            "width": THUMBNAIL_WIDTH // 2,
+            "height": THUMBNAIL_HEIGHT // 2,
+        },
         "place": place,
         "kind": row.kind,
         "settings": [f"{name}={value}" for name, values in QueryDict(row.query).lists() for value in values],

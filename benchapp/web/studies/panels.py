@@ -33,7 +33,8 @@ _PAGES: Final = {
 class ShownStudyPanel:
     """One chart. template: its fragment, "" if it cannot be rendered. figure: the context of the fragment.
 
-    page_url: its own page; "" on shared pages. problem: why it, or one of its parameters, cannot be shown.
+    page_url: its own page; "" on shared pages. problem: why it, or one of its parameters, cannot be shown. is_frozen:
+    whether it is of a snapshot, and needs no script.
     """
 
     place: int
@@ -44,6 +45,7 @@ class ShownStudyPanel:
     template: str = ""
     figure: Any = None
     problem: str = ""
+    is_frozen: bool = False
 
 
 def make_panels(
@@ -64,7 +66,7 @@ def read_panel_query(text: str) -> str:
 
 def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:
     """Return the distinct kinds of the rendered panels, which determine scripts and styles of the page."""
-    return sorted({panel.kind for panel in panels if panel.template})
+    return sorted({panel.kind for panel in panels if panel.template and not panel.is_frozen})
 
 
 def find_page(panel: PanelRow) -> str:

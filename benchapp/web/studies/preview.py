@@ -12,6 +12,7 @@ from benchapp.charts.images.options import HEIGHT_DEFAULT, WIDTH_DEFAULT
 from benchapp.metrics import format_count
 from benchapp.queries.studies import StudyDetail
 from benchapp.web.site.markdown import render_markdown
+from benchapp.web.studies.snapshots import find_first_image
 
 _SHARED_STUDY: Final = "shared_study"
 _DESCRIPTION_MAXIMUM: Final = 200
@@ -31,20 +32,24 @@ class StudyPreview:
     url: str
     image_url: str
     oembed_url: str
-    width: int = WIDTH_DEFAULT
-    height: int = HEIGHT_DEFAULT
+    width: int
+    height: int
 
 
 def make_preview(study: StudyDetail, *, base_url: str) -> StudyPreview:
-    """Return the preview of a shared study."""
+    """Return the preview of a shared study; of one with a snapshot, of its first chart as it was."""
     arguments = [study.share_token]
     url = base_url + reverse(_SHARED_STUDY, args=arguments)
+    frozen = find_first_image(study)
+    has_image = bool(study.panels) and (study.snapshot is None or frozen is not None)
     return StudyPreview(
         title=study.title,
         description=_describe(study),
         url=url,
-        image_url=base_url + reverse("shared_image", args=arguments) if study.panels else "",
+        image_url=base_url + reverse("shared_image", args=arguments) if has_image else "",
         oembed_url=f"{base_url}{reverse('oembed')}?{urlencode({'url': url, 'format': 'json'})}",
+        width=frozen.width if frozen else WIDTH_DEFAULT,
+        height=frozen.height if frozen else HEIGHT_DEFAULT,
     )
 
 

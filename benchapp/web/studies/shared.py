@@ -8,21 +8,29 @@ from typing import Final
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.cache import patch_cache_control
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.images.frame import TooManyDrawings
 from benchapp.charts.images.options import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions
-from benchapp.queries.studies import StudyDetail, read_shared_study
+from benchapp.queries.studies import StudyDetail, read_shared_snapshot_image, read_shared_study
 from benchapp.web.site.errors import not_found
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.studies.page_cache import PageCache, TooManyReaders
 from benchapp.web.studies.panel_image import draw_panel
-from benchapp.web.studies.panels import RENDERED_KINDS, list_kinds, make_panel, name_panel
+from benchapp.web.studies.panels import (
+    RENDERED_KINDS,
+    ShownStudyPanel,
+    list_kinds,
+    make_panel,
+    name_panel,
+)
 from benchapp.web.studies.preview import describe_embed, find_share_token, make_preview
 from benchapp.web.studies.rate_limit import count_shared
+from benchapp.web.studies.snapshots import find_first_image, show_frozen_panels
 
 # Each chart is rendered at most once in this time, however many readers follow the link.
 CACHE_TTL_S: Final = 300
@@ -61,7 +69,7 @@ def shared_study(request: HttpRequest, token: str) -> HttpResponse:
     return _answer_cached(
         token,
         f"study at {base_url}",
-        state=study.version,
+        state=study.state,
         render=lambda: _render_study(study, base_url),
     )
 
@@ -77,7 +85,7 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
         return _reject(request, token)
     _release_connection()
     return _answer_cached(
-        token, str(place), state=study.version, render=lambda: _render_chart(request, study, place)
+        token, str(place), state=study.state, render=lambda: _render_chart(request, study, place)
     )
 
 
@@ -90,14 +98,26 @@ def shared_image(request: HttpRequest, token: str) -> HttpResponse:
     study = read_shared_study(token)
     if study is None or not study.panels:
         return _reject(request, token)
+    if study.snapshot is not None:
+        frozen = find_first_image(study)
+        return _answer_frozen(request, token, frozen.place if frozen else 0, "light")
     _release_connection()
     return _answer_cached(
         token,
         "image",
-        state=study.version,
+        state=study.state,
         render=lambda: draw_panel(study.panels[0], _IMAGE_OPTIONS),
         content_type=CONTENT_TYPES["png"],
     )
+
+
+@require_safe
+def shared_snapshot_image(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
+    """Return a chart of the snapshot of a shared study as PNG."""
+    wait_s = count_shared(request)
+    if wait_s:
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
+    return _answer_frozen(request, token, place, theme)
 
 
 @require_safe
@@ -150,24 +170,46 @@ def _answer_cached(
     return _add_private_headers(HttpResponse(page, content_type=content_type))
 
 
+def _answer_frozen(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
+    content = read_shared_snapshot_image(token, place, theme)
+    if content is None:
+        return _reject(request, token)
+    return _add_private_headers(HttpResponse(content, content_type=CONTENT_TYPES["png"]))
+
+
+def _show_frozen(study: StudyDetail) -> list[ShownStudyPanel]:
+    return show_frozen_panels(
+        study,
+        link_image=lambda place, theme: reverse(
+            "shared_snapshot_image", args=[study.share_token, place, theme]
+        ),
+        has_links=False,
+    )
+
+
 def _render_study(study: StudyDetail, base_url: str) -> bytes:
-    places = [
+    frozen = _show_frozen(study) if study.snapshot else []
+    pending = [
         PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
         for place, panel in enumerate(study.panels, start=1)
+        if not study.snapshot
     ]
     context = {
         "study": study,
         "preview": make_preview(study, base_url=base_url),
         "text": render_markdown(study.text, has_own_links=False),
-        "places": places,
-        "kinds": sorted({panel.kind for panel in study.panels} & RENDERED_KINDS),
+        "panels": frozen or pending,
+        "kinds": sorted({panel.kind for panel in pending} & RENDERED_KINDS),
     }
     # Without the request: a page cached for all must not depend on one visitor.
     return render_to_string("studies/shared_study.html", context).encode()
 
 
 def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes:
-    panel = make_panel(request, study.panels[place - 1], place, has_links=False)
+    if study.snapshot:
+        panel = _show_frozen(study)[place - 1]
+    else:
+        panel = make_panel(request, study.panels[place - 1], place, has_links=False)
     context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
     return render_to_string("studies/shared_chart.html", context).encode()
 

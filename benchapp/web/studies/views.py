@@ -7,8 +7,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.images.options import CONTENT_TYPES
 from benchapp.models import Role
-from benchapp.queries.studies import StudyDetail, list_studies, read_study
+from benchapp.queries.studies import StudyDetail, list_studies, read_snapshot_image, read_study
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.markdown import render_markdown
@@ -16,6 +17,7 @@ from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.value_texts import format_count
 from benchapp.web.studies.panels import list_kinds, make_panels
+from benchapp.web.studies.snapshots import show_frozen_panels
 
 STUDIES_ON_A_PAGE: Final = 50
 
@@ -41,12 +43,21 @@ def studies(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def study(request: HttpRequest, study_id: int) -> HttpResponse:
-    """Show one study: its text, and every chart with its table."""
+    """Show one study: its text, and every chart with its table; with ?data=live current data despite a snapshot."""
     detail = find_study(study_id)
     is_mine = may_edit(request, detail)
-    panels = make_panels(request, detail.panels, has_links=True)
+    is_frozen = detail.snapshot is not None and request.GET.get("data") != "live"
+    if is_frozen:
+        panels = show_frozen_panels(
+            detail,
+            link_image=lambda place, theme: reverse("snapshot_image", args=[study_id, place, theme]),
+            has_links=True,
+        )
+    else:
+        panels = make_panels(request, detail.panels, has_links=True)
     context = {
         "study": detail,
+        "is_frozen": is_frozen,
         "text": render_markdown(detail.text),
         "panels": panels,
         "kinds": list_kinds(panels),
@@ -56,6 +67,16 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
     }
     return render(request, "studies/study.html", context)
+
+
+@require_safe
+@may_read
+def snapshot_image(request: HttpRequest, study_id: int, place: int, theme: str) -> HttpResponse:
+    """Return a chart of the snapshot of a study as PNG."""
+    content = read_snapshot_image(study_id, place, theme)
+    if content is None:
+        raise Http404(f"Study {study_id} has no snapshot with this chart.")
+    return HttpResponse(content, content_type=CONTENT_TYPES["png"])
 
 
 def find_study(study_id: int) -> StudyDetail:

@@ -31,8 +31,11 @@ WITHOUT_HELP = {
     "search_results",
     "shared_chart",
     "shared_image",
+    "shared_snapshot_image",
     "shared_study",
+    "snapshot_image",
     "start_oidc",
+    "thumbnail",
     "upload_raw",
 }
 
