@@ -44,7 +44,7 @@ def page(visit: Visit, database: Any) -> Any:
 
 
 def choose(page: Any, *names: str) -> None:
-    page.set_input_files("input[type=file]", [str(OUTPUTS / name) for name in names])
+    page.set_input_files("input[name=file]", [str(OUTPUTS / name) for name in names])
 
 
 def upload(page: Any) -> None:
@@ -85,6 +85,18 @@ def test_each_file_is_followed_until_it_is_stored_or_rejected(page: Any, databas
     page.get_by_role("status").filter(has_text="2 files: 1 stored (0 runs), 1 rejected").wait_for()
 
 
+def test_preview_names_series_until_the_form_changes(page: Any) -> None:
+    choose(page, "07_json.out")
+    page.get_by_label("Volumes", exact=True).fill("16")
+    page.get_by_role("button", name="Preview").click()
+
+    row = wait_for_row(page, "07_json.out", "new series")
+    assert "ready" in row.inner_text()
+    page.get_by_label("Volumes", exact=True).fill("8")
+    row = wait_for_row(page, "07_json.out", "ready")
+    assert "new series" not in row.inner_text()
+
+
 def test_file_that_was_there_says_so(page: Any, database: Any) -> None:
     choose(page, "07_json.out")
     upload(page)
@@ -112,7 +124,7 @@ def test_dropped_file_is_refused_with_its_reason_and_can_be_sent_again(page: Any
 def test_logs_are_sent_with_their_output(page: Any, tmp_path: Path) -> None:
     log = tmp_path / "07_json_bw.1.log"
     log.write_text("500, 8000, 0, 0\n")
-    page.set_input_files("input[type=file]", [str(OUTPUTS / "07_json.out"), str(log)])
+    page.set_input_files("input[name=file]", [str(OUTPUTS / "07_json.out"), str(log)])
 
     wait_for_row(page, "07_json.out", "with 1 log")
     upload(page)
@@ -123,7 +135,7 @@ def test_logs_are_sent_with_their_output(page: Any, tmp_path: Path) -> None:
 def test_big_file_is_packed_on_its_way(page: Any, database: Any, tmp_path: Path) -> None:
     big = tmp_path / "big.json"
     big.write_text((OUTPUTS / "07_json.out").read_text() + " " * 9 * 2**20)
-    page.set_input_files("input[type=file]", str(big))
+    page.set_input_files("input[name=file]", str(big))
 
     upload(page)
 

@@ -43,6 +43,7 @@ from benchapp.models import ApiToken
 from benchapp.models import Scope as TokenScope
 from benchapp.pipeline.conflicts import is_conflict
 from benchapp.pipeline.intake.submissions import (
+    VALIDATED_BYTES_MAXIMUM,
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
@@ -60,8 +61,6 @@ PATHS: Final = (SUBMISSIONS, FIO, BATCH)
 _THREADS: Final = 8
 # Concurrent validations of a process, of its threads: each parses, and compares with existing series.
 VALIDATIONS_MAXIMUM: Final = 2
-# Uncompressed. Parsing 2 MiB takes 0.1 s as JSON and 0.7 s as text; a result of 300 jobs has 1 MiB.
-VALIDATED_BYTES_MAXIMUM: Final = 2 * 2**20
 # Concurrent posts share one wake-up: the worker claims in batches.
 _WAKE_UP_DELAY_S: Final = 0.02
 # How long a valid token is taken for valid while its body is read, and how many are remembered (1 MB).

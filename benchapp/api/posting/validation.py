@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 from uuid import UUID
 
-from django.utils import timezone
 from msgspec import Meta
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.api.resources.runs import NoteAnswer
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.api.resources.submissions import ReasonAnswer
-from benchapp.models import DirectionName, Host
+from benchapp.models import DirectionName
 from benchapp.pipeline.intake.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
 from benchapp.pipeline.normalize.batch import Rejection
 from benchapp.pipeline.normalize.preview import (
@@ -20,9 +19,8 @@ from benchapp.pipeline.normalize.preview import (
     Preview,
     PreviewMeasurement,
     PreviewRun,
-    preview_submission,
+    preview_incoming,
 )
-from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from benchapp.queries.badges import BadgeRow, make_badges
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
@@ -88,17 +86,7 @@ class ValidationAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 def describe_validation(submission: IncomingSubmission, known: AcceptResult) -> ValidationAnswer:
     """Return what a submission would become, or why it would be rejected."""
-    outcome = preview_submission(
-        SubmissionSource(
-            submission_id=known.id,
-            host_id=submission.host_id,
-            scope=Host.objects.get(pk=submission.host_id).scope,
-            kind=submission.kind,
-            body=submission.body,
-            parameters=submission.parameters or {},
-            received_at=timezone.now(),
-        )
-    )
+    outcome = preview_incoming(submission, known.id)
     reason = (
         ReasonAnswer(code=outcome.code, detail=outcome.reason) if isinstance(outcome, Rejection) else None
     )

@@ -36,7 +36,7 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         if name in given:
             raise BadParameter("parameter-repeated", name, f"parameter {name[:80]!r} is given twice")
         given[name] = value
-    _reject_unknown(given)
+    refuse_unknown_names(given)
     started_at = read_time(given.get("started_at"), "started_at")
     return {
         "target": read_target({name: given[name] for name in TARGET if name in given}, pointer=""),
@@ -52,9 +52,10 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def _reject_unknown(given: dict[str, str]) -> None:
+def refuse_unknown_names(names: Iterable[str]) -> None:
+    """Raise BadParameter for a name that is neither a parameter nor label.NAME."""
     known = {*TARGET, *_ENVIRONMENT_NAMES, "profile", "started_at"}
-    for name in given:
+    for name in names:
         if name not in known and not name.startswith(_LABEL):
             raise BadParameter(
                 "parameter-unknown",

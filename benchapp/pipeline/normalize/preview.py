@@ -3,8 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
-from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
+from django.utils import timezone
+
+from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
+from benchapp.pipeline.intake.submissions import IncomingSubmission
 from benchapp.pipeline.normalize.batch import Rejection, plan_or_reject
 from benchapp.pipeline.normalize.plan import PlannedMeasurement, PlannedRun
 from benchapp.pipeline.normalize.sender_context import SubmissionSource
@@ -60,6 +64,21 @@ class Preview:
     runs: tuple[PreviewRun, ...]
     new_series: int
     not_compared: int
+
+
+def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Preview | Rejection:
+    """Return what a submission that is not stored would write, or why it would be rejected; received now."""
+    return preview_submission(
+        SubmissionSource(
+            submission_id=submission_id,
+            host_id=submission.host_id,
+            scope=Host.objects.get(pk=submission.host_id).scope,
+            kind=submission.kind,
+            body=submission.body,
+            parameters=submission.parameters or {},
+            received_at=timezone.now(),
+        )
+    )
 
 
 def preview_submission(source: SubmissionSource) -> Preview | Rejection:

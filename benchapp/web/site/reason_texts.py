@@ -14,6 +14,7 @@ REJECTED: Final = {
     "envelope-kind": "The kind of the envelope is unknown. Update the server.",
     "envelope-not-json": "The envelope is not valid JSON.",
     "envelope-schema": "The schema of the envelope is unknown. Update the server or the agent.",
+    "file-unknown": "The name of the file does not match the pattern, or the table of parameters does not list it.",
     "format-not-supported-yet": "The format was not supported when this was received. It is supported now: retry.",
     "log-alone": "A fio log without the output it belongs to. Upload both together.",
     "no-jobs": "The report has no jobs.",

@@ -1,19 +1,34 @@
-"""Accept uploaded files, with the status codes of the API."""
+"""Accept or preview uploaded files, with the status codes of the API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from threading import BoundedSemaphore
 from typing import Any, Final
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from benchapp.pipeline.importing.discovery import UnreadableFile, unpack_bytes
+from benchapp.pipeline.importing.file_parameters import FileParameters, UnknownFile
 from benchapp.pipeline.importing.log_pairing import is_log, make_submission, pair_logs
 from benchapp.pipeline.intake.envelope import BadEnvelope
 from benchapp.pipeline.intake.format_check import check_format_quickly
-from benchapp.pipeline.intake.submissions import AcceptOutcome, accept_submission
+from benchapp.pipeline.intake.metadata import BadLayout
+from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
+from benchapp.pipeline.intake.submissions import (
+    VALIDATED_BYTES_MAXIMUM,
+    AcceptOutcome,
+    IncomingSubmission,
+    accept_submission,
+    find_known,
+)
+from benchapp.pipeline.normalize.batch import Rejection
+from benchapp.pipeline.normalize.preview import preview_incoming
+from benchapp.web.uploads.previews import PreviewedSeries, describe_preview
 
 _STATUSES: Final = {AcceptOutcome.NEW: 202, AcceptOutcome.REPLAYED: 200, AcceptOutcome.CONFLICT: 409}
+# Each parses, and compares with existing series; threads of the process must remain for other requests.
+_PREVIEWS: Final = BoundedSemaphore(2)
 _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty": 400}
 
 
@@ -21,7 +36,8 @@ _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty":
 class FileResult:
     """Result of one file. status, code: as in the API; id: empty if nothing was stored.
 
-    log_count: number of logs attached to it.
+    log_count: number of logs attached to it. series: those that it would join or create, of a preview; None if it was
+    not previewed. omitted: number of further ones.
     """
 
     name: str
@@ -31,6 +47,8 @@ class FileResult:
     id: str = ""
     state: str = ""
     log_count: int = 0
+    series: tuple[PreviewedSeries, ...] | None = None
+    omitted: int = 0
 
     @property
     def is_accepted(self) -> bool:
@@ -47,10 +65,13 @@ class FileResult:
         return asdict(self)
 
 
-def accept_files(
-    host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: Mapping[str, Any]
+def take_files(
+    host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: FileParameters, is_preview: bool
 ) -> list[FileResult]:
-    """Accept each output with its logs; return the result of each output and of each unmatched log."""
+    """Accept each output with its logs; return the result of each output and of each unmatched log.
+
+    is_preview: tell what each would become, and store nothing.
+    """
     contents, results = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
@@ -59,7 +80,9 @@ def accept_files(
     pairing = pair_logs(outputs, logs)
     for name in outputs:
         own = {log: contents[log] for log in pairing.logs_of.get(name, ())}
-        results.append(_accept(host_id, name, contents[name], parameters=parameters, logs=own))
+        results.append(
+            _take(host_id, name, contents[name], parameters=parameters, logs=own, is_preview=is_preview)
+        )
     results += [_reject(name, fault.code, fault.detail) for name, fault in faults.items()]
     results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()]
     return results
@@ -106,13 +129,28 @@ def _read(file: "UploadedFile[Any]", room: int) -> bytes:
     return content
 
 
-def _accept(
-    host_id: int, name: str, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
+def _take(
+    host_id: int,
+    name: str,
+    output: bytes,
+    *,
+    parameters: FileParameters,
+    logs: Mapping[str, bytes],
+    is_preview: bool,
 ) -> FileResult:
     try:
-        submission = make_submission(host_id, output, parameters=parameters, logs=logs)
+        own = read_parameters(parameters.read(name).items())
+        submission = make_submission(host_id, output, parameters=own, logs=logs)
+    except UnknownFile as error:
+        return _reject(name, "file-unknown", str(error))
+    except BadLayout as error:
+        return _reject(name, "parameter-invalid", f"{error.pointer.lstrip('/')}: {error}")
+    except BadParameter as error:
+        return _reject(name, error.code, str(error))
     except BadEnvelope as error:
         return _reject(name, error.code, str(error))
+    if is_preview:
+        return _preview(name, submission, log_count=len(logs))
     result = accept_submission(submission)
     if result.outcome == AcceptOutcome.CONFLICT:
         return FileResult(name, 409, "id-taken", f"submission {result.id} exists with a different body")
@@ -122,6 +160,34 @@ def _accept(
         id=str(result.id),
         state=result.state.value,
         log_count=len(logs),
+    )
+
+
+def _preview(name: str, submission: IncomingSubmission, *, log_count: int) -> FileResult:
+    if len(submission.body) > VALIDATED_BYTES_MAXIMUM:
+        limit = VALIDATED_BYTES_MAXIMUM // 2**20
+        return FileResult(
+            name, 413, "body-too-big", f"a preview reads at most {limit} MiB; the file can be uploaded"
+        )
+    if not _PREVIEWS.acquire(blocking=False):
+        return FileResult(name, 503, "busy", "other files are being previewed: try again")
+    known = find_known(submission)
+    try:
+        found = preview_incoming(submission, known.id)
+    finally:
+        _PREVIEWS.release()
+    if isinstance(found, Rejection):
+        return _reject(name, found.code, found.reason)
+    series, omitted = describe_preview(found)
+    is_known = known.outcome == AcceptOutcome.REPLAYED
+    return FileResult(
+        name,
+        200,
+        id=str(known.id) if is_known else "",
+        state="known" if is_known else "",
+        log_count=log_count,
+        series=series,
+        omitted=omitted,
     )
 
 

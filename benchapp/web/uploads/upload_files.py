@@ -11,12 +11,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from benchapp.models import Host, Role
+from benchapp.pipeline.importing.file_parameters import FileParameters
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
+from benchapp.queries.layouts.target_values import list_target_values
 from benchapp.queue import wake_up
-from benchapp.web.accounts.forms import UploadFilesForm
 from benchapp.web.site.access import needs_role
-from benchapp.web.uploads.file_intake import FileResult, accept_files
+from benchapp.web.uploads.file_intake import FileResult, take_files
+from benchapp.web.uploads.forms import UploadFilesForm
 
 # Session key of the results, from the POST to the page that lists them.
 _RESULTS: Final = "upload_results"
@@ -27,26 +29,32 @@ _RESULTS: Final = "upload_results"
 @needs_role(Role.EDITOR)
 def upload_files(request: HttpRequest) -> HttpResponse:
     """Accept files in the same way as posted results; the script sends one output at a time and asks for JSON."""
-    form = UploadFilesForm(request.POST or None, request.FILES or None)
+    form = UploadFilesForm(request.POST or None, request.FILES or None, values=list_target_values())
     wants_json = request.headers.get("Accept", "").startswith("application/json")
-    results = _accept_files(form) if request.method == "POST" and form.is_valid() else None
+    is_preview = request.POST.get("do") == "preview"
+    results = (
+        _take_files(form, is_preview=is_preview) if request.method == "POST" and form.is_valid() else None
+    )
     if results and any(result.is_new for result in results):
         wake_up()
     if wants_json and request.method == "POST":
         return _answer_json(form, results)
-    if results and (answer := _answer_page(request, form, results)) is not None:
+    if results and not is_preview and (answer := _answer_page(request, form, results)) is not None:
         return answer
     hosts = Host.objects.active().order_by("name").values_list("name", flat=True)
     context = {
         "form": form,
         "hosts": hosts,
-        "results": [FileResult(**row) for row in request.session.pop(_RESULTS, [])],
+        "results": results
+        if is_preview
+        else [FileResult(**row) for row in request.session.pop(_RESULTS, [])],
+        "is_preview": is_preview,
         "limits": {"body": settings.BODY_LIMIT_BYTES, "unpacked": settings.UNPACKED_LIMIT_BYTES},
     }
     return render(request, "uploads/upload_files.html", context, status=400 if form.errors else 200)
 
 
-def _accept_files(form: UploadFilesForm) -> list[FileResult] | None:
+def _take_files(form: UploadFilesForm, *, is_preview: bool) -> list[FileResult] | None:
     """Return the results of the form's files, or None with the errors in the form."""
     values = form.cleaned_data
     host = Host.objects.active().filter(name=values["host"].strip().lower()).first()
@@ -54,14 +62,19 @@ def _accept_files(form: UploadFilesForm) -> list[FileResult] | None:
         form.add_error("host", "Unknown host. An admin can add it on the Hosts page.")
         return None
     try:
-        parameters = read_parameters(_read_lines(values["layout"]))
+        read_parameters(form.list_parameters())
     except BadParameter as error:
-        form.add_error("layout", str(error))
+        form.add_error(error.parameter if error.parameter in form.fields else "layout", str(error))
         return None
     except BadLayout as error:
-        form.add_error("layout", f"{error.pointer.lstrip('/')}: {error}")
+        name = error.pointer.lstrip("/")
+        if name in form.fields:
+            form.add_error(name, str(error))
+        else:
+            form.add_error("layout", f"{name}: {error}")
         return None
-    return accept_files(host.pk, values["file"], parameters=parameters)
+    parameters = FileParameters(dict(form.list_parameters()), values["name_pattern"], values["table"])
+    return take_files(host.pk, values["file"], parameters=parameters, is_preview=is_preview)
 
 
 def _answer_json(form: UploadFilesForm, results: Sequence[FileResult] | None) -> HttpResponse:
@@ -87,9 +100,3 @@ def _answer_page(
     else:
         messages.info(request, "This file was already uploaded for this host.")
     return redirect("upload", submission_id=only.id)
-
-
-def _read_lines(text: str) -> list[tuple[str, str]]:
-    """Return name and value of each non-empty line; browsers end lines with CRLF."""
-    pairs = (line.partition("=") for line in text.splitlines() if line.strip())
-    return [(name.strip(), value.strip()) for name, _, value in pairs]

@@ -56,7 +56,7 @@ function sizeOf({ file, logs }) {
 }
 
 /** Show the result. errors: URL of the page that explains codes. */
-export function showResult({ parts, state, detail, code, links, share }, errors) {
+export function showResult({ parts, state, detail, code, links, share, preview }, errors) {
   const badge = document.createElement("span");
   badge.className = `state ${STATES[state].kind}`;
   badge.textContent = STATES[state].label;
@@ -70,6 +70,9 @@ export function showResult({ parts, state, detail, code, links, share }, errors)
   for (const { address, text } of links) {
     nodes.push(" ", makeLink(address, text));
   }
+  if (preview) {
+    nodes.push(...(preview.isKnown ? [" already uploaded"] : []), makePreview(preview));
+  }
   parts.result.replaceChildren(...nodes);
   parts.bar.value = share;
 }
@@ -78,6 +81,36 @@ export function showResult({ parts, state, detail, code, links, share }, errors)
 export function showShare(row, share) {
   row.share = share;
   row.parts.bar.value = share;
+}
+
+function makePreview({ series, omitted }) {
+  const list = document.createElement("ul");
+  list.className = "previewed-series";
+  const lines = series.length > 0 ? series.map(describeSeries) : [["no measurements"]];
+  if (omitted > 0) {
+    lines.push([`and ${omitted} more`]);
+  }
+  for (const parts of lines) {
+    const item = document.createElement("li");
+    item.append(...parts);
+    list.append(item);
+  }
+  return list;
+}
+
+function describeSeries({ title, series, nearest, differences }) {
+  if (series !== null) {
+    return ["joins ", makeLink(`/series/${series}/`, `series ${series}`), `: ${title}`];
+  }
+  const head = document.createElement("strong");
+  head.textContent = "new series";
+  if (nearest === null) {
+    return [head, `: ${title}`];
+  }
+  const sub = document.createElement("span");
+  sub.className = "sub";
+  sub.append("most similar: ", makeLink(`/series/${nearest}/`, `series ${nearest}`), `; ${differences}`);
+  return [head, `: ${title}`, sub];
 }
 
 function makeLink(address, text) {

@@ -52,7 +52,7 @@ export function summarize(rows) {
     [count("canceled"), "canceled"],
     [count("waiting"), "processing"],
     [count("sending"), "uploading"],
-    [count("ready", "queued"), "queued"],
+    [count("ready", "previewing", "queued"), "queued"],
   ];
   const counts = parts.filter(([number]) => number > 0).map(([number, label]) => `${number} ${label}`);
   return `${rows.length === 1 ? "1 file" : `${rows.length} files`}: ${counts.join(", ")}`;
@@ -61,6 +61,7 @@ export function summarize(rows) {
 /** Label and badge class of each state. */
 export const STATES = {
   ready: { label: "ready", kind: "" },
+  previewing: { label: "previewing", kind: "waiting" },
   queued: { label: "queued", kind: "" },
   sending: { label: "uploading", kind: "waiting" },
   waiting: { label: "accepted", kind: "waiting" },

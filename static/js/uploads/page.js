@@ -11,8 +11,9 @@ const LONGEST_PAUSE_MS = 5000;
 const SUMMARY_EVERY_MS = 500;
 
 const form = document.querySelector("[data-upload-form]");
-const input = form.querySelector("input[type=file]");
+const input = form.querySelector("input[name=file]");
 const zone = form.querySelector("[data-drop-zone]");
+const previewButton = form.querySelector("[data-preview]");
 const clearButton = form.querySelector("[data-clear]");
 const section = document.querySelector("[data-batches]");
 const body = section.querySelector("tbody");
@@ -47,7 +48,7 @@ function addRow(file, logs) {
 }
 
 function change(row, state, news = {}) {
-  Object.assign(row, { detail: "", code: "", ...news, state });
+  Object.assign(row, { detail: "", code: "", preview: null, ...news, state });
   showResult(row, form.dataset.errors);
   showButton(row);
   showSummary();
@@ -114,6 +115,44 @@ async function send(row) {
     showAnswer(row, answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]);
   } catch (error) {
     showFailure(row, error);
+  }
+}
+
+// --- preview ---
+
+// One after the other: the server parses each file while this page waits.
+async function previewAll() {
+  for (const row of rows.filter(({ state, isSendable }) => state === "ready" && isSendable)) {
+    if (row.state === "ready") {
+      await preview(row);
+    }
+  }
+}
+
+async function preview(row) {
+  change(row, "previewing");
+  try {
+    const batch = await packBatch(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
+    batch.append(previewButton.name, previewButton.value);
+    const answer = await postForm(form.action, batch);
+    const { series, omitted, state, code, detail } = answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0];
+    showPreview(row, series === null ? { code, detail } : { preview: { series, omitted, isKnown: state === "known" } });
+  } catch (error) {
+    showPreview(row, { detail: error.message });
+  }
+}
+
+// Unless the file was sent to be stored meanwhile.
+function showPreview(row, news) {
+  if (row.state === "previewing") {
+    change(row, "ready", news);
+  }
+}
+
+// What was previewed is no longer true for other values of the form.
+function forgetPreviews() {
+  for (const row of rows.filter(({ state }) => state === "ready")) {
+    change(row, "ready");
   }
 }
 
@@ -206,14 +245,24 @@ function startChoosing() {
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    for (const row of rows.filter(({ state }) => state === "ready")) {
-      change(row, "queued");
-    }
     if (rows.length === 0) {
       input.focus();
       input.click();
+      return;
+    }
+    if (event.submitter === previewButton) {
+      previewAll();
+      return;
+    }
+    for (const row of rows.filter(({ state }) => ["ready", "previewing"].includes(state))) {
+      change(row, "queued");
     }
     sendNext();
+  });
+  form.addEventListener("input", (event) => {
+    if (event.target !== input) {
+      forgetPreviews();
+    }
   });
   clearButton.addEventListener("click", () => {
     remove(rows.filter(isFinished));

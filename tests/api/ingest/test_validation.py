@@ -10,12 +10,13 @@ from msgspec import to_builtins
 
 from benchapp.api.framework.problems import Problem
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import VALIDATED_BYTES_MAXIMUM, VALIDATIONS_MAXIMUM, answer_post
+from benchapp.api.ingest.app import VALIDATIONS_MAXIMUM, answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Run, Scope, Series, Submission
 from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.intake.submissions import VALIDATED_BYTES_MAXIMUM
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.api.ingest.test_app import post, refused
 from tests.envelopes import pack_envelope, read_fio

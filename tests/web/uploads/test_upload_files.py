@@ -9,10 +9,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.models import Kind, Role, State, Submission
+from benchapp.models import Kind, Role, Series, State, Submission
 from benchapp.pipeline.intake.submissions import unpack
+from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import read_fio
-from tests.factories import make_host, make_user
+from tests.factories import make_host, make_target, make_user
 from tests.web.pages import Page
 
 OUTPUT = read_fio("07_json.out").encode()
@@ -33,7 +34,7 @@ def host(db: Any) -> Any:
     return make_host("db-01")
 
 
-def post(client: Client, files: dict[str, bytes], *, wants_json: bool = True, **fields: str) -> Any:
+def post(client: Client, files: dict[str, bytes], *, wants_json: bool = True, **fields: Any) -> Any:
     uploads = [SimpleUploadedFile(name, content) for name, content in files.items()]
     headers = {"Accept": "application/json"} if wants_json else {}
     return client.post(
@@ -193,3 +194,102 @@ def test_page_tells_the_script_the_limits(editor: Client) -> None:
 
     form = next(named for tag, named in page.tags if tag == "form" and "data-upload-form" in named)
     assert (form["data-body-limit"], form["data-unpacked-limit"]) == ("8388608", "33554432")
+
+
+def test_preview_names_the_series_that_a_file_joins_and_stores_nothing(editor: Client, host: Any) -> None:
+    fields = {"volume_count": "4", "layout": "volume_type=gp3"}
+    post(editor, {"a.json": OUTPUT}, **fields)
+    normalize_batch()
+    (series,) = Series.objects.all()
+    stored = Submission.objects.count()
+
+    joined = post(editor, {"c.json": OUTPUT + b"\n"}, do="preview", **fields).json()["files"][0]
+    known = post(editor, {"a.json": OUTPUT}, do="preview", **fields).json()["files"][0]
+    other = post(editor, {"c.json": OUTPUT}, do="preview", layout="volume_type=gp3", volume_count="8").json()
+    bad = post(editor, {"c.txt": b"hello"}, do="preview").json()["files"][0]
+
+    assert [(each["series"], each["nearest"]) for each in joined["series"]] == [(series.pk, None)]
+    assert (joined["status"], joined["id"], known["state"]) == (200, "", "known")
+    (new,) = other["files"][0]["series"]
+    assert (new["series"], new["nearest"]) == (None, series.pk)
+    assert new["differences"] == "Volumes 8 instead of 4"
+    assert (bad["status"], bad["code"], bad["series"]) == (422, "no-report", None)
+    assert Submission.objects.count() == stored
+
+
+def test_preview_without_script_is_on_the_same_page_with_the_form(editor: Client, host: Any) -> None:
+    page = Page(post(editor, {"a.json": OUTPUT}, wants_json=False, do="preview", volume_count="4"))
+
+    assert "Preview: nothing was stored" in page.words
+    assert "new series:" in page.words
+    assert any(tag.get("name") == "volume_count" and tag.get("value") == "4" for _, tag in page.tags)
+    assert not Submission.objects.exists()
+
+
+def test_values_of_earlier_layouts_can_be_selected(editor: Client, host: Any) -> None:
+    make_target(volume_type="io2", filesystem="xfs")
+    make_target(volume_type="gp3")
+
+    html = editor.get(reverse("upload_files")).content.decode()
+    post(editor, {"a.json": OUTPUT}, volume_type="gp3", volume_size_bytes="500GiB", layout="label.rack=r1")
+
+    assert html.index('value="gp3"') < html.index('value="io2"')
+    parameters = Submission.objects.get().parameters
+    assert parameters["target"]["volume_type"] == "gp3"
+    assert parameters["target"]["volume_size_bytes"] == 500 * 2**30
+    assert parameters["labels"] == {"rack": "r1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"volume_count": "many"}, "volume_count: expected a whole number"),
+        (
+            {"volume_count": "4", "layout": "volume_count=8"},
+            "volume_count: parameter 'volume_count' is given twice",
+        ),
+        ({"layout": "disk=1"}, "layout: parameter 'disk' is unknown"),
+        ({"name_pattern": "{disk}"}, "name_pattern: parameter 'disk' is unknown"),
+    ],
+)
+def test_field_that_is_wrong_is_named(editor: Client, host: Any, fields: dict[str, str], part: str) -> None:
+    response = post(editor, {"a.json": OUTPUT}, **fields)
+
+    assert response.status_code == 400
+    assert part in response.json()["detail"]
+
+
+def test_layout_of_each_file_is_that_of_its_name_and_its_row(editor: Client, host: Any) -> None:
+    table = SimpleUploadedFile(
+        "t.csv", b"file,volume_count,label.rack\ngp3-a.json,8,r1\nio2-b.json,,r2\ngp2-c.json,x,\n"
+    )
+    files = {
+        "gp3-a.json": OUTPUT,
+        "io2-b.json": OTHER,
+        "gp2-c.json": OTHER,
+        "gp2-d.json": OTHER,
+        "e.json": OTHER,
+    }
+
+    response = post(editor, files, name_pattern="{volume_type}-*", table=table, volume_count="2")
+
+    assert answers(response) == [
+        ("gp3-a.json", 202, ""),
+        ("io2-b.json", 202, ""),
+        ("gp2-c.json", 422, "parameter-invalid"),
+        ("gp2-d.json", 422, "file-unknown"),
+        ("e.json", 422, "file-unknown"),
+    ]
+    stored = {row.parameters["labels"]["rack"]: row.parameters["target"] for row in Submission.objects.all()}
+    assert [stored["r1"][name] for name in ("volume_type", "volume_count")] == ["gp3", 8]
+    assert [stored["r2"][name] for name in ("volume_type", "volume_count")] == ["io2", 2]
+
+
+def test_table_that_cannot_be_read_is_an_error_of_the_form(editor: Client, host: Any) -> None:
+    for content, part in (
+        (b"file\xff", "Not valid UTF-8 at byte 4"),
+        (b"a,b\n", "line 1: one column must be file"),
+    ):
+        response = post(editor, {"a.json": OUTPUT}, table=SimpleUploadedFile("t.csv", content))
+
+        assert (response.status_code, part in response.json()["detail"]) == (400, True)
