@@ -1,4 +1,4 @@
-"""Subscriptions. The address of a webhook is a secret: the file names a variable of the environment that has it."""
+"""Subscriptions. Addresses but those of e-mail are secrets: the file names a variable of the environment."""
 
 import os
 import re
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
 from types import UnionType
 from typing import Any, Final, get_args, get_type_hints
-from urllib.parse import urlsplit
 
 from django.utils.crypto import salted_hmac
 
@@ -28,18 +27,16 @@ _IDENTITY: Final = ("owner", "channel", "address")
 
 
 def make_reference(channel: str, address: str) -> str:
-    """Return an address as it is exported: that of a webhook as ${WEBHOOK_HOST_DIGITS}, of a service with its scheme.
+    """Return an address as it is exported: of every channel but e-mail as ${CHANNEL_PLACE_DIGITS}.
 
-    The digits distinguish addresses of one host; without the secret key of the installation, no address can be guessed
-    from them.
+    The place is what pages show of it. The digits distinguish addresses of one place; without the secret key of the
+    installation, no address can be guessed from them.
     """
     if channel == Channel.EMAIL:
         return address
-    parts = urlsplit(address)
-    # The host of an Apprise URL can be a key.
-    shown = parts.scheme if channel == Channel.APPRISE else parts.hostname or ""
-    host = re.sub(r"[^A-Z0-9]+", "_", shown.upper())
-    return f"${{WEBHOOK_{host}_{salted_hmac(_SALT, address).hexdigest()[:8].upper()}}}"
+    shown = hide_secret(channel, address).removeprefix("https://").removeprefix("http://")
+    place = re.sub(r"[^A-Z0-9]+", "_", shown.upper()).strip("_")
+    return f"${{{channel.upper()}_{place}_{salted_hmac(_SALT, address).hexdigest()[:8].upper()}}}"
 
 
 def _export(values: Values) -> Values:
@@ -52,7 +49,7 @@ def _resolve(values: Values) -> Values:
     named = _REFERENCE.fullmatch(address)
     if named is None:
         if channel != Channel.EMAIL:
-            raise BadEntry("/address", "the address of a webhook is a secret: write ${NAME}, and set NAME")
+            raise BadEntry("/address", "the address is a secret: write ${NAME}, and set NAME")
         return values
     if value := os.environ.get(named[1], "").strip():
         return {**values, "address": value}

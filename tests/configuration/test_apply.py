@@ -63,6 +63,7 @@ def installation(anna: User) -> None:
     make_subscription(anna, is_digest=True, digest_hour=9)
     make_subscription(anna, channel="webhook", address=HOOK)
     make_subscription(anna, channel="slack", address=f"{HOOK}2", minimum_severity="high")
+    make_subscription(anna, channel="apprise", address="ntfy://bench-alerts")
     panel = {"kind": "scaling", "query": "x=1", "title": "", "text": "one\ntwo"}
     Study.objects.create(
         title="Disks", text="# A\n\n- b: c", panels=[panel], owner=anna, share_token="s" * 43
@@ -95,7 +96,7 @@ def test_export_that_is_applied_changes_nothing(installation: None) -> None:
     assert text.count("- metric: ") == 2
     assert (text.count("- kind: maintenance"), text.count("- owner: anna"), text.count("- title: ")) == (
         1,
-        4,
+        5,
         3,
     )
 
@@ -107,6 +108,8 @@ def test_export_has_no_secret(installation: None) -> None:
     assert "whsec_" not in text
     assert "s" * 43 not in text
     assert "address: ${WEBHOOK_HOOKS_EXAMPLE_ORG_" in text
+    assert "bench-alerts" not in text
+    assert "address: ${APPRISE_NTFY_" in text
 
 
 def test_export_restores_an_installation_that_is_empty(
@@ -120,7 +123,7 @@ def test_export_restores_an_installation_that_is_empty(
     removed = apply(empty, prune=True)
     made = apply(text)
 
-    assert len(removed) == 1 + 2 + 2 + 2 + 4 + 3
+    assert len(removed) == 1 + 2 + 2 + 2 + 5 + 3
     assert {action for _, action in removed} == {"removed"}
     assert len(made) == len(removed)
     assert export_configuration() == text
@@ -229,7 +232,7 @@ def test_dry_run_writes_nothing_and_finds_what_applying_would_refuse(installatio
         ),
         (
             "subscriptions:\n- owner: anna\n  channel: slack\n  address: https://hooks.example.org/x",
-            "line 5: subscriptions/0/address: the address of a webhook is a secret",
+            "line 5: subscriptions/0/address: the address is a secret",
         ),
         (
             "subscriptions:\n- owner: anna\n  channel: slack\n  address: ${NOT_SET_ANYWHERE}",
@@ -284,7 +287,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
     assert "~ study “Disks” of anna\n    text:\n       \n      -- b: c\n      +- d: e\n" in dry
     assert "+ study “Own”\n    title: Own\n    panels/0/kind: scaling\n" in dry
     assert "not in the file: study “Sample”" in dry
-    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 11 unchanged" in dry
+    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 12 unchanged" in dry
     assert "1 not in the file: kept, --prune removes them" in dry
     records = AuditRecord.objects.order_by("pk")
     assert [(record.kind, record.action) for record in records] == [
