@@ -264,7 +264,9 @@ def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, 
     up.query("UPDATE benchapp_host SET name = 'changed' RETURNING 1")
     up.query(
         "INSERT INTO benchapp_user (username, password, role, is_superuser, first_name, last_name, email, is_staff,"
-        " is_active, date_joined) VALUES ('ann', '', 'viewer', false, '', '', '', false, true, now()) RETURNING 1"
+        " is_active, date_joined, time_zone, rate_units, theme, default_filter)"
+        " VALUES ('ann', '', 'viewer', false, '', '', '', false, true, now(), '', 'si', 'system', '')"
+        " RETURNING 1"
     )
 
     refused = manage("restore", file, "--data-dir", up.home.path)

@@ -136,7 +136,7 @@ def test_no_part_of_a_service_url_but_its_scheme_is_shown_or_exported(address: s
     scheme = address.partition(":")[0]
 
     assert hide_secret(Channel.APPRISE, address) == f"{scheme}://…"
-    assert make_reference(Channel.APPRISE, address).startswith(f"${{WEBHOOK_{scheme.upper()}_")
+    assert make_reference(Channel.APPRISE, address).startswith(f"${{APPRISE_{scheme.upper()}_")
 
 
 def test_what_is_resolved_pages_nobody(sent: list[tuple[str, dict[str, Any]]]) -> None:
