@@ -330,8 +330,11 @@ def _make_requests(host: Host, incident: Incident) -> None:
     run = Run.objects.filter(host=host).order_by("-started_at", "-pk")[0]
     run.profile, run.command = "quick", {"parameters": {"runtime": 10}}
     run.save(update_fields=["profile", "command"])
-    # All, so that it is no change of the environment.
-    Environment.objects.filter(facts={}).update(facts={"directory": "/data"})
+    # All, so that it is no change of the environment. The key identifies the facts.
+    for environment in Environment.objects.filter(facts={}):
+        environment.key = sha256(b"/data" + bytes(environment.key)).digest()
+        environment.facts = {"directory": "/data"}
+        environment.save(update_fields=["key", "facts"])
     fields: list[dict[str, Any]] = [
         {"state": "pending", "reason": "load 9.1 exceeds 4.0"},
         {"state": "running", "started_at": now, "duration_s": 1e9, "parameters": {"runtime": 10}},
