@@ -148,10 +148,14 @@ def check_url(url: str) -> str:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL is one of this machine."""
+    from ipaddress import ip_address
     from urllib.parse import urlsplit
 
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def default_token_file(config_path: str) -> str:

@@ -169,6 +169,13 @@ def _settle(poller: _Poller, requested: RequestedRun, result: PollResult) -> boo
         result.outcomes[requested.id] = "waiting"
         _report(poller, requested, {"state": "pending", "reason": "the run would end in quiet hours"})
         return False
+    # Here, too: a server that ignores what this host waits for starts nothing more.
+    if poller.ledger.find_quota_end(time.time(), per_day=poller.policy.per_day) is not None:
+        result.outcomes[requested.id] = "waiting"
+        _report(
+            poller, requested, {"state": "pending", "reason": "the host allows no more runs within 24 hours"}
+        )
+        return False
     # Before the report: a run that is killed at any instant counts.
     poller.ledger.add(requested.id, time.time())
     response = _report(poller, requested, {"state": "running", "duration_s": plan.duration_s})

@@ -162,6 +162,8 @@ class HostileServer(ThreadingHTTPServer):
         self.schedule: object = None
         # Requested runs that are offered, oldest first, until their start or end is reported; what was reported.
         self.offers: list[dict[str, object]] = []
+        # Offers a run to a host that waits.
+        self.offers_anyway = False
         self.reports: list[dict[str, object]] = []
         self.polls = 0
         self.polls_until_final = 1
@@ -246,7 +248,7 @@ def accept(handler: Handler, body: bytes) -> None:
 def offer_request(handler: Handler, body: bytes) -> None:
     """Offer the oldest request without a result; none to a host that waits."""
     offers = [offer for offer in handler.server.offers if offer["id"] not in handler.server.stored]
-    is_waiting = json.loads(body)["waits_for"] is not None
+    is_waiting = json.loads(body)["waits_for"] is not None and not handler.server.offers_anyway
     handler.answer(200, {"request": offers[0] if offers and not is_waiting else None})
 
 

@@ -161,8 +161,12 @@ def _lock_open(host: Host, now: datetime) -> list[RunRequest]:
 
 
 def _settle_by_submission(request: RunRequest) -> bool:
-    """Return whether the result of a request has arrived; a worker settles it."""
-    return Submission.objects.filter(pk=request.pk).exclude(state=State.REJECTED).exists()
+    """Return whether the result of a request has arrived from its host; a worker settles it."""
+    return (
+        Submission.objects.filter(pk=request.pk, host_id=request.host_id)
+        .exclude(state=State.REJECTED)
+        .exists()
+    )
 
 
 def _settle_hopeless(request: RunRequest, policy: Mapping[str, Any], now: datetime) -> bool:

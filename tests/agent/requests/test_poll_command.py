@@ -165,6 +165,22 @@ def test_quota_and_quiet_hours_are_reported_and_nothing_is_started(
     assert server.reports == []
 
 
+def test_host_starts_nothing_beyond_its_quota_whatever_the_server_offers(
+    host: Machine, server: HostileServer
+) -> None:
+    allow(host, per_day="1")
+    host.run("poll")
+    RequestLedger(str(host.spool)).add("0" * 36, time.time())
+    server.offers_anyway = True
+    offer(server, host)
+
+    ended = host.run_json("poll")
+
+    assert ended["requests"] == {ID: "waiting"}
+    assert [report["state"] for report in server.reports] == ["pending"]
+    assert server.stored == {}
+
+
 def test_busy_host_defers_the_request_and_it_does_not_count(host: Machine, server: HostileServer) -> None:
     config = Path(host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("[run]\n", "[run]\nmax_load = 0.000001\n"))
