@@ -79,6 +79,8 @@ def test_service_gets_the_notice_at_its_host_without_redirects(
         f"workflows://logic.azure.com.evil.example:443/{KEY}/{KEY}",
         f"workflows://x.logic.azure.com:443/{KEY}/{KEY}?template=/etc/passwd",
         f"discord://1/{KEY}?avatar_url=http://10.0.0.1/",
+        f"discord://1/{KEY}?priority=x;template=/etc/secret.json;verify=no",
+        f"discord://1/{KEY}?priority=x%3Btemplate=http://127.0.0.1/",
         "pagerduty://",
         "ntfy://a b",
         "ntfy://" + "x" * 500,
@@ -137,6 +139,19 @@ def test_no_part_of_a_service_url_but_its_scheme_is_shown_or_exported(address: s
 
     assert hide_secret(Channel.APPRISE, address) == f"{scheme}://…"
     assert make_reference(Channel.APPRISE, address).startswith(f"${{APPRISE_{scheme.upper()}_")
+
+
+def test_url_in_which_apprise_finds_further_parameters_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(apprise_service, "check_service_url", lambda text, *, hosts: None)
+
+    with pytest.raises(NotDelivered, match="further parameters"):
+        send_to_service(
+            f"discord://1/{KEY}?priority=x;template=/etc/secret.json", title="x", text="x", hosts=[]
+        )
+
+    assert sent == []
 
 
 def test_what_is_resolved_pages_nobody(sent: list[tuple[str, dict[str, Any]]]) -> None:
