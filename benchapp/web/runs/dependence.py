@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 from numpy.typing import NDArray
 
+from benchapp.grammar import Filter
 from benchapp.metrics import (
     CATALOGUE,
     UNKNOWN,
@@ -134,11 +135,14 @@ def dependence(request: HttpRequest) -> HttpResponse:
     usual = "latency_mean_ns" if condition.name == ROUND_TRIP else "bandwidth_bytes_per_s"
     metric = CATALOGUE[values.get("metric") or usual]
     rows: Sequence[DependenceRow] = ()
+    needs_filter = False
     if not errors:
         try:
             rows = read_dependence(values["q"], metric=metric.name, condition=condition.name)
         except BadDependence as error:
-            errors.append(f"{error}.")
+            # Without a filter nothing was asked for yet.
+            needs_filter = values["q"] == Filter()
+            errors += [] if needs_filter else [f"{error}."]
     asked = {"q": request.GET.get("q", ""), "metric": metric.name, "condition": condition.name}
     address = f"{reverse('api_dependence')}?{urlencode(asked, safe=':,/*')}"
     context: dict[str, Any] = {
@@ -149,6 +153,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
         "metric": metric,
         "condition": condition,
         "errors": errors,
+        "needs_filter": needs_filter,
         "scatters": [make_scatter(row, metric, condition) for row in rows],
         "size": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM},
         "csv_url": f"{address}&format=csv",

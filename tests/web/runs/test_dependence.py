@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+from benchapp.queries.runs.dependence import DEPENDENCE_SERIES_MAXIMUM
+from tests.factories import make_series
 from tests.queries.runs.test_dependence import make_dependent_series
 from tests.web.pages import Page
 
@@ -42,6 +44,11 @@ def test_latency_on_nfs_has_its_lower_bound(viewer: Client) -> None:
 
 def test_empty_page_and_errors_name_what_to_do(viewer: Client) -> None:
     assert "The agent records extents with" in Page(viewer.get("/dependence/")).words
+    for _ in range(DEPENDENCE_SERIES_MAXIMUM + 1):
+        make_series([1.0])
+    many = viewer.get("/dependence/")
+    assert (many.status_code, "enter a filter" in Page(many).words) == (200, True)
+    assert viewer.get("/dependence/", {"q": "bs:4k"}).status_code == 400
     refused = viewer.get("/dependence/", {"condition": "phase", "q": "depth:lots"})
     assert refused.status_code == 400
     assert "Condition: choose one of extents," in Page(refused).words
