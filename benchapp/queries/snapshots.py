@@ -40,6 +40,8 @@ def read_minute() -> datetime:
 class SnapshotCache:
     """Values of one snapshot by key, in this process; the least recently read are dropped beyond maximum_bytes.
 
+    A value of more bytes than that is not kept, and drops no other.
+
     A value is never stale: the snapshot is read before the value, and one committed write of any table makes another
     snapshot, which drops all values. There is no invalidation step, so none can be missed.
     """
@@ -70,6 +72,8 @@ class SnapshotCache:
                 return kept
         value = load()
         size = estimate_bytes(value)
+        if size > self._maximum_bytes:
+            return value
         with self._lock:
             # Meanwhile another request may have read a later snapshot, or the same value.
             if snapshot == self._snapshot and key not in self._kept:

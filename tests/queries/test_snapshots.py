@@ -66,9 +66,11 @@ def test_least_recently_read_values_are_dropped_beyond_the_maximum(monkeypatch: 
         read(cache, key, load, size=10)
     again = [read(cache, key, load, size=10) for key in ("a", "c", "b")]
     too_large = [read(cache, "d", load, size=21) for _ in range(2)]
+    kept = [read(cache, key, load, size=10) for key in ("c", "b")]
 
     assert again == [1, 3, 4]
     assert too_large == [5, 6]
+    assert kept == [3, 4]
 
 
 def test_value_of_a_snapshot_that_a_later_one_replaced_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
