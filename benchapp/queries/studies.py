@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
-
 from benchapp.models import Study, StudySnapshot, StudySnapshotImage, User
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, cut_page, read_cursor
@@ -89,6 +87,14 @@ class StudyDetail:
         return self.snapshot.taken_at if self.snapshot else None
 
     @property
+    def frozen_places(self) -> frozenset[int]:
+        """Return the places in the snapshot of the charts that the study still has."""
+        if self.snapshot is None:
+            return frozenset()
+        found = (self.snapshot.find_panel(panel) for panel in self.panels)
+        return frozenset(each.place for each in found if each is not None)
+
+    @property
     def state(self) -> str:
         """Return what changes with the study or its snapshot."""
         return f"{self.version} {self.snapshot_at}"
@@ -135,17 +141,21 @@ def read_shared_study(token: str) -> StudyDetail | None:
 
 
 def read_snapshot_image(study_id: int, place: int, theme: str) -> bytes | None:
-    """Return a chart of a snapshot as PNG, None if there is none; one query."""
-    return _read_image(StudySnapshotImage.objects.filter(snapshot=study_id), place, theme)
+    """Return a chart of a snapshot as PNG; None if there is none, or if it is no longer in the study; two queries."""
+    return _read_image(read_study(study_id), place, theme)
 
 
 def read_shared_snapshot_image(token: str, place: int, theme: str) -> bytes | None:
-    """Return a chart of the snapshot of a shared study as PNG; one query."""
-    return _read_image(StudySnapshotImage.objects.filter(snapshot__study__share_token=token), place, theme)
+    """Return a chart of the snapshot of a shared study as PNG, None as above; two queries."""
+    return _read_image(read_shared_study(token), place, theme)
 
 
-def _read_image(images: QuerySet[StudySnapshotImage], place: int, theme: str) -> bytes | None:
-    content = images.filter(place=place, theme=theme).values_list("content", flat=True).first()
+def _read_image(study: StudyDetail | None, place: int, theme: str) -> bytes | None:
+    # Who removes a chart from a study no longer shares it.
+    if study is None or place not in study.frozen_places:
+        return None
+    images = StudySnapshotImage.objects.filter(snapshot=study.id, place=place, theme=theme)
+    content = images.values_list("content", flat=True).first()
     return None if content is None else bytes(content)
 
 

@@ -115,6 +115,16 @@ def test_snapshot_is_read_by_the_link_without_another_address(
     assert stranger.get(f"/shared/{'x' * 43}/snapshot/1-light.png").status_code == 404
 
 
+def test_image_of_a_chart_that_was_removed_is_not_read(owner: Client, study: Study, drawn: None) -> None:
+    token = share_study(study.pk)
+    freeze(owner, study)
+    change_study(study.pk, panels=[read_panel({"kind": KINDS[1][0], "query": KINDS[1][1]})])
+
+    for base in (f"/shared/{token}/", reverse("study", args=[study.pk])):
+        statuses = [owner.get(f"{base}snapshot/{place}-light.png").status_code for place in (1, 2, 3)]
+        assert statuses == [404, 200, 404]
+
+
 def test_page_of_a_snapshot_takes_as_many_queries_as_one_without(
     owner: Client, study: Study, drawn: None, django_assert_num_queries: Any
 ) -> None:
