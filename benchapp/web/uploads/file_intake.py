@@ -72,7 +72,7 @@ def take_files(
 
     is_preview: tell what each would become, and store nothing.
     """
-    contents, results = _read_all(files)
+    contents, names, results = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
     faults = {name: fault for name in others if (fault := check_format_quickly(contents[name])) is not None}
@@ -81,32 +81,44 @@ def take_files(
     for name in outputs:
         own = {log: contents[log] for log in pairing.logs_of.get(name, ())}
         results.append(
-            _take(host_id, name, contents[name], parameters=parameters, logs=own, is_preview=is_preview)
+            _take(
+                host_id,
+                name,
+                contents[name],
+                parameters=parameters,
+                file_name=names[name],
+                logs=own,
+                is_preview=is_preview,
+            )
         )
     results += [_reject(name, fault.code, fault.detail) for name, fault in faults.items()]
     results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()]
     return results
 
 
-def _read_all(files: Sequence["UploadedFile[Any]"]) -> tuple[dict[str, bytes], list[FileResult]]:
-    """Return the files by name, unpacked, and the results of files that cannot be read.
+def _read_all(
+    files: Sequence["UploadedFile[Any]"],
+) -> tuple[dict[str, bytes], dict[str, str], list[FileResult]]:
+    """Return the files by unique name, unpacked, their own names, and the results of files that cannot be read.
 
     The limit of one body applies to all files together: a form of small gzips must not fill the memory.
     """
     contents: dict[str, bytes] = {}
+    names: dict[str, str] = {}
     rejected: list[FileResult] = []
     room = settings.UNPACKED_LIMIT_BYTES
     for file in files:
-        name = _make_unique_name(file.name or "", contents)
+        name = _make_unique_name(file.name or "", names)
+        names[name] = file.name or ""
         try:
             contents[name] = _read(file, room)
             room -= len(contents[name])
         except UnreadableFile as error:
             rejected.append(_reject(name, error.code, str(error)))
-    return contents, rejected
+    return contents, names, rejected
 
 
-def _make_unique_name(name: str, taken: Mapping[str, bytes]) -> str:
+def _make_unique_name(name: str, taken: Mapping[str, str]) -> str:
     """Return the name, with a number if files of several folders share it."""
     number, unique = 2, name
     while unique in taken:
@@ -135,11 +147,13 @@ def _take(
     output: bytes,
     *,
     parameters: FileParameters,
+    file_name: str,
     logs: Mapping[str, bytes],
     is_preview: bool,
 ) -> FileResult:
+    """Accept or preview one output. name: unique in the upload; file_name: its own, for the pattern and the table."""
     try:
-        own = read_parameters(parameters.read(name).items())
+        own = read_parameters(parameters.read(file_name).items())
         submission = make_submission(host_id, output, parameters=own, logs=logs)
     except UnknownFile as error:
         return _reject(name, "file-unknown", str(error))

@@ -285,6 +285,21 @@ def test_layout_of_each_file_is_that_of_its_name_and_its_row(editor: Client, hos
     assert [stored["r2"][name] for name in ("volume_type", "volume_count")] == ["io2", 2]
 
 
+def test_parameters_of_files_with_one_name_are_those_of_that_name(editor: Client, host: Any) -> None:
+    table = SimpleUploadedFile("t.csv", b"file,label.rack\nrun-gp3.json,r1\n")
+    uploads = [SimpleUploadedFile("run-gp3.json", content) for content in (OUTPUT, OTHER)]
+
+    response = editor.post(
+        reverse("upload_files"),
+        {"host": "db-01", "layout": "", "name_pattern": "*-{volume_type}", "table": table, "file": uploads},
+        headers={"Accept": "application/json"},
+    )
+
+    assert answers(response) == [("run-gp3.json", 202, ""), ("run-gp3.json (2)", 202, "")]
+    stored = [row.parameters for row in Submission.objects.all()]
+    assert [(row["target"]["volume_type"], row["labels"]) for row in stored] == [("gp3", {"rack": "r1"})] * 2
+
+
 def test_table_that_cannot_be_read_is_an_error_of_the_form(editor: Client, host: Any) -> None:
     for content, part in (
         (b"file\xff", "Not valid UTF-8 at byte 4"),
