@@ -103,15 +103,16 @@ def evaluate_pairs(log_ratios: _Floats, *, error_rate: float, difference: float)
 def count_required_pairs(spread: float, *, error_rate: float, difference: float) -> int | None:
     """Return the number of pairs that finds a relative difference with a probability of POWER.
 
-    spread: standard deviation of the logarithm of the ratio of a pair, √2 times the relative one of a run. None if
-    more than PLANNED_PAIRS_MAXIMUM are required.
+    spread: standard deviation of the logarithm of the ratio of a pair, √2 times the relative one of a run. As many as
+    the interval needs to be finite, also if it is 0. None if more than PLANNED_PAIRS_MAXIMUM are required.
     """
     distance = log(1 + difference) / spread if spread > 0 else inf
     quantile = NormalDist().inv_cdf(POWER)
     for pairs in range(PAIRS_MINIMUM, PLANNED_PAIRS_MAXIMUM + 1):
         threshold = _find_threshold(pairs, error_rate)
         # The standard deviation of a noncentral t is above 1, as that of the pairs is estimated as well.
-        if sqrt(pairs) * distance >= threshold + quantile * sqrt(1 + threshold**2 / (2 * pairs)):
+        needed = threshold + quantile * sqrt(1 + threshold**2 / (2 * pairs))
+        if needed < inf and sqrt(pairs) * distance >= needed:
             return pairs
     return None
 

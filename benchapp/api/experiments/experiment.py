@@ -65,7 +65,7 @@ class ExperimentParameters(FilterParameters, FormatParameters):
 class LookAnswer(ApiAnswer, kw_only=True, frozen=True):
     pairs: int
     ratio: Annotated[float, Meta(description="geometric mean of B / A")]
-    low: Annotated[float | None, Meta(description="of its interval; null below five pairs")]
+    low: Annotated[float | None, Meta(description="of its interval; null as `ratio_low`")]
     high: float | None
 
 
@@ -83,7 +83,8 @@ class ExperimentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     ratio_low: Annotated[
         float | None,
         Meta(
-            description="interval that holds at every look, of all rows together 95 %; null below five pairs"
+            description="interval that holds at every look, of all rows together 95 %; null while it is unbounded:"
+            " below five pairs, and below more if row_error_rate is smaller than 0.05"
         ),
     ]
     ratio_high: float | None
@@ -141,7 +142,7 @@ class ExperimentPage(AnswerPage, kw_only=True, frozen=True):
     ]
     only_a: Annotated[int, Meta(description="series of arm A without a matching one of arm B")]
     only_b: int
-    is_cut: Annotated[bool, Meta(description="a series has more runs than are evaluated")]
+    is_cut: Annotated[bool, Meta(description="a series has more values than are evaluated")]
     rows: Sequence[ExperimentRowAnswer]
 
 

@@ -143,8 +143,8 @@ class ExperimentResult:
     """Its rows: those with most pairs first. row_error_rate: of each, so that all together have EXPERIMENT_ERROR_RATE.
 
     plan: None if a row needs more than PLANNED_PAIRS_MAXIMUM pairs or has no known spread. only_a, only_b: series of
-    one arm without runs of the other. is_cut: a series has more than VALUES_MAXIMUM runs, the oldest of which are left
-    out.
+    one arm without runs of the other. is_cut: a series has more than VALUES_MAXIMUM values, the oldest of which are
+    left out.
     """
 
     rows: tuple[ExperimentRow, ...]
@@ -284,12 +284,19 @@ def _refuse_common_runs(ids: Sequence[tuple[int, ...]], values: Sequence[SideVal
 
 
 def _read_arm(series_ids: Sequence[int], values: SideValues, metric: str) -> ArmRuns:
-    """Return the values above 0 of an arm in the order of time."""
-    is_own = np.isin(values.series_ids, series_ids)
-    at, own = values.started_at[is_own], values.columns[metric][is_own]
-    is_known = own > 0
-    order = np.argsort(at[is_known], kind="stable")
-    return ArmRuns(at[is_known][order], own[is_known][order])
+    """Return the runs of an arm in the order of time, each with the median of its values above 0.
+
+    A run has a value for each repetition of its workload; they are not further runs.
+    """
+    column = values.columns[metric]
+    is_known = np.isin(values.series_ids, series_ids) & (column > 0)
+    runs, at, known = values.run_ids[is_known], values.started_at[is_known], column[is_known]
+    by_run = np.lexsort((known, runs))
+    _, first, counts = np.unique(runs[by_run], return_index=True, return_counts=True)
+    known, at = known[by_run], at[by_run][first]
+    medians = (known[first + (counts - 1) // 2] + known[first + counts // 2]) / 2
+    order = np.argsort(at, kind="stable")
+    return ArmRuns(at[order], medians[order])
 
 
 def _summarize_arm(series_ids: tuple[int, ...], arm: ArmRuns, paired: NDArray[np.int64]) -> ArmSummary:

@@ -55,6 +55,9 @@ def test_required_pairs_find_the_difference_in_four_of_five(spread, difference, 
 def test_difference_that_is_too_small_for_the_spread_has_no_plan():
     assert count_required_pairs(0.2, error_rate=0.05, difference=0.01) is None
     assert count_required_pairs(0.0, error_rate=0.05, difference=0.01) == 5
+    few = count_required_pairs(0.0, error_rate=0.001, difference=0.01)
+    assert evaluate([0.1, 0.11] * 10, error_rate=0.001).looks[few - 1].low is not None
+    assert evaluate([0.1, 0.11] * 10, error_rate=0.001).looks[few - 2].low is None
 
 
 def test_outcome_is_different_equivalent_or_undecided():

@@ -8,11 +8,16 @@ from tests.factories import NOON, add_measurements, calculate_levels, make_host,
 
 
 def make_experiment(
-    values: Sequence[float], *, order: str = "", host: str = "db-1", metric: str = "iops"
+    values: Sequence[float],
+    *,
+    order: str = "",
+    host: str = "db-1",
+    metric: str = "iops",
+    repetitions: Sequence[float] = (1.0,),
 ) -> Series:
     """Make a series with runs of two arms in ABBA order, an hour apart from NOON on, labeled arm=a and arm=b.
 
-    order: of the arms, instead of ABBA.
+    order: of the arms, instead of ABBA. repetitions: of the workload in each run, as factors of its value.
     """
     owner = make_host(host)
     series = make_series(host=owner)
@@ -23,7 +28,9 @@ def make_experiment(
     for run, arm in zip(runs, arms, strict=True):
         run.labels = {"arm": arm}
     Run.objects.bulk_update(runs, ["labels"])
-    add_measurements(series, runs, [{metric: value} for value in values])
+    for ordinal, factor in enumerate(repetitions):
+        measured = [{metric: factor * value, "position": ordinal, "ordinal": ordinal} for value in values]
+        add_measurements(series, runs, measured)
     calculate_levels([series.pk])
     series.refresh_from_db()
     return series

@@ -35,6 +35,16 @@ def test_arms_of_one_series_are_paired_in_time(django_assert_max_num_queries):
     assert (found.row_error_rate, found.only_a, found.only_b, found.is_cut) == (0.05, 0, 0, False)
 
 
+def test_run_with_repetitions_is_in_one_pair_with_their_median():
+    make_experiment(VALUES, repetitions=(0.5, 1.0, 1.02))
+
+    (row,) = read_experiment(make()).rows
+
+    assert (row.a.runs, row.b.runs, row.pairs, row.unpaired) == (6, 6, 6, 0)
+    assert (row.a.median, row.b.median) == (1000, 1100)
+    assert row.check.caveats == ()
+
+
 def test_runs_before_the_start_do_not_count_and_a_lower_latency_is_better():
     make_experiment([1e6 * value for value in VALUES], metric="latency_mean_ns")
 
