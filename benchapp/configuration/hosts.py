@@ -10,11 +10,16 @@ from benchapp.pipeline.hosts import set_pool
 POOL_MAXIMUM: Final = 100
 
 
-def _normalize(values: Values) -> Values:
-    pool = values["pool"].strip()
+def read_pool(text: str) -> str:
+    """Return the name of a pool without spaces around it. Raises BadEntry."""
+    pool = text.strip()
     if len(pool) > POOL_MAXIMUM or "\x00" in pool:
         raise BadEntry("/pool", f"at most {POOL_MAXIMUM} characters, without NUL")
-    return {"name": values["name"].lower(), "pool": pool}
+    return pool
+
+
+def _normalize(values: Values) -> Values:
+    return {"name": values["name"].lower(), "pool": read_pool(values["pool"])}
 
 
 def _list_stored() -> Sequence[StoredEntry]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from benchapp.configuration.confirmation_policies import CONFIRMATION_POLICIES
 from benchapp.configuration.document import BadConfiguration, ConfigurationFault, GivenEntry, read_document
 from benchapp.configuration.hosts import HOSTS
 from benchapp.configuration.planned_events import PLANNED_EVENTS
@@ -22,7 +23,15 @@ from benchapp.configuration.studies import STUDIES
 from benchapp.configuration.subscriptions import SUBSCRIPTIONS
 
 # In this order: a filter may name a pool.
-SECTIONS: Final = (HOSTS, DETECTION_POLICIES, PLANNED_EVENTS, PRICES, SUBSCRIPTIONS, STUDIES)
+SECTIONS: Final = (
+    HOSTS,
+    DETECTION_POLICIES,
+    CONFIRMATION_POLICIES,
+    PLANNED_EVENTS,
+    PRICES,
+    SUBSCRIPTIONS,
+    STUDIES,
+)
 
 
 class StepAction(StrEnum):

@@ -1,4 +1,4 @@
-"""Maintenance windows, expected changes and notes. One is never changed, so that its log names who planned what."""
+"""Maintenance windows, expected changes and notes. An edited one is canceled and scheduled again: see its log."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,12 +34,24 @@ def _list_stored() -> Sequence[StoredEntry]:
     ]
 
 
-def _create(values: Values, by: User | None) -> None:
+def _create(values: Values, by: User | None, *, incident: int | None = None) -> None:
     given: dict[str, Any] = dict(values)
     try:
-        schedule_planned_event(given.pop("kind"), given.pop("filter"), by=by, **given)
+        schedule_planned_event(given.pop("kind"), given.pop("filter"), by=by, incident=incident, **given)
     except BadPlannedEvent as error:
         raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+
+
+def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
+    """Cancel the event and schedule one with the new values that mutes the similar changes of the same incident."""
+    canceled = cancel_planned_event(stored.row.pk, by=by)
+    if canceled.ended_at is not None:
+        raise BadEntry(
+            "",
+            f"it was ended early at {canceled.ended_at:%Y-%m-%d %H:%M} UTC; a change would start it again: resume it"
+            " on its page first, or undo the change in the file",
+        )
+    _create(values, by, incident=canceled.incident_id)
 
 
 def _remove(stored: StoredEntry, by: User | None) -> None:
@@ -67,5 +79,6 @@ PLANNED_EVENTS: Final = ConfigurationSection(
     normalize=_normalize,
     list_stored=_list_stored,
     create=_create,
+    change=_change,
     remove=_remove,
 )

@@ -47,10 +47,13 @@ def _resolve(values: Values) -> Values:
     """Replace ${NAME} by the variable, or by the stored address that is exported under this name."""
     channel, address = values["channel"], values["address"]
     named = _REFERENCE.fullmatch(address)
-    if named is None:
-        if channel != Channel.EMAIL:
-            raise BadEntry("/address", "the address is a secret: write ${NAME}, and set NAME")
+    if channel == Channel.EMAIL:
+        if named is not None:
+            # Plans and errors show the addresses of e-mail: any secret of the environment could be read in them.
+            raise BadEntry("/address", "a variable is not accepted for e-mail: write the address")
         return values
+    if named is None:
+        raise BadEntry("/address", "the address is a secret: write ${NAME}, and set NAME")
     if value := os.environ.get(named[1], "").strip():
         return {**values, "address": value}
     for row in Subscription.objects.filter(owner__username=values["owner"], channel=channel):
@@ -60,26 +63,39 @@ def _resolve(values: Values) -> Values:
 
 
 def _normalize(values: Values) -> Values:
-    if not User.objects.filter(username=values["owner"], is_active=True).exists():
-        raise BadEntry("/owner", f"there is no active account {values['owner']}")
     try:
         return {"owner": values["owner"], **asdict(read_settings(values))}
     except BadSubscription as error:
+        if error.field == "address" and values["channel"] != Channel.EMAIL:
+            # Reasons can quote the host, the port or more of the value.
+            raise BadEntry(
+                "/address",
+                f"not an allowed address of the channel {values['channel']}. It is a secret and not shown here: the"
+                " page New subscription gives the reason",
+            ) from None
         raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
 
 
 def _list_stored() -> Sequence[StoredEntry]:
+    """Return all subscriptions; those of deactivated accounts are not exported: they get no notices."""
     rows = Subscription.objects.select_related("owner").order_by("owner__username", "pk")
     names = [each.name for each in fields(SubscriptionSettings)]
     return [
-        StoredEntry(row, {"owner": row.owner.username, **{name: getattr(row, name) for name in names}})
+        StoredEntry(
+            row,
+            {"owner": row.owner.username, **{name: getattr(row, name) for name in names}},
+            is_managed=row.owner.is_active,
+        )
         for row in rows
     ]
 
 
 def _create(values: Values, by: User | None) -> None:
+    owner = User.objects.filter(username=values["owner"], is_active=True).first()
+    if owner is None:
+        raise BadEntry("/owner", f"there is no active account {values['owner']}")
     try:
-        create_subscription(User.objects.get(username=values["owner"]), values)
+        create_subscription(owner, values)
     except BadSubscription as error:
         raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
 

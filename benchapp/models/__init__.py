@@ -36,6 +36,7 @@ from benchapp.models.policies.detection_policy import (
 )
 from benchapp.models.requests.confirmation_policy import (
     CONFIRMATION_RUNS_MAXIMUM,
+    DAILY_SHARE_DEFAULT,
     DAILY_SHARE_MAXIMUM,
     ConfirmationPolicy,
 )
@@ -66,6 +67,7 @@ from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 __all__ = [
     "BROWSER_ZONE",
     "CONFIRMATION_RUNS_MAXIMUM",
+    "DAILY_SHARE_DEFAULT",
     "DAILY_SHARE_MAXIMUM",
     "ENVIRONMENT_FIELDS",
     "METRIC_FIELDS",

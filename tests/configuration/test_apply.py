@@ -16,6 +16,7 @@ from benchapp.configuration.plan import SECTIONS, StepAction
 from benchapp.configuration.subscriptions import make_reference
 from benchapp.models import (
     AuditRecord,
+    ConfirmationPolicy,
     DetectionPolicy,
     Host,
     PlannedEvent,
@@ -28,8 +29,16 @@ from benchapp.models import (
 )
 from benchapp.pipeline.layouts.price_csv import read_price_rows
 from benchapp.pipeline.layouts.prices import add_prices
+from benchapp.pipeline.maintenance.planned_events import end_planned_event
 from tests.documentation import ROOT, list_blocks
-from tests.factories import make_detection_policy, make_host, make_planned_event, make_series, make_user
+from tests.factories import (
+    make_detection_policy,
+    make_host,
+    make_incident,
+    make_planned_event,
+    make_series,
+    make_user,
+)
 from tests.notices import make_subscription
 
 HOOK = "https://hooks.example.org/T0/secret-part"
@@ -51,6 +60,8 @@ def installation(anna: User) -> None:
     make_detection_policy(reason="replaces the first")
     make_detection_policy(metric="latency_p99_ns", label="rack=r1", filter="", reason="far away")
     make_detection_policy(canceled_at=timezone.now(), filter="bs:8k")
+    ConfirmationPolicy.objects.create(pool="green", runs=2, daily_share=0.1)
+    ConfirmationPolicy.objects.create(pool="", runs=3)
     soon = timezone.now() + timedelta(days=1)
     make_planned_event(from_at=soon, to_at=soon + timedelta(hours=4, microseconds=5))
     make_planned_event(
@@ -123,7 +134,7 @@ def test_export_restores_an_installation_that_is_empty(
     removed = apply(empty, prune=True)
     made = apply(text)
 
-    assert len(removed) == 1 + 2 + 2 + 2 + 5 + 3
+    assert len(removed) == 1 + 2 + 2 + 2 + 2 + 5 + 3
     assert {action for _, action in removed} == {"removed"}
     assert len(made) == len(removed)
     assert export_configuration() == text
@@ -147,6 +158,7 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
     for old, new in (
         ("smallest_change: 0.1\n    filter: host:db-7", "smallest_change: 0.3\n    filter: host:db-7"),
         ("reason: new disks", "reason: newer disks"),
+        ("runs: 2", "runs: 1"),
         ("digest_hour: 9", "digest_hour: 10"),
         ("another of this title", "text"),
     ):
@@ -156,6 +168,7 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
     changed = apply(text, prune=True)
 
     assert sorted(changed) == [
+        ("confirmation_policies", "changed"),
         ("detection_policies", "changed"),
         ("planned_events", "changed"),
         ("planned_events", "changed"),
@@ -165,6 +178,7 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
     assert apply(text, prune=True) == []
     in_effect = DetectionPolicy.objects.filter(metric="iops", canceled_at=None)
     assert [policy.smallest_change for policy in in_effect] == [0.3]
+    assert ConfirmationPolicy.objects.get(pool="green").runs == 1
     assert Series.objects.get(pk=series.pk).judging_is_due
     assert Subscription.objects.filter(digest_hour=10).count() == 1
     assert Study.objects.get(text="text").title == "Disks"
@@ -219,6 +233,14 @@ def test_dry_run_writes_nothing_and_finds_what_applying_would_refuse(installatio
             "line 4: detection_policies/0/smallest_change: choose ",
         ),
         (
+            "confirmation_policies:\n- pool: blue\n  runs: 4",
+            "line 4: confirmation_policies/0/runs: choose 0 to 3 runs",
+        ),
+        (
+            "confirmation_policies:\n- pool: blue\n  runs: 0",
+            "line 4: confirmation_policies/0/runs: choose 1 to 3 runs",
+        ),
+        (
             "planned_events:\n- kind: maintenance\n  from_at: -30d\n  to_at: 2026-01-02\n  reason: a",
             "line 4: planned_events/0/from_at: '-30d' is not a valid time",
         ),
@@ -271,6 +293,65 @@ def test_variable_of_the_environment_is_the_address(anna: User, monkeypatch: pyt
     assert Subscription.objects.get().address == HOOK
 
 
+@pytest.mark.parametrize(
+    ("channel", "value"),
+    [
+        ("email", "s3cret-key"),
+        ("slack", "s3cret-key"),
+        ("slack", "https://s3cret-key.example.org:99/x"),
+        ("slack", "https://example.org:s3cret-key/x"),
+        ("apprise", "ntfy://s3cret-key.example.org/x"),
+    ],
+)
+def test_fault_never_has_the_value_of_a_variable(
+    anna: User, monkeypatch: pytest.MonkeyPatch, channel: str, value: str
+) -> None:
+    monkeypatch.setenv("A_SECRET", value)
+
+    (fault,) = find_faults(
+        f"version: 1\nsubscriptions:\n- owner: anna\n  channel: {channel}\n  address: ${{A_SECRET}}\n"
+    )
+
+    assert fault.startswith("line 5: subscriptions/0/address: ")
+    assert "s3cret" not in fault
+
+
+def test_export_without_a_deactivated_account_and_one_from_before_change_nothing(
+    installation: None, anna: User
+) -> None:
+    earlier = export_configuration()
+    User.objects.filter(pk=anna.pk).update(is_active=False)
+
+    later = export_configuration()
+
+    assert (earlier.count("channel: "), later.count("channel: ")) == (5, 0)
+    assert [apply(text, prune=True) for text in (later, earlier)] == [[], []]
+    assert Subscription.objects.count() == 5
+    (fault,) = find_faults(
+        "version: 1\nsubscriptions:\n- {owner: anna, channel: email, address: new@example.org}\n"
+    )
+    assert fault.startswith("line 3: subscriptions/0/owner: there is no active account anna")
+
+
+def test_edited_event_keeps_its_incident_and_stays_ended(anna: User) -> None:
+    incident = make_incident()
+    now = timezone.now()
+    hours = {"from_at": now - timedelta(hours=1), "to_at": now + timedelta(hours=1)}
+    make_planned_event(kind="change", incident=incident, **hours)
+    text = export_configuration()
+
+    assert apply(text.replace("new disks", "newer disks")) == [("planned_events", "changed")]
+    edited = PlannedEvent.objects.get(canceled_at=None)
+    assert (edited.reason, edited.incident) == ("newer disks", incident)
+
+    end_planned_event(edited.pk, by=anna)
+    (fault,) = find_faults(text.replace("new disks", "newest disks"))
+    assert "planned_events/0: it was ended early at " in fault
+    edited.refresh_from_db()
+    assert (edited.canceled_at, edited.ended_by) == (None, anna)
+    assert PlannedEvent.objects.filter(canceled_at=None).count() == 1
+
+
 def test_command_prints_the_difference_and_records_the_author(installation: None, tmp_path: Path) -> None:
     file, out = tmp_path / "bench.yaml", StringIO()
     call_command("export_config", str(file))
@@ -287,7 +368,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
     assert "~ study “Disks” of anna\n    text:\n       \n      -- b: c\n      +- d: e\n" in dry
     assert "+ study “Own”\n    title: Own\n    panels/0/kind: scaling\n" in dry
     assert "not in the file: study “Sample”" in dry
-    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 12 unchanged" in dry
+    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 14 unchanged" in dry
     assert "1 not in the file: kept, --prune removes them" in dry
     records = AuditRecord.objects.order_by("pk")
     assert [(record.kind, record.action) for record in records] == [
@@ -305,7 +386,7 @@ def test_file_of_the_documentation_can_be_applied(anna: User, monkeypatch: pytes
 
     made = apply(block.text)
 
-    assert len(made) == 1 + 1 + 2 + 1 + 2 + 1
+    assert len(made) == 1 + 1 + 1 + 2 + 1 + 2 + 1
     assert apply(block.text, prune=True) == []
 
 

@@ -15,7 +15,7 @@ from benchapp.api.framework.permissions import MayReadOrEdit, find_person
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_MAXIMUM
+from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_DEFAULT, DAILY_SHARE_MAXIMUM
 from benchapp.pipeline.requests.confirmation import BadConfirmationPolicy, set_confirmation_policy
 from benchapp.queries.hosts.run_requests import list_confirmation_pools
 
@@ -41,7 +41,9 @@ class ConfirmationPolicyInput(serializers.Serializer[Any]):
     runs = serializers.IntegerField(
         min_value=0, max_value=CONFIRMATION_RUNS_MAXIMUM, help_text="0 removes the policy"
     )
-    daily_share = serializers.FloatField(required=False, default=0.05, max_value=DAILY_SHARE_MAXIMUM)
+    daily_share = serializers.FloatField(
+        required=False, default=DAILY_SHARE_DEFAULT, max_value=DAILY_SHARE_MAXIMUM
+    )
 
 
 class ConfirmationPolicies(ApiView):

@@ -5,6 +5,7 @@ from django.db import models
 CONFIRMATION_RUNS_MAXIMUM = 3
 # More would be another schedule rather than a confirmation.
 DAILY_SHARE_MAXIMUM = 0.25
+DAILY_SHARE_DEFAULT = 0.05
 
 
 class ConfirmationPolicy(models.Model):
@@ -16,7 +17,7 @@ class ConfirmationPolicy(models.Model):
 
     pool = models.CharField(max_length=100, blank=True, unique=True)
     runs = models.PositiveSmallIntegerField(default=CONFIRMATION_RUNS_MAXIMUM)
-    daily_share = models.FloatField(default=0.05)
+    daily_share = models.FloatField(default=DAILY_SHARE_DEFAULT)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -75,13 +75,8 @@ def is_confirmation_due(need: ConfirmationNeed, *, runs: int, daily_share: float
     return need.spent_s + need.run_s <= daily_share * _DAY.total_seconds()
 
 
-def set_confirmation_policy(
-    pool: str, *, runs: int, daily_share: float, by: User | None
-) -> ConfirmationPolicy | None:
-    """Set the policy of a pool, "" for hosts without one, and return it; 0 runs remove it.
-
-    Raises BadConfirmationPolicy.
-    """
+def check_confirmation_policy(*, runs: int, daily_share: float) -> None:
+    """Raise BadConfirmationPolicy for values that `set_confirmation_policy` refuses."""
     if not 0 <= runs <= CONFIRMATION_RUNS_MAXIMUM:
         raise BadConfirmationPolicy("runs", f"choose 0 to {CONFIRMATION_RUNS_MAXIMUM} runs")
     # Also false for NaN.
@@ -89,6 +84,16 @@ def set_confirmation_policy(
         raise BadConfirmationPolicy(
             "daily_share", f"choose more than 0, at most {DAILY_SHARE_MAXIMUM * 100:.0f} % of the day"
         )
+
+
+def set_confirmation_policy(
+    pool: str, *, runs: int, daily_share: float, by: User | None
+) -> ConfirmationPolicy | None:
+    """Set the policy of a pool, "" for hosts without one, and return it; 0 runs remove it.
+
+    Raises BadConfirmationPolicy.
+    """
+    check_confirmation_policy(runs=runs, daily_share=daily_share)
     with transaction.atomic():
         known = ConfirmationPolicy.objects.select_for_update().filter(pool=pool).first()
         before = {"runs": known.runs, "daily_share": known.daily_share} if known else {"runs": 0}
