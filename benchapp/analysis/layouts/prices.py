@@ -23,7 +23,7 @@ class PriceAmounts:
 
 @dataclass(frozen=True, slots=True)
 class PricedVolumes:
-    """The volumes of a layout, all alike. None: unknown.
+    """The volumes of a layout, all alike. None: unknown, as is a count of 0.
 
     provisioned_iops: of each volume. measured_iops, measured_bytes_per_s: the highest level of the layout, of all
     volumes together.
@@ -54,7 +54,7 @@ def price_volumes(amounts: PriceAmounts, volumes: PricedVolumes) -> MonthlyPrice
     Provisioned IOPS are those of the layout. Where they are not recorded, and for MiB/s, which never are, a volume has
     at least its share of what was measured: the price is a minimum if that exceeds what is included.
     """
-    if volumes.count is None:
+    if not volumes.count:
         return MonthlyPrice(None, "the number of volumes is unknown")
     size_bytes = volumes.size_bytes
     if amounts.per_gib_month and size_bytes is None:
@@ -89,4 +89,4 @@ def add_instance(volumes: MonthlyPrice, instance: PriceAmounts) -> MonthlyPrice:
 
 
 def _share(value: float | None, count: int) -> float | None:
-    return None if value is None or not count else value / count
+    return None if value is None else value / count

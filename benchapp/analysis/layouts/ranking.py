@@ -61,10 +61,10 @@ class Lack:
 class Assessment:
     """How a layout meets a requirement.
 
-    best: index of the load that decides: of those that meet it the one with the most throughput at p10, else the one
-    that lacks least. at_load: of those that meet it the one with the least throughput at p10; None without one.
-    margin: throughput of `best` at p10 / required − 1, None if no throughput is required or known. lacks: largest
-    shortfall first.
+    best: index of the load that decides: of those that meet it the one with the most throughput at p10, else one that
+    may meet it, as only unknown values lack, else the one that lacks least. at_load: of those that meet it the one with
+    the least throughput at p10; None without one. margin: throughput of `best` at p10 / required − 1, None if no
+    throughput is required or known. lacks: largest shortfall first.
     """
 
     verdict: Verdict
@@ -81,7 +81,7 @@ class Assessment:
 
 def find_capacity(size_bytes: int | None, count: int | None, *, raid_level: str | None) -> int | None:
     """Return the bytes for data of `count` volumes of one size; None if unknown, also for other RAID levels."""
-    if size_bytes is None or count is None:
+    if size_bytes is None or not count:
         return None
     level = raid_level.lower().removeprefix("raid") if raid_level else None
     if raid_level in _PLAIN or level in _PLAIN:
@@ -101,12 +101,21 @@ def assess_layout(
     *,
     capacity_bytes: float | None,
     price: float | None,
+    is_price_minimum: bool = False,
 ) -> Assessment:
     """Return how a layout meets a requirement.
 
     loads: at least one. Throughput counts at p10, latency at p90: nine of ten runs are at least as good. Capacity and
-    price are None if unknown. The verdict is "unknown" if everything that is known meets the requirement.
+    price are None if unknown. is_price_minimum: the price may be higher, so that one within the limit is unknown. The
+    verdict is "unknown" if everything that is known meets the requirement.
     """
+    if (
+        is_price_minimum
+        and price is not None
+        and requirement.price is not None
+        and price <= requirement.price
+    ):
+        price = None
     own = tuple(_list_own_lacks(requirement, capacity_bytes, price))
     lacks = [tuple(_list_load_lacks(load, requirement, is_median=False)) for load in loads]
     met = [place for place in range(len(loads)) if not lacks[place]]
@@ -163,9 +172,11 @@ def _judge(lacks: Sequence[Lack]) -> Verdict:
     return "unknown" if all(lack.value is None for lack in lacks) else "misses"
 
 
-def _rank_lacks(lacks: Sequence[Lack]) -> tuple[float, float]:
-    """Return the sort key of a load that does not meet the requirement: the largest shortfall, then all of them."""
-    return max(lack.shortfall for lack in lacks), sum(lack.shortfall for lack in lacks)
+def _rank_lacks(lacks: Sequence[Lack]) -> tuple[bool, float, float]:
+    """Return the sort key of a load that does not meet the requirement: first those of which only values are unknown,
+    which may meet it; then by the largest shortfall, then by all of them."""
+    is_missed = any(lack.value is not None for lack in lacks)
+    return is_missed, max(lack.shortfall for lack in lacks), sum(lack.shortfall for lack in lacks)
 
 
 def _list_own_lacks(

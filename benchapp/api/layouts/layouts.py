@@ -24,6 +24,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import BadFilter
+from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
     PATTERNS,
@@ -135,7 +136,10 @@ class LayoutParameters(FormatParameters):
     capacity_gb = _number("GB (10⁹ bytes) at least")
     max_price = _number("per month, in the currency of the region")
     region = serializers.CharField(
-        required=False, allow_blank=True, max_length=60, help_text="of the prices; default: the first"
+        required=False,
+        allow_blank=True,
+        max_length=60,
+        help_text="of the prices; default: the first with a price valid today",
     )
     price_of = ChoiceParameter(choices=tuple(PRICED_PARTS), required=False, default="all")
     vary = NamesField(
@@ -167,6 +171,8 @@ class LayoutsView(ApiView):
             ranking = rank_layouts(question)
         except BadFilter as problem:
             raise _refuse("block_size", str(problem)) from problem
+        except UnknownRegion as problem:
+            raise _refuse("region", str(problem)) from problem
         rows = [_describe_row(row) for row in ranking.all_rows]
         if format != "json":
             return answer_lines(request, rows, columns=_LAYOUT_COLUMNS, format=format, file_name="layouts")

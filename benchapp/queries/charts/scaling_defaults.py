@@ -151,8 +151,13 @@ def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
     return [*first, *others, *alone[:1]]
 
 
-def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> ChosenAxes:
-    """Fix what varies beside the axes: at the values with most cells, then most measurements, then the newest."""
+def fix_dimensions(
+    table: SeriesTable, axes: Axes, *, free: frozenset[str], single: Collection[str] = ()
+) -> ChosenAxes:
+    """Fix what varies beside the axes: at the values with most cells, then most measurements, then the newest.
+
+    free: dimensions not to fix. single: dimensions with one value even where they depend on the axes, unless free.
+    """
     known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
     if known.any() and not known.all():
         table = table.select(known)
@@ -160,7 +165,9 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: frozenset[str]) -> C
         return ChosenAxes(axes, (), table)
     whole = table
     names = [
-        name for name in DIMENSIONS if is_fixable(DIMENSIONS[name], over=axes.dimensions) and name not in free
+        name
+        for name in DIMENSIONS
+        if (name in single or is_fixable(DIMENSIONS[name], over=axes.dimensions)) and name not in free
     ]
     names = list_varying(table, names)
     best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}

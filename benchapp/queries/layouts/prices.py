@@ -57,12 +57,21 @@ class ListedPrice:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """The prices of one region that are valid on a day. currency: "" without prices."""
+    """The prices that are valid in one region on a day. currency: "" without prices."""
 
     region: str
     currency: str
     volumes: Mapping[str, PriceAmounts]
     instances: Mapping[str, PriceAmounts]
+
+    @property
+    def has_prices(self) -> bool:
+        """Return whether a volume type or an instance type has a price."""
+        return bool(self.volumes or self.instances)
+
+
+class UnknownRegion(Exception):
+    """A region of which there are no prices."""
 
 
 def list_prices() -> list[ListedPrice]:
@@ -76,18 +85,46 @@ def list_removed_prices(*, since: datetime) -> list[ListedPrice]:
 
 
 def list_regions(prices: Sequence[ListedPrice]) -> list[str]:
-    """Return the regions of prices, in order; "" is one without a name."""
-    return sorted({price.region for price in prices})
+    """Return the regions of prices in alphabetical order, then "" if some are without a region."""
+    return sorted({price.region for price in prices}, key=lambda region: (not region, region))
+
+
+def find_region(prices: Sequence[ListedPrice], name: str | None, *, day: date) -> str:
+    """Return the region with a name, in any case; "": prices without a region. Raises UnknownRegion.
+
+    Without a name it is the first one with a price that is valid on the day, else the first one; "" without prices.
+    """
+    regions = list_regions(prices)
+    if name is None:
+        return next(iter(list_regions([price for price in prices if price.is_valid(day)]) or regions), "")
+    region = name.strip().lower()
+    if region and region not in regions:
+        named = ", ".join(filter(None, regions))
+        raise UnknownRegion(
+            f"{name[:80]!r} is not a region with prices. {f'Available: {named}' if named else 'There is none'}"
+        )
+    return region
 
 
 def select_prices(prices: Sequence[ListedPrice], *, region: str, day: date) -> PriceList:
-    """Return the prices of a region that are valid on a day."""
-    valid = [price for price in prices if price.region == region and price.is_valid(day)]
+    """Return the prices of a region that are valid on a day.
+
+    Those without a region hold in every region of their currency, for types without a price of the region itself.
+    """
+    valid = [price for price in prices if price.region in ("", region) and price.is_valid(day)]
+    # Later ones take precedence.
+    valid.sort(key=lambda price: price.region == region)
+    currency = valid[-1].currency if valid else ""
+    amounts = {
+        (price.volume_type, price.instance_type): price.amounts
+        for price in valid
+        if price.currency == currency
+    }
     return PriceList(
         region=region,
-        currency=next((price.currency for price in valid), ""),
-        volumes={price.volume_type: price.amounts for price in valid if price.volume_type},
-        instances={price.instance_type: price.amounts for price in valid if price.instance_type},
+        currency=currency,
+        volumes={volume: each for (volume, _), each in amounts.items() if volume},
+        instances={instance: each for (_, instance), each in amounts.items() if instance},
     )
 
 

@@ -38,19 +38,19 @@ class LayoutQuestion:
     """What is asked for. Numbers are in the units of their names; None: anything.
 
     filter: whose measurements count. block_size: values as in a filter; "" for the most usual. read_share: percent, of
-    mixed patterns. region: of the prices, None for the first. vary: of VARYING, those that may have any value.
-    max_age_days: of the newest run.
+    mixed patterns. region: of the prices; "" without one, None for the default. vary: of VARYING, those that may have
+    any value. max_age_days: of the newest run.
     """
 
     filter: Filter
-    pattern: str = "randread"
-    read_share: int | None = None
-    block_size: str = ""
     iops: float | None = None
     mb_per_s: float | None = None
     p99_ms: float | None = None
     capacity_gb: float | None = None
     max_price: float | None = None
+    pattern: str = "randread"
+    read_share: int | None = None
+    block_size: str = ""
     region: str | None = None
     price_of: PricedParts = "all"
     vary: tuple[str, ...] = VARYING

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from django.utils import timezone
+from numpy.typing import NDArray
 
 from benchapp.analysis.layouts.prices import MonthlyPrice, PricedVolumes, add_instance, price_volumes
 from benchapp.analysis.layouts.ranking import (
@@ -36,7 +37,7 @@ from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
 from benchapp.queries.layouts.load_levels import RowLevels
-from benchapp.queries.layouts.prices import PriceList, list_prices, list_regions, select_prices
+from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target
@@ -158,7 +159,6 @@ class LayoutRanking:
     unpriced: tuple[RankedLayout, ...]
     closest: RankedLayout | None
     region: str
-    regions: tuple[str, ...]
     currency: str
     fixed: tuple[FixedDimension, ...]
     series_count: int
@@ -178,7 +178,7 @@ class LayoutRanking:
 
 
 def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> LayoutRanking:
-    """Return the measured layouts in the order of the answer. Raises BadFilter.
+    """Return the measured layouts in the order of the answer. Raises BadFilter, UnknownRegion.
 
     Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
     only, those that miss it, by what they lack, and those of which something required is unknown. One query if nothing
@@ -195,10 +195,9 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
 
 
 def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
-    prices = list_prices()
-    regions = tuple(list_regions(prices))
-    region = question.region if question.region is not None else (regions[0] if regions else "")
-    price_list = select_prices(prices, region=region, day=now.date())
+    prices, day = list_prices(), now.date()
+    region = find_region(prices, question.region, day=day)
+    price_list = select_prices(prices, region=region, day=day)
     asked = question.make_filter()
     # Levels tell which series have one; groups of runs need theirs to be made.
     table, is_cut = read_table(asked, _METRICS if asked.fact_terms else ())
@@ -206,16 +205,22 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     is_measured = (levels[0].n > 0) | (levels[1].n > 0)
     table, levels = table.select(is_measured), [each.select(is_measured) for each in levels]
     measured_count = table.length
+    if question.maximum_age is not None:
+        is_recent = _find_last_at(levels) >= to_us(now - question.maximum_age)
+        table, levels = table.select(is_recent), [each.select(is_recent) for each in levels]
+    recent_count = table.length
     fixed: tuple[FixedDimension, ...] = ()
     if table.length:
-        chosen = fix_dimensions(table, _make_axes(question), free=_list_free(question))
+        chosen = fix_dimensions(
+            table, _make_axes(question), free=_list_free(question), single=_list_single(question)
+        )
         is_shown = np.isin(table.array("id"), chosen.table.array("id"))
         table, fixed, levels = chosen.table, chosen.fixed, [each.select(is_shown) for each in levels]
-    collector = _LoadCollector(table, levels, question, now=now)
+    collector = _LoadCollector(table, levels, question.directions)
     rows = [
         _answer(layout, loads, question, price_list=price_list) for layout, loads in collector.list_layouts()
     ]
-    has_prices = bool(price_list.volumes)
+    has_prices = price_list.has_prices
     priced = [row for row in rows if row.price_amount is not None] if has_prices else rows
     unpriced = [row for row in rows if row.price_amount is None] if has_prices else []
     marked = _add_marks(_mark_front(priced) + unpriced)
@@ -227,12 +232,11 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         unpriced=tuple(row for row in ordered if has_prices and row.price_amount is None),
         closest=None if closest is None else ordered[closest],
         region=region,
-        regions=regions,
         currency=price_list.currency,
         fixed=fixed,
-        series_count=collector.series_count,
-        outdated_count=collector.outdated_count,
-        hidden_count=measured_count - table.length,
+        series_count=table.length,
+        outdated_count=measured_count - recent_count,
+        hidden_count=recent_count - table.length,
         incomplete_count=collector.incomplete_count,
         is_cut=is_cut,
     )
@@ -243,6 +247,17 @@ def _make_axes(question: LayoutQuestion) -> Axes:
     return Axes("rw", None, None, more=(*question.vary, *_DETAILS, *_LOADS))
 
 
+def _list_single(question: LayoutQuestion) -> tuple[str, ...]:
+    """Return the dimensions with one value although they are companions of the axes."""
+    return ("read_share_percent", *(name for name in VARYING if name not in question.vary))
+
+
+def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
+    """Return the start of the newest run of each row: of its IOPS, else of its bandwidth."""
+    iops, bandwidth = levels[0], levels[1]
+    return np.where(iops.n > 0, iops.to_at, bandwidth.to_at)
+
+
 def _list_free(question: LayoutQuestion) -> frozenset[str]:
     named = {term.dimension for term in question.filter.terms if not term.is_negated}
     return _FREE | named
@@ -251,20 +266,9 @@ def _list_free(question: LayoutQuestion) -> frozenset[str]:
 class _LoadCollector:
     """Groups the series of a table by layout and load."""
 
-    def __init__(
-        self, table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion, *, now: datetime
-    ) -> None:
-        if question.maximum_age is not None:
-            iops, bandwidth = levels[0], levels[1]
-            last_at = np.where(iops.n > 0, iops.to_at, bandwidth.to_at)
-            is_recent = last_at >= to_us(now - question.maximum_age)
-            table, levels = table.select(is_recent), [each.select(is_recent) for each in levels]
-            self.outdated_count = int(len(is_recent) - is_recent.sum())
-        else:
-            self.outdated_count = 0
-        self.series_count = table.length
+    def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], directions: Sequence[str]) -> None:
         self.incomplete_count = 0
-        self._table, self._directions = table, question.directions
+        self._table, self._directions = table, directions
         names = (*LAYOUT_DIMENSIONS, *_LOADS, "direction")
         _, self._firsts, cells = np.unique(
             number_combinations(table, names), return_index=True, return_inverse=True
@@ -317,21 +321,19 @@ class _LoadCollector:
 def _join_directions(cells: Sequence[ScalingSpread | None], metric: str) -> ScalingSpread | None:
     """Return the level of a load from those of its directions; None if one is unknown.
 
-    A throughput is their sum, a latency the larger one. n: runs, which have both.
+    A throughput is their sum, a latency the larger one, of each percentile. n: runs, which have both.
     """
     spreads = [spread for spread in cells if spread is not None]
     if len(spreads) < len(cells):
         return None
     if len(spreads) == 1:
         return spreads[0]
-    if metric == "latency_p99_ns":
-        return max(spreads, key=lambda spread: spread.p90)
-    medians = [spread.median for spread in spreads]
-    known = [median for median in medians if median is not None]
+    join = max if metric == "latency_p99_ns" else sum
+    known = [spread.median for spread in spreads if spread.median is not None]
     return ScalingSpread(
-        median=sum(known) if len(known) == len(medians) else None,
-        p10=sum(spread.p10 for spread in spreads),
-        p90=sum(spread.p90 for spread in spreads),
+        median=join(known) if len(known) == len(spreads) else None,
+        p10=join(spread.p10 for spread in spreads),
+        p90=join(spread.p90 for spread in spreads),
         n=min(spread.n for spread in spreads),
         last_at=max(spread.last_at for spread in spreads),
     )
@@ -346,6 +348,7 @@ def _answer(
         question.requirement,
         capacity_bytes=layout.capacity_bytes,
         price=None if price is None else price.amount,
+        is_price_minimum=price is not None and price.is_minimum,
     )
     at_load = None if assessment.at_load is None else loads[assessment.at_load]
     return RankedLayout(layout, assessment, loads[assessment.best], at_load, price)
@@ -355,7 +358,7 @@ def _find_price(
     layout: Layout, loads: Sequence[MeasuredLoad], question: LayoutQuestion, *, price_list: PriceList
 ) -> MonthlyPrice | None:
     """Return the price of a layout; None if there are no prices."""
-    if not price_list.volumes:
+    if not price_list.has_prices:
         return None
     amounts = price_list.volumes.get(layout.volume_type or "")
     if amounts is None:

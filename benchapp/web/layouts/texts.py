@@ -130,7 +130,12 @@ def describe_load(row: RankedLayout) -> str:
 
 def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
     """Return each requirement that a layout does not meet: "IOPS 19 344 of 20 000 (−3.3 %)"."""
-    return [_describe_lack(lack, currency) for lack in row.assessment.lacks]
+    return [
+        f"price {describe_price(row, currency)}, at most {format_money(lack.required, currency)}"
+        if lack.name == "price" and lack.value is None and row.price_amount is not None
+        else _describe_lack(lack, currency)
+        for lack in row.assessment.lacks
+    ]
 
 
 def format_throughput(load: MeasuredLoad) -> str:

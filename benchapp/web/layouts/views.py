@@ -1,21 +1,23 @@
 """Choose a layout: the measured layouts that meet a requirement."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.grammar import write_filter
+from benchapp.dimensions import DIMENSIONS
+from benchapp.grammar import BadFilter, Filter, parse_term
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.queries.charts.history import IDS_MAXIMUM
-from benchapp.queries.layouts.prices import list_prices, list_regions
+from benchapp.queries.layouts.prices import UnknownRegion, find_region, list_prices, list_regions
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import LayoutRanking, LevelSpread, RankedLayout, rank_layouts
-from benchapp.web.layouts.question_form import LayoutForm
+from benchapp.web.layouts.question_form import LayoutForm, write_layout_query
 from benchapp.web.layouts.texts import (
     VERDICT_TEXTS,
     describe_lacks,
@@ -33,7 +35,8 @@ from benchapp.web.site.value_texts import format_age, format_signed_percent
 
 # The CSV has all of them.
 ROWS_MAXIMUM: Final = 100
-_SAFE: Final = ":,/*"
+# In the filter language; of numbers ">=0,unknown".
+_ANY_VALUE: Final[Mapping[str, str]] = {"text": "*,unknown", "flag": "yes,no,unknown"}
 _EXAMPLE: Final = "iops=20000&pattern=randread&block_size=4k&p99_ms=3&capacity_gb=1000"
 
 
@@ -62,33 +65,37 @@ class LayoutLine:
 @may_read
 def layouts(request: HttpRequest) -> HttpResponse:
     """Show the form, and the ranking if a throughput is required."""
-    regions = list_regions(list_prices())
-    form = LayoutForm(request.GET or None, regions=regions)
+    prices, now = list_prices(), timezone.now()
+    region = find_region(prices, None, day=now.date())
+    form = LayoutForm(request.GET or None, regions=list_regions(prices), region=region)
     question = form.make_question() if form.is_valid() else None
     if question is not None and not question.has_throughput:
         form.add_error("iops", "State the required IOPS or MB/s.")
         question = None
-    base_url = make_base_url(request)
     context: dict[str, Any] = {
         "form": form,
         "title": "Choose a layout",
         "example": f"{request.path}?{_EXAMPLE}",
-        "has_prices": bool(regions),
     }
     if question is not None:
-        context |= _make_answer(rank_layouts(question), request, base_url)
+        try:
+            context |= _make_answer(rank_layouts(question, now=now), request)
+        except UnknownRegion as problem:
+            form.add_error("region", f"{problem}.")
+        except BadFilter as problem:
+            form.add_error("q", f"{problem}.")
     return render(request, "layouts/layouts.html", context, status=400 if form.errors else 200)
 
 
-def _make_answer(ranking: LayoutRanking, request: HttpRequest, base_url: str) -> dict[str, Any]:
-    query = request.GET.urlencode(safe=_SAFE)
+def _make_answer(ranking: LayoutRanking, request: HttpRequest) -> dict[str, Any]:
+    base_url, query = make_base_url(request), write_layout_query(ranking.question)
     chart = make_layouts_chart(ranking)
     return {
         "ranking": ranking,
         "title": format_layouts_title(ranking),
         "sentences": list(describe_ranking(ranking)),
         "omitted": list(describe_omitted(ranking)),
-        "fixed": _link_fixed(ranking, request),
+        "fixed": _link_fixed(ranking),
         "tables": [
             (
                 key,
@@ -115,13 +122,14 @@ def _narrows(question: LayoutQuestion) -> bool:
     return bool(question.filter.terms or question.filter.words)
 
 
-def _link_fixed(ranking: LayoutRanking, request: HttpRequest) -> list[tuple[str, str, str]]:
+def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
     """Return label and value of each fixed dimension, and the page with any value of it."""
+    question, filter = ranking.question, ranking.question.filter
     links = []
     for name, label, value in list_fixed(ranking):
-        query = request.GET.copy()
-        query["q"] = f"{write_filter(ranking.question.filter)} {name}:*".strip()
-        links.append((label, value, f"?{query.urlencode(safe=_SAFE)}"))
+        term = parse_term(name, _ANY_VALUE.get(DIMENSIONS[name].kind, ">=0,unknown"))
+        asked = replace(question, filter=Filter((*filter.terms, term), filter.words))
+        links.append((label, value, f"?{write_layout_query(asked)}"))
     return links
 
 

@@ -30,8 +30,8 @@ def write_scopes(scopes: Sequence[str]) -> str:
 class FilterTextField(forms.CharField):
     """A filter in the language of the filter bar."""
 
-    def __init__(self) -> None:
-        super().__init__(required=False, max_length=LENGTH_MAXIMUM)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, max_length=LENGTH_MAXIMUM, **options)
 
     def clean(self, value: Any) -> Any:
         """Return the parsed filter."""

@@ -37,6 +37,7 @@ def test_what_is_not_recorded_is_at_least_what_was_measured(
     ("volumes", "missing"),
     [
         (PricedVolumes(None, GIB, 1, 1.0, 1.0), "number of volumes"),
+        (PricedVolumes(0, GIB, 1, 1.0, 1.0), "number of volumes"),
         (PricedVolumes(1, None, 1, 1.0, 1.0), "size"),
         (PricedVolumes(1, GIB, None, None, 1.0), "provisioned IOPS"),
         (PricedVolumes(1, GIB, 1, 1.0, None), "provisioned bandwidth"),

@@ -62,6 +62,21 @@ def test_unknown_value_is_neither_met_nor_missed() -> None:
     assert assess(load(100, 1), iops=90, capacity_bytes=101).verdict == "misses"
 
 
+def test_load_that_may_meet_the_requirement_decides_over_one_that_misses_it() -> None:
+    found = assess(load(100, None), load(60, 1), iops=90, latency_p99_ns=3)
+
+    assert (found.verdict, found.best) == ("unknown", 0)
+
+
+@pytest.mark.parametrize(("price", "verdict"), [(4.0, "unknown"), (5.0, "unknown"), (6.0, "misses")])
+def test_price_of_at_least_an_amount_is_unknown_within_the_limit(price: float, verdict: str) -> None:
+    levels, requirement = [load(100, 1)], Requirement(iops=90, price=5)
+
+    found = assess_layout(levels, requirement, capacity_bytes=None, price=price, is_price_minimum=True)
+
+    assert (found.verdict, [lack.name for lack in found.lacks]) == (verdict, ["price"])
+
+
 def test_closest_miss_lacks_least() -> None:
     layouts = [assess(load(value, 1), iops=100) for value in (50, 100, 80, 70)]
 
@@ -90,6 +105,7 @@ def test_front_has_the_layouts_that_none_beats() -> None:
         ("6", 2, None),
         ("raidz", 4, None),
         (None, None, None),
+        (None, 0, None),
     ],
 )
 def test_capacity_depends_on_the_raid_level(

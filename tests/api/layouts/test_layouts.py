@@ -6,6 +6,7 @@ import io
 import pytest
 from django.test import Client
 
+from tests.factories import make_price
 from tests.layouts import plant_layouts
 
 pytestmark = pytest.mark.django_db
@@ -32,6 +33,17 @@ def test_ranking_has_the_answer_its_numbers_and_the_closest_miss(reader: Client)
     assert [row["title"] for row in rows] == [row["title"] for row in body["layouts"]]
 
 
+def test_region_is_known_in_any_case_and_the_regions_are_listed_otherwise(reader: Client) -> None:
+    make_price(region="eu-west-1")
+
+    known = reader.get(f"{PATH}?iops=1&region=EU-West-1").json()
+    unknown = reader.get(f"{PATH}?iops=1&region=mars")
+
+    assert (known["region"], known["currency"]) == ("eu-west-1", "USD")
+    assert unknown.status_code == 400
+    assert "Available: eu-west-1" in unknown.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [
@@ -46,6 +58,7 @@ def test_ranking_has_the_answer_its_numbers_and_the_closest_miss(reader: Client)
         ("iops=1&read_share=101", "read_share"),
         ("iops=1&max_age_days=0", "max_age_days"),
         ("iops=1&q=host%3A", "q"),
+        ("iops=1&region=mars", "region"),
     ],
 )
 def test_invalid_parameter_is_named(query: str, pointer: str, reader: Client) -> None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from benchapp.models import AuditRecord, Price
 from benchapp.pipeline.layouts.prices import PRICE_RESTORABLE, UnknownPrice, remove_price, restore_price
-from benchapp.queries.layouts.prices import list_prices, select_prices
+from benchapp.queries.layouts.prices import find_region, list_prices, select_prices
 from tests.factories import make_price
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +59,30 @@ def test_price_of_a_day_is_that_of_the_last_first_day_before_it(admin: Client) -
     days = [date(2025, 12, 31), date(2026, 1, 1), date(2026, 6, 30), date(2026, 7, 1)]
     assert [find(day) for day in days] == [None, 0.08, 0.08, 0.07]
     assert select_prices(prices, region="us", day=date(2026, 7, 1)).volumes == {}
+
+
+def test_price_without_a_region_holds_in_each_region_of_its_currency(admin: Client) -> None:
+    make_price(per_gib_month=0.01)
+    make_price(volume_type="io2", per_gib_month=0.02)
+    make_price(region="eu", per_gib_month=0.03)
+    make_price(region="ch", currency="CHF", per_gib_month=0.04)
+    make_price(region="as", valid_from=date(2030, 1, 1))
+    prices, day = list_prices(), date(2026, 7, 1)
+
+    found = {region: select_prices(prices, region=region, day=day) for region in ("eu", "ch", "as", "")}
+
+    amounts = {
+        region: (prices.currency, {name: each.per_gib_month for name, each in prices.volumes.items()})
+        for region, prices in found.items()
+    }
+    assert amounts == {
+        "eu": ("USD", {"gp3": 0.03, "io2": 0.02}),
+        "ch": ("CHF", {"gp3": 0.04}),
+        "as": ("USD", {"gp3": 0.01, "io2": 0.02}),
+        "": ("USD", {"gp3": 0.01, "io2": 0.02}),
+    }
+    # The prices of "as" are not valid yet.
+    assert find_region(prices, None, day=day) == "ch"
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,47 @@ class TestPlantedLayouts(TestCase):
 
 
 @pytest.mark.django_db
+def test_read_share_and_what_may_not_vary_have_one_value_that_is_named() -> None:
+    # No cell of the layouts that may vary has two read shares, or two numbers of volumes.
+    for volume_type, count, stripes, share in (
+        ("gp3", 4, 4, 90),
+        ("gp3", 8, 8, 90),
+        ("gp3", 8, 2, 90),
+        ("io2", 8, 8, 50),
+    ):
+        target = make_target(volume_type=volume_type, volume_count=count, stripe_count=stripes)
+        workload = make_workload(rw="randrw", read_share_percent=share)
+        for direction in ("read", "write"):
+            make_series([5000.0], target=target, workload=workload, direction=direction)
+    calculate_levels()
+
+    ranking = rank_layouts(
+        LayoutQuestion(Filter(), pattern="randrw", iops=9000, vary=("volume_type", "stripe_count"))
+    )
+
+    assert {fixed.dimension: fixed.values for fixed in ranking.fixed} == {
+        "read_share_percent": (90,),
+        "volume_count": (8,),
+    }
+    assert list_names(ranking) == [("meets", "gp3", 8), ("meets", "gp3", 8)]
+    assert (ranking.series_count, ranking.hidden_count) == (4, 4)
+
+
+@pytest.mark.django_db
+def test_series_that_are_too_old_do_not_choose_the_fixed_values() -> None:
+    for days, block_size, depths in ((9, 4096, (1, 2, 4)), (0, 65_536, (1,))):
+        for depth in depths:
+            workload = make_workload(block_size_bytes=block_size, iodepth=depth)
+            make_series([1000.0], start_at=NOON + timedelta(days=9 - days), workload=workload)
+    calculate_levels()
+
+    ranking = rank_layouts(LayoutQuestion(Filter(), iops=100, max_age_days=5), now=LATER)
+
+    assert (len(ranking.rows), ranking.series_count, ranking.fixed) == (1, 1, ())
+    assert (ranking.outdated_count, ranking.hidden_count) == (3, 0)
+
+
+@pytest.mark.django_db
 def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> None:
     host, target = make_host(), make_target(volume_type="gp3", volume_count=1)
     workload = make_workload(rw="randrw", read_share_percent=70)
@@ -159,6 +200,25 @@ def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> No
     )  # type: ignore[union-attr]
     assert (row.load.n, len(row.load.series_ids)) == (1, 2)
     assert rank_layouts(LayoutQuestion(Filter(), pattern="randrw", read_share=50, iops=9000)).rows == ()
+
+
+@pytest.mark.django_db
+def test_latency_of_a_mix_is_the_larger_one_of_each_percentile() -> None:
+    host, target = make_host(), make_target()
+    runs = make_runs(host, [NOON + timedelta(hours=hour) for hour in range(3)], target=target)
+    for direction, latencies in (("read", (3e6, 3e6, 3e6)), ("write", (1e6, 1e6, 9e6))):
+        workload = make_workload(rw="randrw", read_share_percent=70)
+        series = make_series(host=host, target=target, workload=workload, direction=direction)
+        add_measurements(series, runs, [{"iops": 1000.0, "latency_p99_ns": each} for each in latencies])
+        note_measurements(series)
+    calculate_levels()
+
+    (row,) = rank_layouts(LayoutQuestion(Filter(), pattern="randrw", iops=100)).rows
+
+    level = row.load.levels.latency_p99_ns
+    assert level is not None
+    assert (level.median, level.p10) == (3e6, 3e6)
+    assert level.p90 == pytest.approx(7.4e6)
 
 
 @pytest.mark.django_db

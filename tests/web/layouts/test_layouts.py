@@ -1,10 +1,21 @@
 """The page Choose a layout."""
 
+import html
+import re
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.factories import make_change, make_incident
+from benchapp.grammar import TERMS_MAXIMUM
+from tests.factories import (
+    calculate_levels,
+    make_change,
+    make_incident,
+    make_price,
+    make_series,
+    make_workload,
+)
 from tests.layouts import plant_layouts
 from tests.web.pages import Page
 
@@ -61,6 +72,43 @@ def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client,
     )
 
 
+def test_form_csv_and_curl_line_ask_the_same_question(viewer: Client) -> None:
+    plant_layouts(started_at=timezone.now())
+    other = make_series([1000.0], workload=make_workload(block_size_bytes=65_536, is_direct=False))
+    calculate_levels([other.pk])
+    submitted = (
+        "iops=20000&mb_per_s=&p99_ms=3.5&pattern=randread&block_size=&vary=volume_type&vary=volume_count&q="
+    )
+
+    page = viewer.get(f"/layouts/?{submitted}")
+    text = html.unescape(page.content.decode())
+    query = re.search(r'href="/api/v1/layouts\?(.*)&format=csv"', text)[1]  # type: ignore[index]
+    answer = viewer.get(f"/api/v1/layouts?{query}")
+    again = viewer.get(f"/layouts/?{query}")
+
+    assert query.startswith("iops=20000&p99_ms=3.5&vary=volume_type,volume_count")
+    assert f"/api/v1/layouts?{query}'" in text
+    assert (page.status_code, answer.status_code, again.status_code) == (200, 200, 200)
+    assert [row["title"] for row in answer.json()["layouts"]] == [
+        row.layout.title for row in page.context["ranking"].all_rows
+    ]
+    assert again.content.decode().count("checked") == 2
+    # Every link to any value of a fixed dimension is valid.
+    links = [url for _, _, url in page.context["fixed"]]
+    assert links
+    assert {viewer.get(f"/layouts/{url}").status_code for url in links} == {200}
+
+
+def test_region_of_the_address_must_have_prices(viewer: Client) -> None:
+    make_price(region="eu")
+
+    known, unknown = (viewer.get(f"/layouts/?iops=1&region={region}") for region in ("EU", "mars"))
+
+    assert (known.status_code, unknown.status_code) == (200, 400)
+    assert known.context["ranking"].region == "eu"
+    assert "Available: eu." in Page(unknown).words
+
+
 @pytest.mark.parametrize(
     ("query", "error"),
     [
@@ -68,6 +116,8 @@ def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client,
         ("iops=-5", "greater than or equal to 0.001"),
         ("iops=1&block_size=big", "big"),
         ("iops=1&q=host:", "host"),
+        # The question adds terms to those of the filter.
+        (f"iops=1&q={'+'.join(f'host:h{place}' for place in range(TERMS_MAXIMUM))}", "at most"),
         ("iops=1&pattern=backwards", "Select a valid choice"),
     ],
 )
