@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ from agent.updating.release import (
 if TYPE_CHECKING:
     from agent.delivery.client import Client
     from agent.running.session import Session
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def update_after_delivery(session: Session) -> None:
             session.console.note(_update_if_offered(session, session.make_client()).text)
     except TryLater as error:
         session.console.note(f"not updated: {error}")
-    except AgentError as error:
+    except (AgentError, OSError) as error:
         session.console.warn(f"not updated: {error}")
 
 
@@ -149,9 +153,8 @@ def _replace(program: ProgramFile, content: bytes, version: str, *, session: Ses
             raise UpdateRefused(f"version {version} fails a check that {__version__} passes: {found}")
         program.activate(candidate)
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot replace {program.path}: {error}; the installed version is unchanged"
-        ) from None
+        kind = TryLater if error.errno in _FULL else ConfigurationError
+        raise kind(f"cannot replace {program.path}: {error}; the installed version is unchanged") from None
     problem = _find_start_problem(program, version)
     if problem:
         program.restore()

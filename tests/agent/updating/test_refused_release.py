@@ -1,5 +1,6 @@
 """Releases that automatic updates leave out."""
 
+import json
 from pathlib import Path
 from unittest import mock
 
@@ -28,9 +29,31 @@ def test_refused_release_is_tried_again_after_a_day_and_a_rolled_back_one_never(
     assert find_at(spool, "a" * 64, NOW + 400 * DAY_S) == "it was rolled back"
 
 
+def test_rolled_back_releases_stay_refused_after_later_refusals(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), max_bytes=1, max_age_s=1)
+    final, other = "a" * 64, "b" * 64
+    old = {"sha256": final, "reason": "it was rolled back", "refused_at": NOW - 9 * DAY_S, "is_final": True}
+    (tmp_path / "update.json").write_text(json.dumps(old))
+    with mock.patch("time.time", return_value=NOW):
+        store_refusal(spool, other, "it was rolled back", is_final=True)
+        for number in range(60):
+            store_refusal(spool, f"{number:064}", "a check failed")
+        store_refusal(spool, final, "a check failed")
+
+    assert [find_at(spool, each, NOW + 400 * DAY_S) for each in (final, other)] == ["it was rolled back"] * 2
+    assert find_at(spool, f"{59:064}", NOW) == "a check failed"
+    assert len(json.loads((tmp_path / "update.json").read_text())["refusals"]) == 50
+
+
 def test_damaged_record_refuses_nothing(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), max_bytes=1, max_age_s=1)
 
-    for text in ("", "[]", "{}", '{"sha256": "a", "refused_at": "x", "is_final": false}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"sha256": "a", "refused_at": "x", "is_final": false}',
+        '{"refusals": [5]}',
+    ):
         (tmp_path / "update.json").write_text(text)
         assert find_at(spool, "a", NOW) is None

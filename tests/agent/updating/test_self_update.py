@@ -1,6 +1,7 @@
 """The command `self-update` and the update after a run, against a server that ships another version."""
 
 import base64
+import errno
 import fcntl
 import hashlib
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -271,6 +273,33 @@ def test_refused_version_is_reported_once_and_fails_no_run(
     server.ship("0.2.1", make_archive("0.2.1"))
     host.measure()
     assert read_archive_version(program.read_bytes()) == "0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("agent.updating.program_file.ProgramFile.stage", errno.ENOSPC),
+        ("agent.updating.program_file.ProgramFile.stage", errno.EDQUOT),
+        ("agent.updating.refused_release.write_durably", errno.EROFS),
+    ],
+)
+def test_disk_that_cannot_be_written_fails_no_run_and_a_full_one_refuses_nothing(
+    host: Machine,
+    server: HostileServer,
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    problem: int,
+) -> None:
+    configure(host, "[update]\nauto = yes")
+    server.ship("0.2.0", make_archive("0.2.0", is_broken=problem == errno.EROFS))
+    monkeypatch.setattr(place, mock.Mock(side_effect=OSError(problem, os.strerror(problem))))
+
+    ended = host.measure()
+
+    assert ended.returncode == 0
+    assert program.read_bytes() == INSTALLED
+    assert not (host.spool / "update.json").exists()
 
 
 def test_check_names_the_newer_version(host: Machine, server: HostileServer) -> None:
