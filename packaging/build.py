@@ -1,7 +1,7 @@
 """Build the packages of the agent in dist/: bench-agent.pyz, its manual page, deb, rpm and wheel.
 
 All but the wheel contain the same archive, which the server sends as /agent/bench-agent.pyz; the wheel contains the
-same modules. The same sources give the same bytes.
+same modules. The same sources give the same bytes; those of the packages, which are compressed, also depend on zlib.
 """
 
 import gzip

@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def test_earlier_python_gets_one_line_and_exit_code_2() -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("bench-agent: CPython 3.8 or later is required, this is 3.6 at ")
+
+
+def test_zip_is_not_compressed_so_that_its_bytes_do_not_depend_on_zlib(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        assert {entry.compress_type for entry in opened.infolist()} == {zipfile.ZIP_STORED}
 
 
 def test_zip_prints_its_version(archive: Path) -> None:
