@@ -188,7 +188,7 @@ def test_ansible_role_has_a_default_for_each_variable_and_valid_commands() -> No
     defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text())
     text = (role / "tasks" / "main.yml").read_text()
     template = (role / "templates" / "bench-agent.ini.j2").read_text()
-    tasks = yaml.safe_load(text)
+    tasks = [step for task in yaml.safe_load(text) for step in [task, *task.get("block", [])]]
 
     used = set(re.findall(r"\bbench_agent_[a-z0-9_]+", text + template))
     registered = {task["register"] for task in tasks if "register" in task}
@@ -202,6 +202,13 @@ def test_ansible_role_has_a_default_for_each_variable_and_valid_commands() -> No
         for command in commands
     ]
     assert [arguments.command for arguments in parsed] == ["enroll", "schedule", "schedule"]
+    # A play that fails between removal and installation has no complete record, so that the next one repeats both.
+    assert [task["name"] for task in tasks[-4:]] == [
+        "Mark the record as incomplete",
+        "Remove earlier schedules",
+        "Install the schedules",
+        "Record the schedules",
+    ]
     (enroll,) = (task for task in tasks if task["name"] == "Enroll the host")
     assert enroll["no_log"] is True
     # The keys that it writes are those that `enroll` sets.
