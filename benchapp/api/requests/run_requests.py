@@ -31,6 +31,8 @@ from benchapp.api.framework.parameters import (
     PageParameters,
     read_parameters,
     refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
 )
 from benchapp.api.framework.permissions import (
     MayIngest,
@@ -155,6 +157,7 @@ class RunRequestParameters(PageParameters):
 
     columns = REQUEST_COLUMNS
     state = ChoiceParameter(choices=RunRequestState.values, required=False)
+    sort = time_order_parameter("created_at")
 
 
 @extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
@@ -320,19 +323,21 @@ class HostRequests(ApiView):
         responses=in_formats(RunRequestPage, "the rows only"),
     )
     def get(self, request: Request, name: str) -> HttpResponseBase:
-        """List requests of a host, newest first, and what the host allows."""
+        """List requests of a host, newest first by default, and what the host allows."""
         wanted, own = read_parameters(request, RunRequestParameters), name.lower()
         if not Host.objects.filter(name=own).exists():
             raise no_host(name)
         policy = read_request_policy(own)
-        state = wanted.get("state")
+        state, oldest_first = wanted.get("state"), take_oldest_first(wanted)
         chosen = RequestFilter(host_name=own, state=RunRequestState(state) if state else None)
         return answer_list(
             request,
             RunRequestPage,
             ListedRunRequestAnswer,
             page=take_page_request(wanted),
-            read=lambda after, limit: page_run_requests(chosen, after=after, limit=limit),
+            read=lambda after, limit: page_run_requests(
+                chosen, after=after, limit=limit, oldest_first=oldest_first
+            ),
             describe=lambda rows: [build(ListedRunRequestAnswer, _describe_request(row)) for row in rows],
             name="requests",
             columns=wanted.get("columns", REQUEST_COLUMNS),

@@ -26,7 +26,7 @@ from benchapp.models.requests.request_policy import (
     find_refusal,
     read_specification,
 )
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 # Series of an incident of which the newest run is looked up.
 _SERIES_MAXIMUM: Final = 20
@@ -129,15 +129,16 @@ class ConfirmationPool:
 
 
 def page_run_requests(
-    chosen: RequestFilter, *, after: str | None = None, limit: int = 100
+    chosen: RequestFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
 ) -> Page[RunRequestRow]:
-    """Return requests behind the cursor, newest first; two queries. Raises BadCursor."""
+    """Return requests behind the cursor, newest first by default; two queries. Raises BadCursor."""
+    cursor = read_cursor(after, UUID)
     rows = (
         RunRequest.objects.filter(
-            behind("created_at", read_cursor(after), is_descending=True), chosen.condition
+            behind("created_at", cursor, is_descending=not oldest_first), chosen.condition
         )
         .select_related("host", "created_by")
-        .order_by("-created_at", "-id")[: limit + 1]
+        .order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1]
     )
     return cut_page(_make_rows(list(rows)), limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
@@ -222,10 +223,13 @@ def _make_repeatability(run: Run, policy: Mapping[str, Any] | None) -> Repeatabi
 
 
 def _make_rows(found: Sequence[RunRequest]) -> list[RunRequestRow]:
-    runs = Run.objects.filter(submission_id__in=[request.pk for request in found])
-    results = dict(runs.order_by("-document").values_list("submission_id", "pk"))
+    runs = Run.objects.filter(submission_id__in=[request.pk for request in found]).order_by("-document")
+    # Ids of requests are readable: another host may have sent one.
+    results = {
+        (submission, host): pk for submission, host, pk in runs.values_list("submission_id", "host_id", "pk")
+    }
     now = timezone.now()
-    return [_make_row(request, results.get(request.pk), now) for request in found]
+    return [_make_row(request, results.get((request.pk, request.host_id)), now) for request in found]
 
 
 def _make_row(request: RunRequest, run_id: int | None, now: datetime) -> RunRequestRow:

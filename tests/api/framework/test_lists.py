@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from benchapp.api.framework import lists
-from benchapp.models import Scope, Study
+from benchapp.models import Host, Scope, Study
 from tests.factories import (
     NOON,
     make_change,
@@ -15,6 +15,7 @@ from tests.factories import (
     make_measurement,
     make_planned_event,
     make_run,
+    make_run_request,
     make_series,
     make_target,
     make_token,
@@ -35,6 +36,7 @@ def two_of_each():
         make_incident(changes=[make_change(series)], suspects=[{"name": "kernel", "text": "kernel 6.1"}])
         make_planned_event()
         make_detection_policy()
+        make_run_request(Host.objects.get(name="db-0"))
         Study.objects.create(title="-Disks", panels=[])
     return series.pk
 
@@ -156,6 +158,7 @@ def test_hosts_are_listed_in_either_direction_of_their_names(reader):
     [
         ("audit", "at"),
         ("detection-policies", "created_at"),
+        ("hosts/db-0/requests", "created_at"),
         ("planned-events", "from_at"),
         ("runs", "started_at"),
         ("studies", "updated_at"),
