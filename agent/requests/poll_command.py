@@ -165,12 +165,15 @@ def _settle(poller: _Poller, requested: RequestedRun, result: PollResult) -> boo
         result.outcomes[requested.id] = "failed"
         reason = f"the agent was stopped {_STARTS_MAXIMUM} times during this run"
         return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
-    if poller.policy.find_quiet_end(datetime.now(), duration_s=plan.duration_s) is not None:
+    now = datetime.now()
+    if poller.policy.find_quiet_end(now, duration_s=plan.duration_s) is not None:
         result.outcomes[requested.id] = "waiting"
         _report(poller, requested, {"state": "pending", "reason": "the run would end in quiet hours"})
         return False
-    # Here, too: a server that ignores what this host waits for starts nothing more.
-    if poller.ledger.find_quota_end(time.time(), per_day=poller.policy.per_day) is not None:
+    # Here, too: a server that ignores what this host waits for starts nothing more than what was interrupted.
+    is_interrupted = poller.ledger.is_interrupted(requested.id, time.time())
+    quota_end = poller.ledger.find_quota_end(time.time(), per_day=poller.policy.per_day)
+    if quota_end is not None and not is_interrupted:
         result.outcomes[requested.id] = "waiting"
         _report(
             poller, requested, {"state": "pending", "reason": "the host allows no more runs within 24 hours"}
@@ -183,7 +186,9 @@ def _settle(poller: _Poller, requested: RequestedRun, result: PollResult) -> boo
         poller.ledger.remove_last(requested.id, time.time())
         console.note(f"request {requested.id} is not started: {response.describe()}")
         return False
-    return _measure(poller, requested, plan, result=result)
+    # Of the time of the check: the report may have taken until quiet hours began.
+    quiet_start = poller.policy.find_quiet_start(now)
+    return _measure(poller, requested, plan, quiet_start=quiet_start, result=result)
 
 
 def _check(poller: _Poller, requested: RequestedRun) -> tuple[Plan | None, str]:
@@ -196,10 +201,20 @@ def _check(poller: _Poller, requested: RequestedRun) -> tuple[Plan | None, str]:
         check_plan(plan)
     except AgentError as error:
         return None, str(error)
+    if not poller.policy.has_time_for(plan.duration_s):
+        return None, "the run takes longer than the time between quiet hours"
     return plan, ""
 
 
-def _measure(poller: _Poller, requested: RequestedRun, plan: Plan, *, result: PollResult) -> bool:
+def _measure(
+    poller: _Poller,
+    requested: RequestedRun,
+    plan: Plan,
+    *,
+    quiet_start: datetime | None,
+    result: PollResult,
+) -> bool:
+    """Run a plan, until quiet hours begin at the latest, and report its outcome."""
     session, config = poller.session, poller.session.config
     session.console.note(f"request {requested.id}: {requested.profile} in {requested.directory}")
     request = RunRequest(
@@ -208,6 +223,7 @@ def _measure(poller: _Poller, requested: RequestedRun, plan: Plan, *, result: Po
         target={},
         labels={},
         time_limit_s=None,
+        latest_end=quiet_start.timestamp() if quiet_start else None,
         run_id=requested.id,
         limits=BusyLimits(load=config.max_load, busy_percent=config.busy_percent, is_quiet=True),
     )
@@ -221,10 +237,12 @@ def _measure(poller: _Poller, requested: RequestedRun, plan: Plan, *, result: Po
     except Interrupted:
         raise
     except AgentError as error:
+        poller.ledger.end(requested.id, time.time())
         session.console.warn(f"request {requested.id} failed: {error}")
         result.outcomes[requested.id] = "failed"
         result.exit_code = worst(result.exit_code, error.exit_code)
         return _report(poller, requested, {"state": "failed", "reason": str(error)}).status == 200
+    poller.ledger.end(requested.id, time.time())
     return _deliver(poller, requested, run, result=result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
 from agent.exit_codes import CannotMeasure
@@ -17,10 +17,11 @@ _DAY_S = 86400.0
 
 @dataclass(frozen=True)
 class StartedRequest:
-    """A start of a request; at: seconds since the epoch, by this host's clock."""
+    """A start of a request; at: seconds since the epoch, by this host's clock. has_ended: with or without a result."""
 
     id: str
     at: float
+    has_ended: bool = False
 
 
 class RequestLedger:
@@ -56,6 +57,20 @@ class RequestLedger:
         """Return how often a request was started."""
         return sum(row.id == request_id for row in self.list_started(now))
 
+    def is_interrupted(self, request_id: str, now: float) -> bool:
+        """Return whether a request was started and did not end: its agent was stopped."""
+        starts = [row for row in self.list_started(now) if row.id == request_id]
+        return bool(starts) and not any(row.has_ended for row in starts)
+
+    def end(self, request_id: str, now: float) -> None:
+        """Store that a started request has ended: it is not started again beyond the quota."""
+        started = self.list_started(now)
+        try:
+            self._write([replace(row, has_ended=row.has_ended or row.id == request_id) for row in started])
+        except CannotMeasure:
+            # On a full disk it counts as interrupted, and the number of its starts is limited nevertheless.
+            return
+
     def add(self, request_id: str, now: float) -> None:
         """Store a start durably, before it happens: one that is killed counts."""
         self._write([*self.list_started(now), StartedRequest(request_id, now)])
@@ -80,7 +95,7 @@ class RequestLedger:
             os.unlink(self._path)
 
     def _write(self, started: Sequence[StartedRequest]) -> None:
-        rows = [{"id": row.id, "at": row.at} for row in started]
+        rows = [{"id": row.id, "at": row.at, "has_ended": row.has_ended} for row in started]
         try:
             write_durably(self._path, json.dumps({"started": rows}).encode())
         except OSError as error:
@@ -90,4 +105,6 @@ class RequestLedger:
 def _read_row(row: Any) -> StartedRequest | None:
     if not isinstance(row, dict) or not isinstance(row.get("at"), (int, float)):
         return None
-    return StartedRequest(re.sub(r"[^0-9a-f-]", "", str(row.get("id"))), float(row["at"]))
+    return StartedRequest(
+        re.sub(r"[^0-9a-f-]", "", str(row.get("id"))), float(row["at"]), row.get("has_ended") is True
+    )

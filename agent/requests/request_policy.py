@@ -24,6 +24,7 @@ PER_DAY_MAXIMUM = 48
 _ENTRIES_MAXIMUM = 20
 _VALUES_MAXIMUM = 50
 _DIRECTORIES_MAXIMUM = 50
+_DAY_MINUTES = 24 * 60
 _WINDOW = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -59,13 +60,18 @@ class AllowedProfile:
 
 @dataclass(frozen=True)
 class QuietHours:
-    """A daily window in which no request is started, in minutes after local midnight; end is exclusive.
+    """A daily window without requested runs, in minutes after local midnight; end is exclusive.
 
     end <= start: it ends on the next day.
     """
 
     start: int
     end: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return start and end, which is that of the next day if it is not after the start."""
+        return self.start, self.start + (self.end - self.start) % _DAY_MINUTES
 
     def describe(self) -> str:
         """Return 08:00-18:00."""
@@ -74,7 +80,10 @@ class QuietHours:
 
 @dataclass(frozen=True)
 class RequestPolicy:
-    """What this host allows. profiles: () if nothing; per_day: runs within 24 hours."""
+    """What this host allows. profiles: () if nothing; per_day: runs within 24 hours.
+
+    directories: without symbolic links.
+    """
 
     profiles: tuple[AllowedProfile, ...] = ()
     directories: tuple[str, ...] = ()
@@ -108,6 +117,20 @@ class RequestPolicy:
             if start <= now + timedelta(seconds=duration_s) and now < end
         ]
         return max(ends, default=None)
+
+    def find_quiet_start(self, now: datetime) -> datetime | None:
+        """Return when the next quiet hours begin; None without any. now: local time."""
+        starts = [start for window in self.quiet_hours for start, _ in _list_windows(window, now)]
+        return min((start for start in starts if start > now), default=None)
+
+    def has_time_for(self, duration_s: float) -> bool:
+        """Return whether a run can ever start and end between quiet hours."""
+        if not self.quiet_hours:
+            return True
+        quiet = {minute % _DAY_MINUTES for window in self.quiet_hours for minute in range(*window.span)}
+        # Two days: the longest gap may include midnight.
+        days = "".join(" " if minute % _DAY_MINUTES in quiet else "x" for minute in range(2 * _DAY_MINUTES))
+        return duration_s < 60 * max(map(len, days.split()), default=0)
 
 
 @dataclass(frozen=True)
@@ -254,10 +277,12 @@ def _write_value(parameter: Parameter | None, value: Value) -> str:
 
 
 def _parse_directories(text: str) -> tuple[str, ...]:
-    directories = tuple(part.strip() for part in re.split(r"[,\n]", text) if part.strip())
-    for directory in directories:
+    named = [part.strip() for part in re.split(r"[,\n]", text) if part.strip()]
+    for directory in named:
         if not os.path.isabs(directory):
             raise ValueError(f"directories: {directory} is not an absolute path")
+    # As runs report it: otherwise none of them could be repeated.
+    directories = tuple(dict.fromkeys(map(os.path.realpath, named)))
     if len(directories) > _DIRECTORIES_MAXIMUM:
         raise ValueError(f"directories: {len(directories)} exceed the maximum of {_DIRECTORIES_MAXIMUM}")
     return directories
@@ -290,6 +315,6 @@ def _parse_quiet_hours(text: str) -> tuple[QuietHours, ...]:
 def _list_windows(window: QuietHours, now: datetime) -> list[tuple[datetime, datetime]]:
     """Return start and end of a window that began yesterday, today, or begins tomorrow."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    length = (window.end - window.start) % (24 * 60)
-    starts = [midnight + timedelta(days=offset, minutes=window.start) for offset in (-1, 0, 1)]
-    return [(start, start + timedelta(minutes=length)) for start in starts]
+    days = [midnight + timedelta(days=offset) for offset in (-1, 0, 1)]
+    start, end = window.span
+    return [(day + timedelta(minutes=start), day + timedelta(minutes=end)) for day in days]

@@ -38,7 +38,8 @@ from agent.storage.roundtrip import describe_round_trip
 class RunRequest:
     """The parameters of a run.
 
-    target, labels: as given; time_limit_s: None for the plan's; has_logs: include fio's logs; limits: when to skip it.
+    target, labels: as given; time_limit_s: None for the plan's; latest_end: in seconds since the epoch, when the run is
+    stopped even earlier, as after its time limit; has_logs: include fio's logs; limits: when to skip it.
     For sweeps: known: fields of the target to use if not detected; run_id; progress: display of the sweep.
     uses_cloud_metadata, sends_serials, trusts_directory: enabled here or in the configuration.
     """
@@ -52,6 +53,7 @@ class RunRequest:
     known: Mapping[str, Any] = field(default_factory=dict)
     sweep_id: str | None = None
     run_id: str | None = None
+    latest_end: float | None = None
     progress: Progress | None = None
     limits: BusyLimits = field(default_factory=BusyLimits)
     uses_cloud_metadata: bool = False
@@ -250,6 +252,9 @@ def _run_with_progress(
     make_context: Callable[..., MethodContext], request: RunRequest, *, fio: Fio | None, session: Session
 ) -> MethodResult:
     plan = request.plan
+    time_limit_s = request.time_limit_s or plan.time_limit_s
+    if request.latest_end is not None:
+        time_limit_s = min(time_limit_s, max(request.latest_end - time.time(), 0.0))
     options = list_log_options(fio.version) if fio and request.has_logs else ()
     progress = request.progress or Progress(
         plan.profile.name,
@@ -268,7 +273,7 @@ def _run_with_progress(
                 plan=plan,
                 fio=fio,
                 started=time.monotonic(),
-                time_limit_s=request.time_limit_s or plan.time_limit_s,
+                time_limit_s=time_limit_s,
                 scratch_directory=session.spool.directory,
                 tick=progress.tick,
                 options=options,

@@ -44,7 +44,8 @@ class HostPoll:
 def poll_host(host_id: int, poll: HostPoll) -> RunRequest | None:
     """Store what a host allows, and return the request that it shall run next: one that was interrupted, or the oldest.
 
-    Requests that it does not allow any more are declined. An offer changes nothing: the host reports its start.
+    Requests that it does not allow any more are declined. A host that waits is offered nothing; one whose quota is used
+    up is offered what was interrupted. An offer changes nothing: the host reports its start.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -53,7 +54,9 @@ def poll_host(host_id: int, poll: HostPoll) -> RunRequest | None:
         for request in _lock_open(host, now):
             if _settle_by_submission(request) or _settle_hopeless(request, poll.policy, now):
                 continue
-            return None if poll.waits_for else request
+            # Within the quota of its first start.
+            is_exempt = poll.waits_for == "quota" and request.state == RunRequestState.RUNNING
+            return request if is_exempt or not poll.waits_for else None
     return None
 
 

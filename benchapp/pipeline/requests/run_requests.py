@@ -39,10 +39,11 @@ _AUDITED: Final = ("profile", "parameters", "directory", "state", "reason", "exp
 
 
 class RequestRefused(Exception):
-    """A run that cannot be requested. code: of REFUSALS; the message gives the reason."""
+    """A run that cannot be requested of a host. code: of REFUSALS; the message gives the reason."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, host: Host, code: str) -> None:
         super().__init__(REFUSALS[code])
+        self.host_name = host.name
         self.code = code
 
 
@@ -99,7 +100,7 @@ def repeat_run(
             raise UnknownRunRequest(f"run {run_id} of host {host_name or 'any'} does not exist")
         wanted = read_specification(run.profile, run.command, run.environment.facts)
         if wanted is None:
-            raise RequestRefused("parameters-unknown")
+            raise RequestRefused(run.host, "parameters-unknown")
         host = Host.objects.select_for_update(no_key=True).get(pk=run.host_id)
         return _create(host, wanted, expires_in=expires_in, origin=origin, repeats=run)
 
@@ -168,14 +169,14 @@ def _create(
     """Create a request of a locked host, whose lock keeps others from exceeding the quota."""
     now = timezone.now()
     if host.retired_at is not None:
-        raise RequestRefused("host-retired")
+        raise RequestRefused(host, "host-retired")
     known = RequestPolicy.objects.filter(host=host).first()
     if known is None or not known.policy["profiles"]:
-        raise RequestRefused("policy-unknown")
+        raise RequestRefused(host, "policy-unknown")
     if refusal := find_refusal(known.policy, wanted):
-        raise RequestRefused(refusal)
+        raise RequestRefused(host, refusal)
     if count_within_day(host.pk, now) >= known.policy["per_day"]:
-        raise RequestRefused("quota-reached")
+        raise RequestRefused(host, "quota-reached")
     request = RunRequest.objects.create(
         id=uuid4(),
         host=host,

@@ -114,14 +114,18 @@ def run_again(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"Not requested: {' '.join(list_errors(form))}", extra_tags="bad")
         return redirect(choose_next(request, "runs"))
     origin = _read_origin(request, form.cleaned_data)
-    requested = []
-    try:
-        for run_id in form.cleaned_data["runs"].split(","):
+    requested, refusals = [], []
+    for run_id in form.cleaned_data["runs"].split(","):
+        try:
             requested.append(repeat_run(int(run_id), origin=origin))
-    except UnknownRunRequest as error:
-        raise Http404(f"{error}.") from error
-    except RequestRefused as refusal:
-        messages.error(request, f"Not requested: {refusal}.", extra_tags="bad")
+        except UnknownRunRequest as error:
+            raise Http404(f"{error}.") from error
+        except RequestRefused as refusal:
+            refusals.append(f"{refusal.host_name}: {refusal}")
+    if refusals:
+        # Several runs of one host have the same reason.
+        reasons = "; ".join(dict.fromkeys(refusals))
+        messages.error(request, f"Not requested: {reasons}.", extra_tags="bad")
     if requested:
         hosts = ", ".join(sorted({each.host.name for each in requested}))
         messages.success(

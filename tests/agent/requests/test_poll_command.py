@@ -12,6 +12,7 @@ import pytest
 
 from agent.delivery.spool import Spool
 from agent.requests.request_ledger import RequestLedger
+from agent.requests.request_policy import RequestPolicy
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
@@ -179,6 +180,47 @@ def test_host_starts_nothing_beyond_its_quota_whatever_the_server_offers(
     assert ended["requests"] == {ID: "waiting"}
     assert [report["state"] for report in server.reports] == ["pending"]
     assert server.stored == {}
+
+
+@pytest.mark.parametrize(("has_ended", "outcome"), [(False, "done"), (True, "waiting")])
+def test_only_an_interrupted_request_is_started_beyond_the_quota(
+    host: Machine, server: HostileServer, has_ended: bool, outcome: str
+) -> None:
+    allow(host, per_day="1")
+    host.run("poll")
+    ledger, now = RequestLedger(str(host.spool)), time.time()
+    ledger.add(ID, now)
+    if has_ended:
+        ledger.end(ID, now)
+    server.offers_anyway = True
+    offer(server, host)
+
+    assert host.run_json("poll")["requests"] == {ID: outcome}
+    assert not ledger.is_interrupted(ID, now)
+
+
+def test_run_that_fits_between_no_quiet_hours_is_declined(host: Machine, server: HostileServer) -> None:
+    # All but a minute of each day; the run takes 98 s.
+    allow(host, quiet_hours="00:00-12:00, 12:01-00:00", allow="quick runtime=4..30")
+    server.offers_anyway = True
+    offer(server, host, parameters={"runtime": 30})
+
+    assert host.run_json("poll")["requests"] == {ID: "declined"}
+    assert "longer than the time between quiet hours" in str(server.reports[-1]["reason"])
+
+
+def test_run_is_stopped_when_quiet_hours_begin(
+    host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(host)
+    offer(server, host)
+    begins = datetime.now() + timedelta(seconds=0.5)
+    monkeypatch.setattr(RequestPolicy, "find_quiet_start", lambda policy, now: begins)
+
+    host.run("poll", FAKE_FIO="hanging")
+
+    # With or without a report of fio, which may be stopped before it can write one.
+    assert "time limit of 0 s" in f"{server.stored} {server.reports}"
 
 
 def test_busy_host_defers_the_request_and_it_does_not_count(host: Machine, server: HostileServer) -> None:

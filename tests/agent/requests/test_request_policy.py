@@ -84,6 +84,41 @@ def test_invalid_settings_are_refused_with_the_key(settings: dict[str, str], mes
 
 
 @pytest.mark.parametrize(
+    ("hours", "duration_s", "expected"),
+    [
+        ("", 10**9, True),
+        ("08:00-18:00", 14 * 3600 - 1, True),
+        ("08:00-18:00", 14 * 3600, False),
+        ("22:00-02:00, 08:00-18:00", 6 * 3600 - 1, True),
+        ("22:00-02:00, 08:00-18:00", 6 * 3600, False),
+        ("00:00-12:00, 12:00-00:00", 0, False),
+    ],
+)
+def test_run_needs_a_gap_between_quiet_hours(hours: str, duration_s: float, expected: bool) -> None:
+    policy = read_request_policy({"quiet_hours": hours}, directory=None)
+
+    assert policy.has_time_for(duration_s) is expected
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [("2026-11-23T18:00", "2026-11-23T23:00"), ("2026-11-23T23:00", "2026-11-24T08:00")],
+)
+def test_next_quiet_hours_begin_on_the_same_or_the_next_day(now: str, expected: str) -> None:
+    policy = read_request_policy({"quiet_hours": "08:00-18:00, 23:00-02:00"}, directory=None)
+
+    assert policy.find_quiet_start(datetime.fromisoformat(now)) == datetime.fromisoformat(expected)
+
+
+def test_directories_are_allowed_as_runs_report_them(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    policy = read_request_policy({"directories": f"{tmp_path}/, {tmp_path}/link"}, directory=None)
+
+    assert policy.directories == (str(tmp_path.resolve()),)
+
+
+@pytest.mark.parametrize(
     ("now", "duration_s", "expected"),
     [
         ("2026-11-23T07:59", 0, None),

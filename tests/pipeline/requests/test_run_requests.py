@@ -221,6 +221,26 @@ def test_rejected_result_fails_its_request_and_one_of_another_host_does_not(host
     assert foreign.state == RunRequestState.PENDING
 
 
+def test_result_of_another_host_under_the_id_of_a_request_is_not_shown_and_does_not_block_it(
+    host: Host,
+) -> None:
+    request, other = make_run_request(host), make_host("db-8")
+    make_run(other, submission=make_submission(other, id=request.pk))
+
+    (row,) = page_run_requests(RequestFilter(host_name=host.name)).items
+
+    assert row.run_id is None
+    assert poll(host) == request
+
+
+def test_interrupted_request_is_offered_while_the_quota_is_used_up(host: Host) -> None:
+    make_run_request(host)
+    interrupted = make_run_request(host, state=RunRequestState.RUNNING, starts=1)
+
+    assert poll(host, waits_for="quota") == interrupted
+    assert poll(host, waits_for="quiet-hours") is None
+
+
 def test_only_pending_requests_can_be_canceled_and_only_open_ones_started(host: Host) -> None:
     request, running = make_run_request(host), make_run_request(host)
     start_request(host.pk, running.pk, duration_s=18.0)

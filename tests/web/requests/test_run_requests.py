@@ -112,8 +112,19 @@ def test_refusal_is_shown_and_nothing_is_stored(host: Host, run: Run) -> None:
 
     answer = sign_in(Role.EDITOR).post("/requests/add", {"runs": run.pk}, follow=True)
 
-    assert "Not requested: the host allows no more runs within 24 hours." in answer.content.decode()
+    assert "Not requested: db-7: the host allows no more runs within 24 hours." in answer.content.decode()
     assert RunRequest.objects.count() == 1
+
+
+def test_runs_behind_a_refused_one_are_requested(host: Host, run: Run) -> None:
+    others = [make_run(make_host(name), profile="quick") for name in ("db-1", "db-2")]
+    runs = f"{others[0].pk},{run.pk},{others[1].pk}"
+
+    answer = sign_in(Role.EDITOR).post("/requests/add", {"runs": runs}, follow=True).content.decode()
+
+    assert "Not requested: db-1: the run was not sent" in answer and "; db-2: the run was not sent" in answer
+    assert "1 run requested of db-7." in answer
+    assert RunRequest.objects.get().repeats == run
 
 
 @pytest.mark.parametrize("runs", ["", "x", "1,2,3,4", "0", "1;2"])
