@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from decimal import Decimal
 from typing import Any, Final
 
 from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import PRICE_AMOUNTS, Price, User
-from benchapp.pipeline.layouts.price_csv import PRICE_COLUMNS, BadPrices, PriceRow, read_price
+from benchapp.pipeline.layouts.price_csv import PRICE_COLUMNS, BadPrices, PriceRow, read_price, write_amount
 from benchapp.pipeline.layouts.prices import add_prices, remove_price
 
 
@@ -19,8 +18,8 @@ def _normalize(values: Values) -> Values:
 
 
 def _write_cell(value: Any) -> str:
-    """Return a value as a cell of the CSV of prices, without exponents."""
-    return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value)
+    """Return a value as a cell of the CSV of prices."""
+    return write_amount(value) if isinstance(value, float) else str(value)
 
 
 def _name_fault(error: BadPrices) -> BadEntry:

@@ -29,6 +29,7 @@ function makeChart(lines, more = {}) {
     draw: "bars",
     scale: "linear",
     ideal: false,
+    limitReach: 3,
     colors: [
       { label: "random read", rw: "randread", direction: "read" },
       { label: "random write", rw: "randwrite", direction: "write" },

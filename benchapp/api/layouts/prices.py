@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from msgspec import Meta
+from msgspec import Meta, structs
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
@@ -28,6 +28,7 @@ from benchapp.pipeline.layouts.price_csv import (
     PriceRow,
     read_price_rows,
     read_price_table,
+    write_amount,
 )
 from benchapp.pipeline.layouts.prices import PRICES_MAXIMUM, UnknownPrice, add_prices, remove_price
 from benchapp.queries.layouts.prices import ListedPrice, list_prices
@@ -122,6 +123,8 @@ class Prices(ApiView):
         rows = [_describe_price(price) for price in list_prices()]
         if format == "json":
             return answer_json(request, PricesAnswer(prices=rows))
+        if format == "csv":
+            rows = [_write_amounts(row) for row in rows]
         return answer_lines(request, rows, columns=_PRICE_COLUMNS, format=format, file_name="prices")
 
     @extend_schema(
@@ -159,13 +162,21 @@ def _read_rows(request: Request) -> list[PriceRow]:
     if isinstance(request.data, str):
         return read_price_table(request.data)
     return read_price_rows(
-        {name: f"{value:.12f}" if isinstance(value, float) else str(value) for name, value in row.items()}
+        {
+            name: write_amount(round(value, 12)) if isinstance(value, float) else str(value)
+            for name, value in row.items()
+        }
         for row in read_body(request, PricesInput)["prices"]
     )
 
 
 def _describe_price(price: ListedPrice) -> PriceAnswer:
     return build(PriceAnswer, price, price.amounts, created_by=price.created_by_name or None)
+
+
+def _write_amounts(row: PriceAnswer) -> PriceAnswer:
+    """Return a row of the CSV: its amounts are text that PUT reads."""
+    return structs.replace(row, **{name: write_amount(getattr(row, name)) for name in PRICE_AMOUNTS})
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_i
 from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
+from benchapp.charts.texts.limits import LIMIT_REACH
 from benchapp.charts.texts.scaling import describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -39,8 +40,6 @@ _LABEL_ROOM: Final = 18
 _GROUP_SHARE: Final = 0.82
 _BAR_SHARE: Final = 0.92
 _BAR_PX_MAXIMUM: Final = 56
-# A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
-_FAR: Final = 3
 _IDEAL_ROOM: Final = 1.25
 _SOLID: Final = 0.88
 _LOG_ALPHA: Final = 0.35
@@ -128,7 +127,7 @@ class _ScalingPanel:
         values = [value for cell in cells for value in _list_values(cell)]
         self.most = max(values, default=0.0)
         limits = [value for facet in chart.facets for limit in facet.limits for value in limit.values]
-        within = [value for value in limits if value is not None and value <= _FAR * self.most]
+        within = [value for value in limits if value is not None and value <= LIMIT_REACH * self.most]
         if is_ideal:
             within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
         self.models = () if is_bars else find_models(chart)
@@ -310,7 +309,7 @@ class _ScalingPanel:
             return
         name = f"target: {limit.name}" if limit.target else limit.name
         line: Any = "-" if limit.target else (0, (6, 4))
-        shown = [(place, value) for place, value in known if value <= _FAR * self.most]
+        shown = [(place, value) for place, value in known if value <= LIMIT_REACH * self.most]
         half = 0.5 if self.is_bars else 0.0
         x = [edge for place, _ in shown for edge in ((place - half, place + half) if half else (place,))]
         y = [value for _, value in shown for _ in range(2 if half else 1)]

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from benchapp.metrics import format_percent
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_shapes import KNOWN_LIMITS, ScalingFacet, ScalingLimit
 
-_LINES_MAXIMUM = 4
+# A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
+LIMIT_REACH: Final = 3
+_LINES_MAXIMUM: Final = 4
 
 
 def describe_applicable_limits(chart: ScalingChart) -> Iterator[str]:

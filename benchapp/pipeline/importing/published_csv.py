@@ -1,7 +1,5 @@
 """Parse a CSV of published numbers into runs of the schema `benchapp-reported/1`; lists all invalid cells. Pure."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from benchapp.metrics import CATALOGUE
+from benchapp.pipeline.csv_lines import BadCsv, list_csv_lines
 from benchapp.pipeline.importing.published_csv_columns import (
     CsvColumn,
     find_column,
@@ -20,7 +19,6 @@ from benchapp.pipeline.intake.published_document import NOTE_LENGTH, read_report
 
 ROWS_MAXIMUM: Final = 100_000
 FAULTS_MAXIMUM: Final = 100
-_COMMENT: Final = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def read_table(text: str, defaults: Mapping[str, str] | None = None) -> list[dic
     text for empty cells and missing columns. Raises BadTable.
     """
     constants = _read_defaults(defaults or {})
-    lines = [(number, line) for number, line in _list_lines(text)]
+    lines = list(_list_lines(text))
     if not lines:
         raise BadTable([CellFault(1, "", "the header line is missing")])
     header, columns = _read_header(*lines[0], constants)
@@ -85,23 +83,14 @@ def read_table(text: str, defaults: Mapping[str, str] | None = None) -> list[dic
 
 
 def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the non-empty lines with their numbers; a quoted cell may span lines."""
-    # Comments are emptied, not removed, so that line numbers are those of the file.
-    written = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    source = "\n".join("" if line.startswith(_COMMENT) else line for line in written)
-    reader = csv.reader(io.StringIO(source, newline=""), strict=True)
-    while True:
-        begins = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise BadTable([CellFault(begins, "", f"not a valid CSV: {error}")]) from error
-        if begins > ROWS_MAXIMUM:
-            raise BadTable([CellFault(begins, "", f"more than {ROWS_MAXIMUM} lines")])
-        if any(cell.strip() for cell in cells):
-            yield begins, cells
+    """Yield the non-empty lines with their numbers, at most ROWS_MAXIMUM."""
+    try:
+        for number, cells in list_csv_lines(text):
+            if number > ROWS_MAXIMUM:
+                raise BadTable([CellFault(number, "", f"more than {ROWS_MAXIMUM} lines")])
+            yield number, cells
+    except BadCsv as error:
+        raise BadTable([CellFault(error.line, "", str(error))]) from error
 
 
 def _read_header(

@@ -1,15 +1,15 @@
 """Parse prices, of a form or of a CSV; lists all invalid cells. Pure."""
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 
 from benchapp.models import PRICE_AMOUNTS
+from benchapp.pipeline.csv_lines import BadCsv, list_csv_lines
 
 AMOUNT_MAXIMUM: Final = 1e9
 FAULTS_MAXIMUM: Final = 100
@@ -21,7 +21,6 @@ EXPORTED_COLUMNS: Final = ("id", "valid_until", "created_by", "created_at")
 _VOLUME_AMOUNTS: Final = tuple(name for name in PRICE_AMOUNTS if name != "per_hour")
 _NUMBER: Final = re.compile(r"\d{1,10}(?:\.\d{1,12})?", re.ASCII)
 _CURRENCY: Final = re.compile(r"[A-Z]{3}", re.ASCII)
-_COMMENT: Final = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,10 @@ def read_price_table(text: str) -> list[PriceRow]:
 
     EXPORTED_COLUMNS are ignored. Raises BadPrices.
     """
-    lines = list(_list_lines(text))
+    try:
+        lines = list(list_csv_lines(text))
+    except BadCsv as error:
+        raise BadPrices([PriceFault(error.line, "", str(error))]) from error
     if not lines:
         raise BadPrices([PriceFault(1, "", f"the header line is missing: {','.join(PRICE_COLUMNS)}")])
     header = _read_header(*lines[0])
@@ -108,6 +110,11 @@ def read_price_table(text: str) -> list[PriceRow]:
 def read_price_rows(rows: Iterable[Mapping[str, str]]) -> list[PriceRow]:
     """Return prices of cells by column; faults count rows from 1. Raises BadPrices."""
     return _read_all(enumerate(rows, start=1))
+
+
+def write_amount(amount: float) -> str:
+    """Return an amount as a cell that `read_price` reads: without an exponent."""
+    return format(Decimal(repr(amount)), "f")
 
 
 def _read_all(lines: Iterable[tuple[int, Mapping[str, str]]]) -> list[PriceRow]:
@@ -147,24 +154,6 @@ def _read_header(number: int, cells: Sequence[str]) -> list[str]:
     if faults:
         raise BadPrices(faults)
     return names
-
-
-def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines that are not empty with their numbers."""
-    written = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    # Comments are emptied, not removed, so that line numbers are those of the file.
-    source = "\n".join("" if line.startswith(_COMMENT) else line for line in written)
-    reader = csv.reader(io.StringIO(source, newline=""), strict=True)
-    while True:
-        begins = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise BadPrices([PriceFault(begins, "", f"not a valid CSV: {error}")]) from error
-        if any(cell.strip() for cell in cells):
-            yield begins, cells
 
 
 def _read_cell(name: str, text: str) -> str | float | date:

@@ -40,7 +40,7 @@ def test_csv_is_stored_and_a_changed_price_replaces_the_stored_one(admin: Client
 
 
 def test_export_can_be_sent_back_without_a_change(admin: Client) -> None:
-    make_price()
+    make_price(per_iops_month=0.00005)
     make_price(instance_type="m5.4xlarge", per_hour=0.768, region="us-east-1")
 
     exported = admin.get(f"{PATH}?format=csv").content.decode()

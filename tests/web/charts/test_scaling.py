@@ -453,8 +453,10 @@ def test_limits_off_the_scale_are_listed(db: Any) -> None:
         make_bar(count, 1000.0 * count, host=host)
 
     asked = "q=host:db-3&limit=far:90000&limit=each:4000*n&limit=near:5000"
-    remarks = [words.replace("\u202f", " ") for words in show_scaling(QueryDict(asked), base_url="").remarks]
+    figure = show_scaling(QueryDict(asked), base_url="")
+    remarks = [words.replace("\u202f", " ") for words in figure.remarks]
 
+    assert figure.document["limitReach"] == 3
     assert "Limit far (90 000 IOPS) is off the scale: named at the upper edge." in remarks
     assert "Limit each is off the scale at volumes 4: marked by an arrow." in remarks
     assert not [words for words in remarks if "near" in words]

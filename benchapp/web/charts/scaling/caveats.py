@@ -1,9 +1,8 @@
 """The caption of a scaling chart, and notes on what it mixes or does not show."""
 
 from collections.abc import Iterator
-from typing import Final
 
-from benchapp.charts.texts.limits import describe_applicable_limits
+from benchapp.charts.texts.limits import LIMIT_REACH, describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
@@ -17,9 +16,6 @@ from benchapp.web.site.value_texts import (
     format_signed_percent,
     format_with_unit,
 )
-
-# As in static/js/charts/scaling/scaling.js: a limit more than so many times above all values is off the scale.
-FAR: Final = 3
 
 
 def describe_marks(chart: ScalingChart) -> str:
@@ -132,7 +128,7 @@ def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
 
 def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
     """Yield the limits that are not drawn or only in part: at full height they would flatten the values."""
-    far_from = FAR * max(_list_values(chart), default=0.0)
+    far_from = LIMIT_REACH * max(_list_values(chart), default=0.0)
     limits = [limit for facet in chart.facets for limit in facet.limits]
     for name in dict.fromkeys(limit.name for limit in limits):
         known = {

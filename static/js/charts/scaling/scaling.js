@@ -21,8 +21,6 @@ import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js"
 
 /** Up to this many lines have labels at their ends; more lines get a legend. */
 const MOST_END_LABELS = 6;
-// A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
-const FAR = 3;
 const ROOM_FOR_IDEAL = 1.25;
 // Title and labels of up to seven characters at 11 px.
 const STACKED_AXIS_WIDTH = 72;
@@ -36,11 +34,13 @@ export function prepareScaling(data) {
   const isLog = data.scale === "log";
   const values = listValues(cells).filter((value) => !isLog || value > 0);
   const most = values.reduce((a, b) => Math.max(a, b), 0);
+  // Drawn, limits above it would flatten the values.
+  const farFrom = data.limitReach * most;
   const limits = data.facets.flatMap((facet) => facet.limits.flatMap((limit) => limit.values));
   const ideals = data.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
   const within = [
     ...values,
-    ...limits.filter((value) => value !== null && value <= FAR * most && (!isLog || value > 0)),
+    ...limits.filter((value) => value !== null && value <= farFrom && (!isLog || value > 0)),
     ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
     ...data.facets.flatMap((facet) => facet.models.flatMap(({ lows, highs }) => [...lows, ...highs])),
   ];
@@ -53,7 +53,7 @@ export function prepareScaling(data) {
     scale,
     unit: data.metric.unit,
     canBeLog: isLogWorthwhile(values),
-    farFrom: FAR * most,
+    farFrom,
     domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: data.draw === "bars" && data.over === null }),
     panels: data.facets.map(preparePanel),
   };
