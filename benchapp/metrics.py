@@ -204,6 +204,11 @@ def show_rates_in(units: RateUnits) -> Iterator[None]:
         _RATE_UNITS.reset(earlier)
 
 
+def get_rate_units() -> RateUnits:
+    """Return the units of bytes/s in texts, on which a kept text with such a value depends."""
+    return _RATE_UNITS.get()
+
+
 def lower_label(label: str) -> str:
     """Return the label of a metric or dimension within a sentence: "mean latency", "IOPS", "RAID level"."""
     return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"

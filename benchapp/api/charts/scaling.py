@@ -90,6 +90,10 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     targets_missed: Annotated[
         Sequence[str], Meta(description="names of the targets that the median does not reach")
     ]
+    limit: Annotated[
+        str | None, Meta(description="name of the limit that applies here, the lowest one; null without one")
+    ]
+    limit_value: Annotated[float | None, Meta(description="of the metric, in its base unit")]
     change_metric: str | None
     change_relative: Annotated[
         float | None, Meta(description="of the open or accepted change that matters most: after / before − 1")
@@ -250,7 +254,7 @@ class ScalingParameters(FilterParameters, FormatParameters):
         child=serializers.CharField(max_length=200),
         required=False,
         max_length=LIMITS_MAXIMUM,
-        help_text="NAME:VALUE of a limit, or known for published limits; display only",
+        help_text="NAME:VALUE of a limit, or known for published limits; does not change the values",
     )
     target = serializers.ListField(
         source="targets",
@@ -347,6 +351,7 @@ def _describe_cell(
 ) -> ScalingCellAnswer:
     """Return a cell: its values on the axes in filter syntax, its numbers in base units."""
     spread, earlier, mark = cell.spread, cell.earlier, cell.mark
+    limit = facet.find_lowest_limit(place)
     return build(
         ScalingCellAnswer,
         cell,
@@ -367,6 +372,8 @@ def _describe_cell(
         targets_missed=[
             limit.name for limit in facet.limits if is_target_reached(limit, cell, place) is False
         ],
+        limit=limit.name if limit else None,
+        limit_value=limit.values[place] if limit else None,
         series=cell.series_ids,
         runs=UNSET
         if chart.cell_runs_maximum is None

@@ -21,7 +21,7 @@ def describe_applicable_limits(chart: ScalingChart) -> Iterator[str]:
     if KNOWN_LIMITS not in chart.limits:
         return
     for facet in chart.facets:
-        lowest = [_find_lowest(facet, place) for place in range(len(chart.x.values))]
+        lowest = [facet.find_lowest_limit(place) for place in range(len(chart.x.values))]
         if not any(lowest):
             yield f"{_name(facet)}No published limit is known for these layouts."
             continue
@@ -39,15 +39,6 @@ def describe_applicable_limits(chart: ScalingChart) -> Iterator[str]:
 
 def _name(facet: ScalingFacet) -> str:
     return f"{facet.label}: " if facet.label else ""
-
-
-def _find_lowest(facet: ScalingFacet, place: int) -> ScalingLimit | None:
-    known = [
-        (value, number)
-        for number, limit in enumerate(facet.limits)
-        if limit.target is None and (value := limit.values[place]) is not None
-    ]
-    return facet.limits[min(known)[1]] if known else None
 
 
 def _group(lowest: Sequence[ScalingLimit | None]) -> Iterator[tuple[ScalingLimit | None, list[int]]]:

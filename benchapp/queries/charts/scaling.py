@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.dimensions import DIMENSIONS, find_dimension
+from benchapp.metrics import get_rate_units
 from benchapp.queries.charts.axes import GROUP, BadAxis, find_axis, parse_groups, split_axis
 from benchapp.queries.charts.scaling_build import MatchingSeries, build_chart, build_stack
 from benchapp.queries.charts.scaling_defaults import ChosenAxes, choose_axes
@@ -77,7 +78,10 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
         # The earlier period depends on the time.
         return _read_scaling(request)
     asked = tuple(getattr(request, field.name) for field in fields(ScalingRequest))
-    return RESULTS.read(("scaling", *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes)
+    # Names of limits have bytes/s in the units of the reader.
+    return RESULTS.read(
+        ("scaling", get_rate_units(), *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes
+    )
 
 
 def _estimate_bytes(chart: ScalingChart) -> int:

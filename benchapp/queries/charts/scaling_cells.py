@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from benchapp.dimensions import split_pattern
-from benchapp.metrics import format_with_unit
+from benchapp.metrics import CATALOGUE, format_with_unit
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.axes import AxisValue, make_axis
 from benchapp.queries.charts.scaling_defaults import Axes
@@ -29,8 +29,8 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import find_worst_mark
-from benchapp.queries.limits import read_known_limits
-from benchapp.queries.titles import describe_value
+from benchapp.queries.limits import KnownLimit, read_known_limits
+from benchapp.queries.titles import describe_value, format_size
 
 FAILED: Final = "failed-job"
 # More provisioned values would clutter the chart.
@@ -164,6 +164,7 @@ class _LimitBuilder:
         self._xs, self._volumes = table.column(grid.axes.x), table.column("volume_count")
         self._provisioned = table.column("provisioned_iops")
         self._types, self._instances = table.column("volume_type"), table.column("instance_type")
+        self._block_sizes = table.column("block_size_bytes")
 
     def list_given(self, rows: Sequence[int], limits: Sequence[Limit]) -> Iterator[ScalingLimit]:
         """Yield the given limits; a limit per volume is multiplied by the number of volumes."""
@@ -206,39 +207,69 @@ class _LimitBuilder:
     def list_known(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
         """Yield the published limits of the volume types and instance types, where all layouts of an x have one type.
 
-        At most four types of each.
+        At most four types of each; each in IOPS and as bandwidth, which the block size converts.
         """
         known, counts = read_known_limits(), self._count_volumes(rows)
-        times = "" if self._metric.is_per_volume else " × n"
-        volumes = self._count_volumes_of_layouts(rows)
+        volumes, sizes = self._count_volumes_of_layouts(rows), self._find_only(self._block_sizes, rows)
         for is_instance, column in ((False, self._types), (True, self._instances)):
-            by_x = [{column[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
-            names = sorted({name for own in by_x for name in own if (is_instance, name) in known})
+            own = self._find_only(column, rows)
+            names = sorted({name for name in own if name and (is_instance, name) in known})
             for name in names[:_KNOWN_MAXIMUM]:
-                limit = getattr(known[is_instance, name], self._metric.base)
-                if limit is None:
-                    continue
-                value = format_with_unit(limit, self._metric)
-                if not is_instance:
-                    own = [
-                        count if found == {name} else None for count, found in zip(counts, by_x, strict=True)
-                    ]
-                    yield ScalingLimit(f"{name} {value}{times}", tuple(_multiply(limit, own)), is_given=True)
-                    continue
-                shares = [
-                    (limit / count if self._metric.is_per_volume else limit)
-                    if found == {name} and count
-                    else None
-                    for count, found in zip(volumes, by_x, strict=True)
+                if is_instance:
+                    factors = [1 / count if count else None for count in volumes]
+                else:
+                    factors = [float(count) if count else None for count in counts]
+                factors = [
+                    factor if found == name else None for factor, found in zip(factors, own, strict=True)
                 ]
-                yield ScalingLimit(f"instance {name} {value}", tuple(shares), is_given=True)
+                yield from self._list_of_type(known[is_instance, name], factors, sizes)
+
+    def _list_of_type(
+        self, limit: KnownLimit, factors: Sequence[float | None], sizes: Sequence[int | None]
+    ) -> Iterator[ScalingLimit]:
+        """Yield the limit of a type in the unit of the metric, and its other limit by the block size.
+
+        factors: by what the limit of the type is multiplied at each x; None where it does not apply. Of volumes the
+        other limit is left out where the first one is lower at every x: it never applies.
+        """
+        start = f"instance {limit.name}" if limit.is_instance else limit.name
+        times = "" if limit.is_instance or self._metric.is_per_volume else " × n"
+        is_iops = self._metric.base == "iops"
+        other_name = "bandwidth_bytes_per_s" if is_iops else "iops"
+        native, other = getattr(limit, self._metric.base), getattr(limit, other_name)
+        if native is not None:
+            values = tuple(None if factor is None else native * factor for factor in factors)
+            yield ScalingLimit(
+                f"{start} {format_with_unit(native, self._metric)}{times}", values, is_given=True
+            )
+        if other is None:
+            return
+        converted = [
+            None if size is None else other / size if is_iops else float(other * size) for size in sizes
+        ]
+        values = tuple(
+            None if factor is None or value is None else value * factor
+            for factor, value in zip(factors, converted, strict=True)
+        )
+        lowest = min((value for value in converted if value is not None), default=None)
+        if not any(values) or (not limit.is_instance and native and lowest is not None and lowest >= native):
+            return
+        shown = sorted({size for size in sizes if size is not None})
+        at = f" at {format_size(shown[0])}" if len(shown) == 1 else ""
+        kind = " bandwidth" if is_iops else ""
+        text = format_with_unit(other, CATALOGUE[other_name])
+        yield ScalingLimit(f"{start}{kind} {text}{at}{times}", values, is_given=True)
+
+    def _find_only(self, column: Sequence[Any], rows: Sequence[int]) -> list[Any]:
+        """Return the value of a column that all rows of an x have; None where they differ, or it is unknown."""
+        found = [{column[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
+        return [own.pop() if len(own) == 1 else None for own in found]
 
     def _count_volumes_of_layouts(self, rows: Sequence[int]) -> list[int | None]:
         """Return the number of volumes at each x, for metrics per volume; 1 for others, for which it does not count."""
         if not self._metric.is_per_volume:
             return [1] * len(self._grid.xs)
-        found = [{self._volumes[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
-        return [counts.pop() if len(counts) == 1 else None for counts in found]
+        return self._find_only(self._volumes, rows)
 
     def _count_volumes(self, rows: Sequence[int]) -> list[int | None]:
         """Return by how much a limit per volume is multiplied at each x; None if different or unknown."""
@@ -246,8 +277,7 @@ class _LimitBuilder:
             return [1] * len(self._grid.xs)
         if self._grid.axes.x == "volume_count":
             return [x if isinstance(x, int) else None for x in self._grid.xs]
-        found = [{self._volumes[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
-        return [counts.pop() if len(counts) == 1 else None for counts in found]
+        return self._find_only(self._volumes, rows)
 
 
 def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:

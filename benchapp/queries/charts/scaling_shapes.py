@@ -381,6 +381,15 @@ class ScalingFacet:
     lines: tuple[ScalingLine, ...]
     limits: tuple[ScalingLimit, ...] = ()
 
+    def find_lowest_limit(self, place: int) -> ScalingLimit | None:
+        """Return the limit that applies at an x: the lowest one, targets aside; None without one."""
+        known = [
+            (value, number)
+            for number, limit in enumerate(self.limits)
+            if limit.target is None and (value := limit.values[place]) is not None
+        ]
+        return self.limits[min(known)[1]] if known else None
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

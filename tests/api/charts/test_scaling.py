@@ -50,6 +50,8 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "ideal": 16730.0,
         "efficiency": 1.0,
         "targets_missed": [],
+        "limit": None,
+        "limit_value": None,
         "change_metric": None,
         "change_relative": None,
         "change_state": None,
@@ -115,6 +117,21 @@ def test_cells_name_the_targets_that_they_miss(reader):
     body = reader.get("/api/v1/scaling?q=bs:4k rw:randread&target=iops:24000:Database").json()
 
     assert [cell["targets_missed"] for cell in body["cells"]] == [["Database"], [], [], [], []]
+
+
+def test_cells_name_the_limit_that_applies_also_in_csv(reader):
+    make_ebs_series(2)
+    url = "/api/v1/scaling?q=bs:4k rw:randread&limit=volume:10k*n&limit=instance:25000"
+
+    body = reader.get(url).json()
+    rows = list(csv.DictReader(io.StringIO(reader.get(f"{url}&format=csv").content.decode(), newline="")))
+
+    assert [(cell["limit"], cell["limit_value"]) for cell in body["cells"]] == [
+        ("volume", 10_000.0),
+        ("volume", 20_000.0),
+        *[("instance", 25_000.0)] * 3,
+    ]
+    assert [row["limit"] for row in rows] == ["volume", "volume", "instance", "instance", "instance"]
 
 
 def test_cells_of_several_metrics_name_their_metric(reader):

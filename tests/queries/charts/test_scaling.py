@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.grammar import parse_filter, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOGUE, show_rates_in
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import scaling_build, series_columns
@@ -289,6 +289,7 @@ def test_published_limits_are_those_of_the_types_and_the_lowest_applies():
     assert [(each.name, each.values, each.is_given) for each in chart.facets[0].limits] == [
         ("gp3 16\u202f000 IOPS × n", (16_000, 32_000, 64_000), True),
         ("instance m5.4xlarge 18\u202f750 IOPS", (18_750,) * 3, True),
+        ("instance m5.4xlarge bandwidth 594 MB/s at 4 KiB", (593.75e6 / 4096,) * 3, True),
     ]
     assert list(describe_applicable_limits(chart)) == [
         (
@@ -298,6 +299,81 @@ def test_published_limits_are_those_of_the_types_and_the_lowest_applies():
         "Random read, 4 volumes: 99 % of instance m5.4xlarge 18\u202f750 IOPS.",
     ]
     assert list(describe_applicable_limits(read())) == []
+
+
+def make_limited_sweep(block_sizes, counts=(1, 2, 4)):
+    """Make a series of 10 000 IOPS for each block size and number of gp3 volumes at an m5.4xlarge."""
+    host = make_host("db-1")
+    for block_size in block_sizes:
+        for count in counts:
+            make_series(
+                [10_000.0],
+                host=host,
+                target=make_target(volume_type="gp3", volume_count=count, instance_type="m5.4xlarge"),
+                workload=make_workload(block_size_bytes=block_size),
+            )
+    calculate_levels()
+
+
+def test_bandwidth_limits_are_iops_at_one_block_size_and_the_lowest_applies():
+    make_limited_sweep([128 * 2**10])
+    each, instance = 1000 * 2**20 / 2**17, 593.75e6 / 2**17
+
+    chart = read(limits=("known",))
+
+    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+        ("gp3 16\u202f000 IOPS × n", (16_000, 32_000, 64_000)),
+        ("gp3 bandwidth 1.05 GB/s at 128 KiB × n", (each, 2 * each, 4 * each)),
+        ("instance m5.4xlarge 18\u202f750 IOPS", (18_750,) * 3),
+        ("instance m5.4xlarge bandwidth 594 MB/s at 128 KiB", (instance,) * 3),
+    ]
+    assert next(describe_applicable_limits(chart)) == (
+        "Limit that applies: 1 volume to 4 volumes: instance m5.4xlarge bandwidth 594 MB/s at 128 KiB."
+    )
+
+
+def test_limits_have_no_common_block_size_unless_it_is_the_x_axis():
+    make_limited_sweep([4096, 65_536], counts=(2,))
+
+    mixed = read(x="volumes", color="bs", limits=("known",))
+    over_block_size = read(x="bs", color="none", limits=("known",))
+
+    assert [limit.name for limit in mixed.facets[0].limits] == [
+        "gp3 16\u202f000 IOPS × n",
+        "instance m5.4xlarge 18\u202f750 IOPS",
+    ]
+    (bandwidth,) = [limit for limit in over_block_size.facets[0].limits if "instance" in limit.name][1:]
+    assert bandwidth.name == "instance m5.4xlarge bandwidth 594 MB/s"
+    assert bandwidth.values == (593.75e6 / 4096, 593.75e6 / 65_536)
+    lowest = [over_block_size.facets[0].find_lowest_limit(place).name for place in (0, 1)]
+    assert lowest == ["instance m5.4xlarge 18\u202f750 IOPS", "instance m5.4xlarge bandwidth 594 MB/s"]
+
+
+def test_iops_limits_are_bandwidth_at_one_block_size():
+    make_sweep({1: 1e6, 2: 2e6}, metric="bandwidth_bytes_per_s", target={"instance_type": "m5.4xlarge"})
+
+    chart = read(metric="bandwidth_bytes_per_s", limits=("known",))
+
+    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+        ("gp3 1.05 GB/s × n", (1000 * 2**20, 2000 * 2**20)),
+        ("gp3 16\u202f000 IOPS at 4 KiB × n", (16_000 * 4096, 32_000 * 4096)),
+        ("instance m5.4xlarge 594 MB/s", (593.75e6,) * 2),
+        ("instance m5.4xlarge 18\u202f750 IOPS at 4 KiB", (18_750 * 4096,) * 2),
+    ]
+
+
+def test_names_of_limits_have_the_units_of_the_reader():
+    make_limited_sweep([4096], counts=(1, 2))
+
+    names = []
+    for units in ("si", "binary"):
+        with show_rates_in(units):
+            names.append(read(limits=("known",)).facets[0].limits[-1].name)
+
+    assert [name.rpartition(" bandwidth ")[2] for name in names] == [
+        "594 MB/s at 4 KiB",
+        "566 MiB/s at 4 KiB",
+    ]
 
 
 def test_targets_are_of_their_metric_and_may_be_of_each_volume():
