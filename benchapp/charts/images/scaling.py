@@ -318,7 +318,9 @@ class _ScalingPanel:
         if shown:
             axes.plot(x, y, color=self.colors.ink, linewidth=1.25, linestyle=line)
         place, value = shown[0] if shown else (known[0][0], self.axis.high)
-        text = f"{name} {format_with_unit(known[0][1], self.chart.metric)}{'' if shown else ' ↑'}"
+        size = format_with_unit(known[0][1], self.chart.metric)
+        # Names of published limits have it.
+        text = f"{name if size in name else f'{name} {size}'}{'' if shown else ' ↑'}"
         axes.annotate(
             shorten_text(text, plot.width - 8),
             (place - half, value),
