@@ -330,7 +330,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "series": {"charts/history", "incidents", "requests", "site"},
         "studies": {"charts/comparison", "charts/history", "charts/matrix", "charts/scaling", "site"},
         "subscriptions": {"accounts", "site"},
-        "uploads": {"site"},
+        "uploads": {"runs", "site"},
         "urls": {
             "accounts",
             "audit",

@@ -109,6 +109,7 @@ def make_world() -> World:
     incident, moved = _make_incidents(admin)
     calculate_levels(list(Series.objects.values_list("pk", flat=True)))
     _make_requests(Host.objects.get(name="db-09"), incident)
+    create_invitation(role=Role.VIEWER, created_by=admin)
     return World(
         admin="ada",
         run=reverse("run", args=[runs[-1].pk]),

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.models import Role, State
 from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission, unpack
 from benchapp.pipeline.normalize.reparse import count_outdated
+from benchapp.queries.runs.runs import read_run_rows
 from benchapp.queries.runs.submissions import (
     UploadCounts,
     count_uploads,
@@ -21,6 +22,7 @@ from benchapp.queries.runs.submissions import (
     read_raw_body,
     read_upload,
 )
+from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import can, may_read, needs_role
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_forms import UploadFilterForm, keep_query, list_errors, read_form
@@ -31,6 +33,8 @@ from benchapp.web.site.value_texts import format_count
 from benchapp.web.uploads.hours_chart import make_hours_chart
 
 UPLOADS_ON_A_PAGE: Final = 50
+# Further runs of a submission are links.
+RUNS_WITH_RESULTS: Final = 20
 # Bounds the cost of the count: the page shows "at least 1000".
 OUTDATED_MAXIMUM: Final = 1000
 
@@ -69,13 +73,19 @@ def uploads(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
-    """Show one submission: state, reason, runs."""
+    """Show one submission: state, reason, results of its runs."""
     row = read_upload(submission_id)
     if row is None:
         raise Http404(f"Submission {submission_id} does not exist.")
-    return render(
-        request, "uploads/upload.html", {"upload": row, "advice": REJECTED.get(row.reason_code, "")}
-    )
+    columns, runs = make_run_lines(read_run_rows(row.run_ids[:RUNS_WITH_RESULTS]))
+    context = {
+        "upload": row,
+        "advice": REJECTED.get(row.reason_code, ""),
+        "columns": columns,
+        "runs": runs,
+        "other_run_ids": row.run_ids[RUNS_WITH_RESULTS:],
+    }
+    return render(request, "uploads/upload.html", context)
 
 
 @require_safe

@@ -8,11 +8,18 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from msgspec import to_builtins
 
+from benchapp.api.ingest.app import answer_post
+from benchapp.api.ingest.body import Wire
+from benchapp.api.ingest.documents import Post
+from benchapp.api.posting.validation import describe_validation
 from benchapp.fio import PARSER_VERSION
-from benchapp.models import Kind, Run, State, Submission
+from benchapp.models import Kind, Measurement, Run, Scope, State, Submission
+from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.queries.runs.submissions import HourCount
+from benchapp.web.uploads import views
 from benchapp.web.uploads.hours_chart import HEIGHT, make_hours_chart
 from tests.factories import NOON, make_host, make_run, make_submission
 from tests.web.pages import Page
@@ -157,6 +164,34 @@ def test_body_that_retention_removed_is_said_so(editor: Client) -> None:
     assert response.status_code == 404
     assert "after the retention period" in response.content.decode()
     assert "removed by retention" in editor.get(reverse("upload", args=[upload.pk])).content.decode()
+
+
+def test_page_of_the_answer_to_a_post_shows_the_result(viewer: Client) -> None:
+    """docs/ux.md: the result of a file that was sent with curl is found without a click."""
+    _, token = issue_token(scope=Scope.INGEST, host=make_host("db-01"))
+    wire = Wire((OUTPUTS / "07_json.out").read_bytes(), False)
+    post = Post("/api/v1/fio", "volume_type=gp3", {"authorization": f"Bearer {token}"}, wire)
+    answer = answer_post(post, validate=describe_validation)
+    normalize_batch()
+
+    page = Page(viewer.get(to_builtins(answer.body)["page"]))
+
+    measurement = Measurement.objects.get(position=0)
+    assert reverse("run", args=[measurement.run_id]) in page.links
+    assert reverse("series", args=[measurement.series_id]) in page.links
+    assert f"{measurement.iops:,.0f}".replace(",", "\u202f") in page.words
+
+
+def test_runs_of_an_upload_beyond_those_with_results_are_links(viewer: Client, monkeypatch) -> None:
+    monkeypatch.setattr(views, "RUNS_WITH_RESULTS", 1)
+    first = make_run()
+    second = make_run(submission=first.submission, document=1)
+
+    page = Page(viewer.get(reverse("upload", args=[first.submission_id])))
+
+    assert "Runs2" in page.words
+    assert reverse("run", args=[second.pk]) in page.links
+    assert "Other runs of this upload" in page.words
 
 
 @pytest.mark.django_db
