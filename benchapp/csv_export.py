@@ -2,16 +2,23 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 CONTENT_TYPE: Final = "text/csv; charset=utf-8"
 # Spreadsheets take a cell that begins with one of these for a formula, some also with the full-width forms; tab, CR
 # and LF are dropped by some of them, so that the next character counts.
 _FORMULA_BEGINNINGS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
+# fio counts operations over a runtime in ms and prints times in ns: a run of a minute resolves 1 / 60 000 of a rate,
+# and nothing resolves a fraction of a large number of base units.
+_DIGITS: Final = 6
+_WHOLE_FROM: Final = 99_999.5
+
 Cell = str | int | float | Decimal | None
+# Further columns: what rows do not name, the same for all or calculated from a row.
+CsvContext = Mapping[str, Cell | Callable[[Any], Cell]]
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
@@ -27,14 +34,31 @@ def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
 
 
 def format_cell(value: Cell) -> str:
-    """Return the text of a cell: numbers as they are, also negative ones, "" for None, escaped text."""
+    """Return the text of a cell: rounded numbers, also negative ones, "" for None, escaped text."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return escape_formula(value)
-    return str(value)
+    return format_number(value)
+
+
+def format_number(value: float | Decimal | None) -> str:
+    """Return a float with six significant digits, from 100 000 on as a whole number; "" for None.
+
+    Integers and decimals are exact: they stay as they are.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= _WHOLE_FROM else f"{value:.{_DIGITS}g}"
+
+
+def read_context(context: CsvContext, row: Any) -> tuple[Cell, ...]:
+    """Return the cells of further columns in a row."""
+    return tuple(value(row) if callable(value) else value for value in context.values())
 
 
 def escape_formula(text: str) -> str:

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.csv_export import format_number
 from benchapp.metrics import format_value
 from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEvent, PlannedEventKind, Series
 from benchapp.pipeline.incidents.accepted_levels import accept_level
@@ -123,7 +124,8 @@ def test_answers_have_the_stored_level_and_its_mark(
     alone = viewer.get(f"/api/v1/series/{series.pk}").json()
 
     current = line["levels"]["iops"][-1]
-    assert cell["median"] == point["median"] == current["median"] == float(row["median"]) == level.median
+    assert cell["median"] == point["median"] == current["median"] == level.median
+    assert row["median"] == format_number(level.median)
     assert cell["n"] == point["n"] == current["n"] == int(row["n"]) == level.n
     for found in (listed, alone):
         assert (found["level_metric"], found["level_median"]) == ("iops", level.median)

@@ -26,7 +26,8 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricName
-from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter
+from benchapp.charts.texts.comparison import describe_side
+from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter, write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.comparison import (
@@ -170,7 +171,8 @@ class ComparisonView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
-        found = read_comparison(wanted).found
+        sides = read_comparison(wanted)
+        found = sides.found
         scopes = summarize_scopes(found.pairs, wanted.get("metrics", DEFAULT_METRICS))
         return answer_rows(
             request,
@@ -189,6 +191,11 @@ class ComparisonView(ApiView):
                 "series_of_b": found.counts[1],
                 "is_cut": found.is_cut or found.values_maximum is not None,
                 "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
+            },
+            context={
+                "a": describe_side(sides.a),
+                "b": describe_side(sides.b),
+                "filter": write_filter(wanted["match"]),
             },
         )
 

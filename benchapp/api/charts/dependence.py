@@ -20,6 +20,8 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
+from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.runs.dependence import (
     CONDITIONS,
@@ -94,7 +96,7 @@ class DependenceView(ApiView):
             found = read_dependence(wanted["match"], metric=wanted["metric"], condition=wanted["condition"])
         except BadDependence as error:
             raise Problem(400, "parameter-invalid", "Bad query parameter", str(error), pointer="q") from error
-        is_json = wanted["format"] == "json"
+        is_json, titles = wanted["format"] == "json", {row.series_id: row.title for row in found}
         rows: list[ApiAnswer] = []
         for row in found:
             rows += [_describe_row(row)] if is_json else list(_list_points(row))
@@ -107,6 +109,14 @@ class DependenceView(ApiView):
             format=wanted["format"],
             file_name="dependence",
             about={"metric": wanted["metric"], "condition": wanted["condition"]},
+            context={
+                "metric": wanted["metric"],
+                "unit": CATALOGUE[wanted["metric"]].unit,
+                "condition_name": wanted["condition"],
+                "condition_unit": CONDITIONS[wanted["condition"]].unit,
+                "title": lambda point: titles[point.series],
+                "filter": write_filter(wanted["match"]),
+            },
         )
 
 

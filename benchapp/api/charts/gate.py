@@ -170,7 +170,14 @@ class Gate(ApiView):
         rows = [_describe_row(row) for row in gate.rows]
         if format != "json":
             columns = list_columns(GateRowAnswer)
-            return answer_lines(request, rows, columns=columns, format=format, file_name=f"gate-{run_id}")
+            return answer_lines(
+                request,
+                rows,
+                columns=columns,
+                format=format,
+                file_name=f"gate-{run_id}",
+                context={"run": run_id},
+            )
         return answer_json(request, _describe_gate(gate, rows))
 
 

@@ -24,7 +24,7 @@ from benchapp.api.framework.responses import (
     make_etag,
 )
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.series import read_version
+from benchapp.api.resources.series import make_series_context, read_version
 from benchapp.queries.charts.history_rows import (
     fan_rows,
     heat_cells,
@@ -116,6 +116,7 @@ class Percentiles(ApiView):
             format=wanted["format"],
             file_name=f"series-{series_id}-percentiles",
             about={"series": series_id},
+            context={"metric": "latency", "unit": "ns", **make_series_context(series_id, wanted["format"])},
             headers={"ETag": etag},
         )
 
@@ -152,6 +153,7 @@ class Histogram(ApiView):
             format=wanted["format"],
             file_name=f"series-{series_id}-histograms",
             about={"series": series_id, "first_bucket": None if heat is None else heat.first_bucket},
+            context={"metric": "latency", **make_series_context(series_id, wanted["format"])},
             headers={"ETag": etag},
         )
 

@@ -139,7 +139,14 @@ class MatrixView(ApiView):
         if format == "json":
             return answer_json(request, _describe(matrix, cells))
         columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
-        return answer_lines(request, cells, columns=columns, format=format, file_name="matrix")
+        context = {
+            "metric": matrix.metric.name,
+            "unit": matrix.metric.unit,
+            "filter": write_filter(matrix.shown_filter),
+        }
+        return answer_lines(
+            request, cells, columns=columns, format=format, file_name="matrix", context=context
+        )
 
 
 def read_asked_matrix(wanted: Mapping[str, Any]) -> Matrix:

@@ -37,7 +37,7 @@ from benchapp.api.framework.responses import (
     make_etag,
 )
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.series import read_version
+from benchapp.api.resources.series import make_series_context, read_version
 from benchapp.api.resources.shapes import MetricAnswer, MetricName, describe_metric
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS
@@ -162,7 +162,7 @@ class PointsView(ApiView):
         metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
         if wanted.get("resolution"):
             return _answer_thinned(request, series_id, wanted, etag=etag)
-        window = wanted.get("rolling")
+        window, page = wanted.get("rolling"), take_page_request(wanted)
         columns = [*list_columns(PointColumns), *metrics]
         if window:
             columns += [column for metric in metrics for column in level_columns(metric)]
@@ -170,7 +170,7 @@ class PointsView(ApiView):
             request,
             PointPage,
             PointAnswer,
-            page=take_page_request(wanted),
+            page=page,
             read=lambda after, limit: read_points(
                 series_id,
                 metrics=metrics,
@@ -190,6 +190,7 @@ class PointsView(ApiView):
             file_name=f"series-{series_id}-points",
             default_limit=POINTS_DEFAULT,
             about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
+            context=make_series_context(series_id, page.format),
             headers={"ETag": etag},
         )
 
@@ -232,6 +233,7 @@ def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *,
         format=wanted["format"],
         file_name=f"series-{series_id}-buckets",
         about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
+        context=make_series_context(series_id, wanted["format"]),
         headers={"ETag": etag},
     )
 

@@ -1,6 +1,6 @@
 """One metric over one dimension: the data of the scaling page."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
@@ -24,6 +24,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_lines, answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
+from benchapp.csv_export import CsvContext
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
@@ -315,6 +316,7 @@ class Scaling(ApiView):
                 columns=_RUN_COLUMNS,
                 format=wanted["format"],
                 file_name=file_name,
+                context=_list_context(chart),
             )
         return answer_rows(
             request,
@@ -329,15 +331,14 @@ class Scaling(ApiView):
         )
 
 
-def _list_context(chart: ScalingChart) -> dict[str, Callable[[ScalingCellAnswer], str | None]]:
+def _list_context(chart: ScalingChart) -> CsvContext:
     """Return the columns of the CSV that make it readable alone: unit, dimensions of the axes, filter."""
-    filter = write_filter(chart.shown_filter)
     return {
         "unit": lambda row: CATALOGUE[row.metric].unit,
-        "x_dimension": lambda _: chart.x.name,
-        "color_dimension": lambda _: chart.color.name if chart.color else None,
-        "facet_dimension": lambda _: chart.facet.name if chart.facet else None,
-        "filter": lambda _: filter,
+        "x_dimension": chart.x.name,
+        "color_dimension": chart.color.name if chart.color else None,
+        "facet_dimension": chart.facet.name if chart.facet else None,
+        "filter": write_filter(chart.shown_filter),
     }
 
 

@@ -23,6 +23,8 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
+from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.queries.days import MOMENTS
 from benchapp.queries.experiments.experiment import (
     DIFFERENCE_MAXIMUM,
@@ -183,6 +185,13 @@ class ExperimentView(ApiView):
                 "only_a": found.only_a,
                 "only_b": found.only_b,
                 "is_cut": found.is_cut,
+            },
+            context={
+                "metric": experiment.metric,
+                "unit": CATALOGUE[experiment.metric].unit,
+                "a": write_filter(experiment.a),
+                "b": write_filter(experiment.b),
+                "filter": write_filter(experiment.common),
             },
         )
 

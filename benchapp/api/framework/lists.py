@@ -12,6 +12,7 @@ from benchapp.api.framework.parameters import LIMIT_DEFAULT, LIMIT_MAXIMUM
 from benchapp.api.framework.responses import answer_rows, name_file
 from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
 from benchapp.api.framework.streaming import answer_stream
+from benchapp.csv_export import CsvContext, read_context
 from benchapp.queries.pagination import Page
 
 Item = TypeVar("Item")
@@ -44,12 +45,15 @@ def answer_list(
     file_name: str = "",
     default_limit: int = LIMIT_DEFAULT,
     about: Mapping[str, Any] | None = None,
+    context: CsvContext | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HttpResponseBase:
     """Return a page of JSON, or all rows behind the cursor as CSV or NDJSON; `limit` bounds these too.
 
     kind: of the page; row: of its rows, in its field `name`. read: returns the rows behind a cursor, at most so many.
+    context: further columns of the CSV, unless the request names its columns with `fields`.
     """
+    more = {} if context is None or page.format != "csv" or "fields" in request.query_params else context
     chosen = columns or list_columns(row)
     is_json = page.format == "json"
     first = read(page.cursor, page.limit or (default_limit if is_json else LIMIT_MAXIMUM))
@@ -65,13 +69,18 @@ def answer_list(
             format=page.format,
             file_name=file_name,
             about=about,
+            context=more,
             headers=headers,
         )
     kinds, written = list_kinds(row), row_format("csv" if page.format == "csv" else "ndjson", name=name)
-    batches = _read_all(first, read, describe, columns=chosen)
+    columns_written = [
+        *(RowColumn(column, kinds[column]) for column in chosen),
+        *(RowColumn(column, "text") for column in more),
+    ]
+    batches = _read_all(first, read, describe, columns=chosen, context=more)
     return answer_stream(
         request,
-        written.write([RowColumn(column, kinds[column]) for column in chosen], batches),
+        written.write(columns_written, batches),
         content_type=written.content_type,
         headers={**(headers or {}), **name_file(file_name, page.format)},
     )
@@ -83,9 +92,13 @@ def _read_all(
     describe: Callable[[Sequence[Item]], Sequence[ApiAnswer]],
     *,
     columns: Sequence[str],
+    context: CsvContext,
 ) -> Iterator[list[tuple[Any, ...]]]:
     while True:
-        yield [tuple(getattr(row, column) for column in columns) for row in describe(page.items)]
+        yield [
+            (*(getattr(row, column) for column in columns), *read_context(context, row))
+            for row in describe(page.items)
+        ]
         if page.next_cursor is None:
             return
         page = read(page.next_cursor, LIMIT_MAXIMUM)

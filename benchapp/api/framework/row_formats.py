@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,11 +11,12 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 from uuid import UUID
 
 from msgspec import UnsetType
+from msgspec.json import decode
 
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.problems import Problem
-from benchapp.csv_export import CONTENT_TYPE, escape_formula, format_cell
+from benchapp.csv_export import CONTENT_TYPE, escape_formula, format_cell, format_number
 
 Batches = Iterable[Sequence[Sequence[Any]]]
 ColumnKind = Literal["text", "integer", "number", "flag", "time", "texts", "json"]
@@ -207,18 +208,30 @@ def _as_csv_time(value: datetime | None) -> str:
     return "" if value is None else dump_json(value).decode()[1:-1]
 
 
-def _as_csv_json(value: Any) -> str:
-    return "" if value is None else dump_json(value).decode().strip('"')
+def write_json_cell(value: Any) -> str:
+    """Return a list or an object as a cell of CSV, in JSON with rounded numbers; a time without quotes; "" for None."""
+    if value is None:
+        return ""
+    written = dump_json(value)
+    return (dump_json(_round(decode(written))) if b"." in written else written).decode().strip('"')
+
+
+def _round(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(format_number(value))
+    if isinstance(value, Mapping):
+        return {name: _round(each) for name, each in value.items()}
+    return list(map(_round, value)) if isinstance(value, list) else value
 
 
 _CELLS: Final[dict[ColumnKind, Callable[[Any], Any]]] = {
     "text": lambda value: "" if value is None else escape_formula(str(value)),
     "integer": _as_is,
-    "number": _as_is,
+    "number": format_number,
     "flag": format_cell,
     "time": _as_csv_time,
-    "texts": _as_csv_json,
-    "json": _as_csv_json,
+    "texts": write_json_cell,
+    "json": write_json_cell,
 }
 _PARQUET_VALUES: Final[dict[ColumnKind, Callable[[Any], Any]]] = {
     "text": _as_text,

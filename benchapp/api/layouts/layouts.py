@@ -23,7 +23,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
-from benchapp.grammar import BadFilter
+from benchapp.grammar import BadFilter, write_filter
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
@@ -175,7 +175,19 @@ class LayoutsView(ApiView):
             raise _refuse("region", str(problem)) from problem
         rows = [_describe_row(row) for row in ranking.all_rows]
         if format != "json":
-            return answer_lines(request, rows, columns=_LAYOUT_COLUMNS, format=format, file_name="layouts")
+            return answer_lines(
+                request,
+                rows,
+                columns=_LAYOUT_COLUMNS,
+                format=format,
+                file_name="layouts",
+                context={
+                    "pattern": question.pattern,
+                    "region": ranking.region,
+                    "currency": ranking.currency,
+                    "filter": write_filter(question.filter),
+                },
+            )
         return answer_json(request, _describe_ranking(ranking, rows))
 
 

@@ -30,6 +30,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.view import ApiView
+from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, ChangeState
 from benchapp.queries.incidents.changes import CHANGE_SORTS, ChangeFilter, ChangeRow, list_changes
@@ -143,4 +144,5 @@ class Changes(ApiView):
             describe=lambda changes: [build(ListedChangeAnswer, describe_change(each)) for each in changes],
             name="changes",
             columns=columns,
+            context={"filter": write_filter(wanted["match"])},
         )

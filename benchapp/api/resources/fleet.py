@@ -80,7 +80,12 @@ class FleetLevels(ApiView):
         if format == "json":
             return answer_json(request, FleetLevelsAnswer(metric=METRIC, first=fleet.first, days=days))
         return answer_lines(
-            request, days, columns=list_columns(FleetDayAnswer), format=format, file_name="fleet-levels"
+            request,
+            days,
+            columns=list_columns(FleetDayAnswer),
+            format=format,
+            file_name="fleet-levels",
+            context={"metric": METRIC, "unit": "ratio"},
         )
 
 

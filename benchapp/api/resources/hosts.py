@@ -46,6 +46,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.grammar import write_filter
 from benchapp.models import Severity
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule, restore_host, retire_host, set_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
@@ -209,6 +210,7 @@ class Hosts(ApiView):
             describe=lambda hosts: _describe_hosts(HostRowAnswer, hosts),
             name="hosts",
             columns=columns,
+            context={"filter": write_filter(wanted["match"])},
         )
 
 

@@ -38,6 +38,8 @@ from benchapp.api.framework.responses import Row, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.models import IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.incidents import triage
@@ -296,6 +298,10 @@ class Incidents(ApiView):
             ],
             name="incidents",
             columns=columns,
+            context={
+                "unit": lambda row: row.metric and CATALOGUE[row.metric].unit,
+                "filter": write_filter(wanted["match"]),
+            },
         )
 
 

@@ -28,6 +28,7 @@ from benchapp.api.framework.row_formats import PARQUET_TYPE, RowColumn, list_kin
 from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricName
+from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import METRIC_FIELDS, DirectionName
 from benchapp.queries.series.measurements import (
@@ -154,6 +155,7 @@ class Points(ApiView):
         facts: Sequence[str] = wanted.pop("columns", FACT_COLUMNS)
         order, limit = wanted.pop("sort"), wanted.pop("limit", None)
         shape, format = wanted.pop("shape"), wanted.pop("format")
+        has_filter = format == "csv" and "fields" not in request.query_params
         batches = stream_measurements(
             MeasurementFilter(**wanted), [*facts, *metrics], order=order, limit=limit
         )
@@ -161,10 +163,15 @@ class Points(ApiView):
         if shape == "long":
             batches = _write_long(batches, metrics)
             columns = [*facts, *LONG_COLUMNS]
+        described = [_describe_column(name) for name in columns]
+        if has_filter:
+            filter = write_filter(wanted["match"])
+            batches = ([(*row, filter) for row in batch] for batch in batches)
+            described.append(RowColumn("filter", "text"))
         written = row_format(format, name="points")
         return answer_stream(
             request,
-            written.write([_describe_column(name) for name in columns], batches),
+            written.write(described, batches),
             content_type=written.content_type,
             headers={} if format == "json" else name_file("points", format),
         )

@@ -16,7 +16,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.models import DirectionName, TraceKind
-from benchapp.queries.runs.traces import TraceRow, has_run, read_traces
+from benchapp.queries.runs.traces import TraceRow, read_host_name, read_traces
 
 
 class TraceAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -70,7 +70,8 @@ class RunTracesView(ApiView):
             for trace in read_traces(run_id)
             if wanted.get("kind") in (None, trace.kind) and wanted.get("direction") in (None, trace.direction)
         ]
-        if not traces and not has_run(run_id):
+        host = read_host_name(run_id) if not traces or wanted["format"] == "csv" else None
+        if not traces and host is None:
             raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
         return answer_rows(
             request,
@@ -81,6 +82,7 @@ class RunTracesView(ApiView):
             format=wanted["format"],
             file_name=f"run-{run_id}-traces",
             about={"run": run_id, "traces": [build(TraceAnswer, trace) for trace in traces]},
+            context={"run": run_id, "host": host},
         )
 
 

@@ -39,6 +39,7 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links, submission_url
+from benchapp.grammar import write_filter
 from benchapp.models import DirectionName, Kind, State
 from benchapp.queries.badges import BadgeRow
 from benchapp.queries.runs.runs import (
@@ -286,6 +287,7 @@ class Runs(ApiView):
             describe=lambda runs: list(map(_describe_row, runs)),
             name="runs",
             columns=columns,
+            context={"filter": write_filter(wanted["match"])},
         )
 
 

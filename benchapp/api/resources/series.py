@@ -38,6 +38,8 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.grammar import write_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.models import DirectionName
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
 from benchapp.queries.series.levels import MainLevel, read_main_levels
@@ -45,6 +47,7 @@ from benchapp.queries.series.series import (
     SeriesDetail,
     SeriesRow,
     list_series,
+    read_rows,
     read_series,
     read_series_version,
 )
@@ -167,6 +170,10 @@ class SeriesList(ApiView):
             describe=_describe_rows,
             name="series",
             columns=columns,
+            context={
+                "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
+                "filter": write_filter(wanted["match"]),
+            },
         )
 
 
@@ -249,6 +256,17 @@ def read_version(series_id: int) -> str:
     if version is None:
         raise no_series(series_id)
     return version
+
+
+def make_series_context(series_id: int, format: str) -> dict[str, str]:
+    """Return the columns that name the series in a CSV of it; one query, for other formats none."""
+    if format != "csv":
+        return {}
+    rows = read_rows([series_id], has_latest=False)
+    return {
+        "series": str(series_id),
+        **({"scope": rows[0].scope_name, "title": rows[0].title} if rows else {}),
+    }
 
 
 def no_series(series_id: int) -> Problem:

@@ -75,9 +75,9 @@ def read_traces(run_id: int) -> tuple[TraceRow, ...]:
     return tuple(sorted(made, key=lambda row: (_ORDER.index(row.kind), _DIRECTIONS.index(row.direction))))
 
 
-def has_run(run_id: int) -> bool:
-    """Say whether there is such a run, with traces or without."""
-    return Run.objects.filter(pk=run_id).exists()
+def read_host_name(run_id: int) -> str | None:
+    """Return the host of a run, with traces or without; None if there is no such run."""
+    return Run.objects.filter(pk=run_id).values_list("host__name", flat=True).first()
 
 
 def find_stretches(trace: TraceRow) -> tuple[Stretch, ...]:

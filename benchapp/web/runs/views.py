@@ -186,6 +186,7 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "job_name": measurement.job_name,
         "workload": measurement.workload_title,
         "direction": measurement.direction,
+        "target": run.target_title,
         "error": measurement.error,
         "iops": measurement.iops,
         "bandwidth_bytes_per_s": measurement.bandwidth_bytes_per_s,

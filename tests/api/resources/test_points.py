@@ -154,8 +154,8 @@ def test_labels_are_columns_on_request(reader):
     rows = read_csv(reader, "fields=label.rack,series,label.none&metrics=iops")
 
     assert [(row["label.rack"], row["label.none"], row["iops"]) for row in rows] == [
-        ("r1", "", "1.0"),
-        ("", "", "2.0"),
+        ("r1", "", "1"),
+        ("", "", "2"),
     ]
     assert list(rows[0]) == ["label.rack", "series", "label.none", "iops"]
 

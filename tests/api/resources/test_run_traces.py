@@ -71,8 +71,8 @@ def test_csv_has_a_row_for_each_moment(reader):
     response = reader.get(f"/api/v1/runs/{run.id}/traces?format=csv")
 
     first, second = csv.DictReader(io.StringIO(response.content.decode()))
-    assert (first["at_s"], first["mean"], first["minimum"], first["count"]) == ("1.0", "33415.5", "", "4")
-    assert (second["mean"], second["count"]) == ("0.0", "0")
+    assert (first["at_s"], first["mean"], first["minimum"], first["count"]) == ("1", "33415.5", "", "4")
+    assert (second["mean"], second["count"]) == ("0", "0")
     assert f'filename="run-{run.id}-traces.csv"' in response.headers["Content-Disposition"]
 
 

@@ -74,7 +74,7 @@ def test_table_as_csv_has_what_was_published(viewer: Client, run: Run) -> None:
     lines = viewer.get(reverse("run_table", args=[run.pk])).content.decode().splitlines()
 
     assert len(lines) == 3
-    assert '"24490.0"' in lines[1]
+    assert '"24490"' in lines[1]
 
 
 def test_api_tells_source_kind_and_badge(viewer: Client, run: Run) -> None:

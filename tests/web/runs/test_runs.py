@@ -277,7 +277,7 @@ def test_table_as_csv_has_base_units_and_escapes_formulas(viewer: Client) -> Non
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert '"\'\r=cmd()"' in text
     assert row["job_name"] == "'\r=cmd()"
-    assert (row["iops"], row["latency_p99.9_ns"], row["latency_stddev_ns"]) == ("33415.26", "583000", "")
+    assert (row["iops"], row["latency_p99.9_ns"], row["latency_stddev_ns"]) == ("33415.3", "583000", "")
     assert row["started_at"] == "2026-11-21T12:00:00Z"
 
 
