@@ -16,7 +16,7 @@ from django.utils.cache import patch_vary_headers
 from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import GZIP_LEVEL, accepts_gzip
+from benchapp.api.framework.responses import GZIP_LEVEL, accepts
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ def answer_stream(
             f"{STREAMS_MAXIMUM} complete long lists are being sent; try again",
             headers={"Retry-After": "2"},
         )
-    is_packed = accepts_gzip(request)
+    is_packed = accepts(request, "gzip")
     is_async = isinstance(request._request, ASGIRequest)
     body = (_AsyncBody if is_async else _Body)(_compress(parts) if is_packed else parts)
     body.make_first()

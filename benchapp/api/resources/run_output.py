@@ -18,7 +18,7 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
-    accepts_gzip,
+    accepts,
     answer_not_modified,
     is_known,
     make_etag,
@@ -114,7 +114,7 @@ def answer_download(request: Request, body: RawBody, etag: str) -> HttpResponse:
         "Vary": "Accept-Encoding, Authorization, Cookie",
         "ETag": etag,
     }
-    if accepts_gzip(request):
+    if accepts(request, "gzip"):
         return HttpResponse(
             body.packed, content_type=content_type, headers={**headers, "Content-Encoding": "gzip"}
         )

@@ -4,12 +4,13 @@ import io
 import json
 from datetime import UTC, datetime
 
+import brotli
 import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns
-from benchapp.api.framework.responses import accepts_gzip, answer_rows
+from benchapp.api.framework.responses import accepts, answer_rows
 
 
 class Line(ApiAnswer, kw_only=True, frozen=True):
@@ -57,18 +58,23 @@ def test_csv_of_the_api_is_quoted_and_escaped():
 
 
 @pytest.mark.parametrize(
-    ("offer", "is_taken"),
+    ("offer", "accepted"),
     [
-        ("gzip", True),
-        ("br, gzip", True),
-        ("deflate,gzip;q=0.5", True),
-        ("gzip;q=0", False),
-        ("br", False),
-        ("", False),
+        ("gzip", ["gzip"]),
+        ("br, gzip", ["br", "gzip"]),
+        ("deflate,gzip;q=0.5", ["gzip"]),
+        ("GZIP, br;q=0.001", ["br", "gzip"]),
+        ("gzip;q=0", []),
+        ("gzip;q=0.000, br;q=0", []),
+        ("br", ["br"]),
+        ("brotli, x-gzip", []),
+        ("", []),
     ],
 )
-def test_gzip_is_used_where_it_is_accepted(offer, is_taken):
-    assert accepts_gzip(request_with(**{"Accept-Encoding": offer})) is is_taken
+def test_content_codings_are_those_that_the_client_accepts(offer, accepted):
+    request = request_with(**{"Accept-Encoding": offer})
+
+    assert [coding for coding in ("br", "gzip") if accepts(request, coding)] == accepted
 
 
 def test_rows_are_compressed_from_a_kilobyte_on():
@@ -84,6 +90,16 @@ def test_rows_are_compressed_from_a_kilobyte_on():
     assert "Content-Encoding" not in plain.headers
     assert "Content-Encoding" not in small.headers
     assert "Accept-Encoding" in plain.headers["Vary"]
+
+
+def test_brotli_is_preferred_to_gzip():
+    rows = [Line(a="x" * 2000)]
+
+    packed = answer_rows(request_with(**{"Accept-Encoding": "gzip, br"}), LinePage, rows, name="rows")
+
+    assert packed.headers["Content-Encoding"] == "br"
+    assert packed.headers["Content-Length"] == str(len(packed.content))
+    assert brotli.decompress(packed.content) == answer(rows).content
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "ndjson"])
