@@ -5,9 +5,13 @@ static/js/charts/shared/zones.js formats times in the same way; tests/data/momen
 
 from datetime import UTC, datetime
 from functools import cache
+from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.utils import timezone
+
+# Short enough for a table cell; the title has the exact time.
+_AGES: Final = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def format_moment(moment: datetime) -> str:
@@ -35,6 +39,21 @@ def format_day(moment: datetime, *, has_year: bool = True) -> str:
 def format_clock(moment: datetime) -> str:
     """Format the time of day, for an axis: "04:10"."""
     return f"{moment.astimezone(timezone.get_current_timezone()):%H:%M}"
+
+
+def format_age(moment: datetime, *, now: datetime | None = None) -> str:
+    """Return the age in its largest unit: "3 d"; "now" below a minute."""
+    seconds = ((now or timezone.now()) - moment).total_seconds()
+    for length, unit in _AGES:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"
+
+
+def describe_age(moment: datetime, *, now: datetime | None = None) -> str:
+    """Return the age for a sentence: "3 d ago"; "now" below a minute."""
+    age = format_age(moment, now=now)
+    return age if age == "now" else f"{age} ago"
 
 
 def name_zone() -> str:

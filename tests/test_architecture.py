@@ -328,7 +328,14 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "saved_views": {"site", "studies"},
         "search": {"docs", "saved_views", "site"},
         "series": {"charts/history", "incidents", "requests", "site"},
-        "studies": {"charts/comparison", "charts/history", "charts/matrix", "charts/scaling", "site"},
+        "studies": {
+            "charts/comparison",
+            "charts/history",
+            "charts/matrix",
+            "charts/scaling",
+            "layouts",
+            "site",
+        },
         "subscriptions": {"accounts", "site"},
         "uploads": {"runs", "site"},
         "urls": {

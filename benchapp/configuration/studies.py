@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
+from django.http import QueryDict
+
 from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
-from benchapp.models import Study, User
+from benchapp.models import PanelKind, Study, User
 from benchapp.pipeline.studies import (
     BadStudy,
+    StudyPanel,
     change_study,
     create_study,
     delete_study,
@@ -15,6 +18,7 @@ from benchapp.pipeline.studies import (
     read_study_text,
     read_title,
 )
+from benchapp.queries.layouts.question_form import BadQuestion, read_question
 
 
 def _normalize(values: Values) -> Values:
@@ -22,7 +26,9 @@ def _normalize(values: Values) -> Values:
     if owner is not None and not User.objects.filter(username=owner).exists():
         raise BadEntry("/owner", f"there is no account {owner}")
     try:
-        panels = [asdict(panel) for panel in read_panels(values["panels"])]
+        read = read_panels(values["panels"])
+        _check_questions(read)
+        panels = [asdict(panel) for panel in read]
         return {
             "title": read_title(values["title"]),
             "owner": owner,
@@ -31,6 +37,16 @@ def _normalize(values: Values) -> Values:
         }
     except BadStudy as error:
         raise BadEntry(error.pointer, str(error)) from error
+
+
+def _check_questions(panels: Sequence[StudyPanel]) -> None:
+    """Raise BadStudy for a question that is not valid. Regions may get their prices by the same file."""
+    for place, panel in enumerate(panels):
+        try:
+            if panel.kind == PanelKind.LAYOUTS:
+                read_question(QueryDict(panel.query))
+        except BadQuestion as error:
+            raise BadStudy(f"/panels/{place}/query", str(error)) from error
 
 
 def _list_stored() -> Sequence[StoredEntry]:

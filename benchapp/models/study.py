@@ -13,6 +13,7 @@ class PanelKind(models.TextChoices):
     MATRIX = "matrix", "Matrix"
     HISTORY = "history", "History"
     COMPARE = "compare", "Comparison"
+    LAYOUTS = "layouts", "Ranking of layouts"
 
 
 class Study(models.Model):

@@ -104,12 +104,12 @@ def test_text_of_a_shared_study_comes_before_its_charts(world: World, visit: Cal
         page.goto(world.shared)
 
     assert page.get_by_role("heading", level=1).inner_text() == "Disks of db-01"
-    assert page.locator("[data-deferred]").count() == 4
+    assert page.locator("[data-deferred]").count() == 5
     # One after the other: the second is asked for when the first is there.
     assert [route.request.url.rpartition("/")[2] for route in asked] == ["1"]
     asked[0].continue_()
     wait_for_shared_charts(page)
-    assert page.locator(".panel").count() == 4
+    assert page.locator(".panel").count() == 5
 
 
 def test_chart_that_fails_to_load_is_reported_and_retried(
@@ -151,4 +151,4 @@ def test_shared_study_is_readable_without_script(world: World, visit: Callable[.
     assert page.get_by_role("heading", level=2).inner_text() == "Matrix"
     assert page.locator("table").count() >= 1
     page.get_by_role("link", name="Whole study").click()
-    assert page.locator("[data-deferred]").count() == 4
+    assert page.locator("[data-deferred]").count() == 5

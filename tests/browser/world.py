@@ -303,6 +303,7 @@ def _make_study(owner: User) -> Study:
                 ("history", "q=host:db-01", HOSTILE),
                 ("matrix", "q=host:db-01", "Matrix"),
                 ("compare", "q=host:db-01&a=rw:randread&b=rw:randwrite", ""),
+                ("layouts", "q=host:db-01&iops=20000&price_of=volumes", ""),
             )
         ],
     )

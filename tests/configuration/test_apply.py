@@ -268,6 +268,10 @@ def test_dry_run_writes_nothing_and_finds_what_applying_would_refuse(installatio
             "studies:\n- title: a\n  panels:\n  - kind: scaling\n  - kind: pie",
             "line 6: studies/0/panels/1/kind: not a valid kind",
         ),
+        (
+            "studies:\n- title: a\n  panels:\n  - kind: layouts\n    query: p99_ms=3",
+            "line 6: studies/0/panels/0/query: iops: state iops or mb_per_s",
+        ),
         ("studies:\n- title: a\n  owner: bob", "line 4: studies/0/owner: there is no account bob"),
     ],
 )

@@ -42,12 +42,14 @@ from benchapp.pipeline.studies import (
     TITLE_LENGTH,
     BadStudy,
     StudyChanged,
+    StudyPanel,
     change_study,
     create_study,
     delete_study,
     read_panels,
 )
-from benchapp.queries.studies import StudyDetail, StudyRow, list_studies, read_study
+from benchapp.queries.layouts.question_form import BadQuestion, check_question
+from benchapp.queries.studies import PanelRow, StudyDetail, StudyRow, list_studies, read_study
 
 _KINDS: Final = ", ".join(PanelKind.values)
 
@@ -161,7 +163,7 @@ class Studies(ApiView):
             study = create_study(
                 wanted["title"],
                 text=wanted.get("text", ""),
-                panels=read_panels(wanted.get("panels", [])),
+                panels=_read_new_panels(wanted.get("panels", [])),
                 owner=find_person(request),
             )
         body = _describe_study(_find(study.pk))
@@ -183,11 +185,12 @@ class OneStudy(ApiView):
     def patch(self, request: Request, study_id: int) -> HttpResponse:
         """Change title, text or charts of a study; given members replace the stored ones."""
         refuse_parameters(request)
-        _check_mine(request, _find(study_id))
+        study = _find(study_id)
+        _check_mine(request, study)
         wanted = read_body(request, StudyChanges)
         with _name_faults():
             if "panels" in wanted:
-                wanted["panels"] = read_panels(wanted["panels"])
+                wanted["panels"] = _read_new_panels(wanted["panels"], stored=study.panels)
             change_study(study_id, **wanted)
         return answer_json(request, _describe_study(_find(study_id)))
 
@@ -198,6 +201,19 @@ class OneStudy(ApiView):
         _check_mine(request, _find(study_id))
         delete_study(study_id)
         return Response(status=204)
+
+
+def _read_new_panels(given: Any, *, stored: Sequence[PanelRow] = ()) -> tuple[StudyPanel, ...]:
+    """Validate panels; the questions of those that are stored already may have become invalid. Raises BadStudy."""
+    panels = read_panels(given)
+    known = {(panel.kind, panel.query) for panel in stored}
+    for place, panel in enumerate(panels):
+        try:
+            if panel.kind == PanelKind.LAYOUTS and (panel.kind, panel.query) not in known:
+                check_question(panel.query)
+        except BadQuestion as problem:
+            raise BadStudy(f"/panels/{place}/query", str(problem)) from problem
+    return panels
 
 
 @contextmanager

@@ -71,7 +71,12 @@ class PriceList:
 
 
 class UnknownRegion(Exception):
-    """A region of which there are no prices."""
+    """A region of which there are no prices; the message lists those that have some, summary does not."""
+
+    def __init__(self, name: str, regions: Sequence[str]) -> None:
+        self.summary = f"{name[:80]!r} is not a region with prices"
+        named = ", ".join(filter(None, regions))
+        super().__init__(f"{self.summary}. {f'Available: {named}' if named else 'There is none'}")
 
 
 def list_prices() -> list[ListedPrice]:
@@ -99,10 +104,7 @@ def find_region(prices: Sequence[ListedPrice], name: str | None, *, day: date) -
         return next(iter(list_regions([price for price in prices if price.is_valid(day)]) or regions), "")
     region = name.strip().lower()
     if region and region not in regions:
-        named = ", ".join(filter(None, regions))
-        raise UnknownRegion(
-            f"{name[:80]!r} is not a region with prices. {f'Available: {named}' if named else 'There is none'}"
-        )
+        raise UnknownRegion(name, regions)
     return region
 
 

@@ -27,6 +27,7 @@ from benchapp.pipeline.studies import (
     stop_sharing,
     store_snapshot,
 )
+from benchapp.queries.layouts.question_form import BadQuestion, check_question
 from benchapp.queries.studies import PanelRow, StudyDetail, list_own_studies, read_study
 from benchapp.web.site.access import can, needs_role, read_person
 from benchapp.web.site.preferences import without_preferences
@@ -200,7 +201,14 @@ def _save_chart(request: HttpRequest, given: Any) -> int:
 
 
 def _make_panel(given: Any) -> StudyPanel:
-    return read_panel({"kind": given.get("kind"), "query": read_panel_query(given.get("query", ""))})
+    """Return the chart to save; raises BadStudy."""
+    panel = read_panel({"kind": given.get("kind"), "query": read_panel_query(given.get("query", ""))})
+    try:
+        if panel.kind == PanelKind.LAYOUTS:
+            check_question(panel.query)
+    except BadQuestion as problem:
+        raise BadStudy("/query", str(problem)) from problem
+    return panel
 
 
 def _plain(panel: StudyPanel) -> dict[str, str]:

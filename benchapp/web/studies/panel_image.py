@@ -8,12 +8,16 @@ from django.http import QueryDict
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import draw_image
 from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.layouts import draw_layouts
 from benchapp.charts.images.matrix import draw_matrix
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.grammar import BadFilter, parse_filter, write_filter
 from benchapp.models import PanelKind
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.layouts.prices import UnknownRegion
+from benchapp.queries.layouts.question_form import BadQuestion, read_question
+from benchapp.queries.layouts.ranking import rank_layouts
 from benchapp.queries.studies import PanelRow
 from benchapp.web.charts.comparison.figure import BadComparison, show_comparison
 from benchapp.web.charts.history.figure import read_asked_history
@@ -31,7 +35,7 @@ def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
         if draw is None:
             raise BadFilter("this version cannot render this kind of chart")
         return draw(QueryDict(panel.query), options)
-    except (BadFilter, BadChart, BadComparison) as problem:
+    except (BadFilter, BadChart, BadComparison, BadQuestion) as problem:
         text = f"Chart not available: {str(problem).rstrip('.')}."
         return draw_image(
             options,
@@ -64,6 +68,14 @@ def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:
     return draw_matrix(read_asked_matrix(query, parse_filter(query.get("q", ""))), options)
 
 
+def _draw_layouts(query: QueryDict, options: ImageOptions) -> bytes:
+    try:
+        ranking = rank_layouts(read_question(query))
+    except UnknownRegion as problem:
+        raise BadQuestion(problem.summary) from problem
+    return draw_layouts(ranking, options)
+
+
 def _draw_comparison(query: QueryDict, options: ImageOptions) -> bytes:
     figure = show_comparison(query, key="image", has_links=False)
     common = write_filter(parse_filter(query.get("q", "")))
@@ -75,4 +87,5 @@ _RENDERERS: Final[Mapping[str, Callable[[QueryDict, ImageOptions], bytes]]] = {
     PanelKind.MATRIX: _draw_matrix,
     PanelKind.HISTORY: _draw_history,
     PanelKind.COMPARE: _draw_comparison,
+    PanelKind.LAYOUTS: _draw_layouts,
 }

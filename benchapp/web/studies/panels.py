@@ -12,12 +12,15 @@ from django.utils.safestring import SafeString
 from benchapp.grammar import BadFilter, parse_filter
 from benchapp.models import PanelKind
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.layouts.prices import UnknownRegion
+from benchapp.queries.layouts.question_form import BadQuestion
 from benchapp.queries.studies import PanelRow
 from benchapp.web.charts.comparison.figure import BadComparison, ComparisonFigure, show_comparison
 from benchapp.web.charts.history.figure import HistoryFigure, show_history
 from benchapp.web.charts.matrix.figure import MatrixFigure, show_matrix
 from benchapp.web.charts.scaling.figure import ScalingFigure, show_scaling
 from benchapp.web.charts.scaling.table import ScalingTable
+from benchapp.web.layouts.figure import LayoutsFigure, show_layouts
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import make_base_url
 
@@ -26,6 +29,7 @@ _PAGES: Final = {
     PanelKind.MATRIX: "matrix",
     PanelKind.HISTORY: "history",
     PanelKind.COMPARE: "compare",
+    PanelKind.LAYOUTS: "layouts",
 }
 
 
@@ -141,6 +145,19 @@ def _show_comparison(
     return "studies/_study_comparison.html", figure.title, figure, ""
 
 
+def _show_layouts(
+    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+) -> tuple[str, str, LayoutsFigure | None, str]:
+    try:
+        figure = show_layouts(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
+    except UnknownRegion as error:
+        # Readers of a shared link do not get the names of the other regions.
+        return "", name_panel(panel), None, f"{error if has_links else error.summary}."
+    except (BadFilter, BadQuestion) as error:
+        return "", name_panel(panel), None, f"{error}."
+    return "studies/_study_layouts.html", figure.title, figure, ""
+
+
 def _close_history(figure: HistoryFigure) -> HistoryFigure:
     """Return the figure without links to series and incidents."""
     document = figure.document or {}
@@ -205,5 +222,6 @@ _RENDERERS: Final[Mapping[str, _Renderer]] = {
     PanelKind.MATRIX: _show_matrix,
     PanelKind.HISTORY: _show_history,
     PanelKind.COMPARE: _show_comparison,
+    PanelKind.LAYOUTS: _show_layouts,
 }
 RENDERED_KINDS: Final = frozenset(_RENDERERS)

@@ -29,6 +29,7 @@ _DATA: Final[Mapping[str, str]] = {
     PanelKind.MATRIX: "studies/_matrix_data.html",
     PanelKind.HISTORY: "studies/_history_data.html",
     PanelKind.COMPARE: "studies/_comparison_data.html",
+    PanelKind.LAYOUTS: "studies/_layouts_data.html",
 }
 _TAGS: Final = frozenset(
     {"a", "b", "br", "caption", "col", "colgroup", "details", "div", "em", "li", "ol", "p", "span", "strong"}

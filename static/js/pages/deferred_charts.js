@@ -22,6 +22,10 @@ const STARTERS = {
     const { startComparison } = await import("../charts/comparison/page.js");
     return (panel) => panel.querySelectorAll("[data-comparison]").forEach(startComparison);
   },
+  async layouts() {
+    const { startLayouts } = await import("../charts/layouts/page.js");
+    return (panel) => panel.querySelectorAll("[data-layouts]").forEach(startLayouts);
+  },
   async matrix() {
     const { startMatrix } = await import("../charts/matrix/page.js");
     return (panel) => panel.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);

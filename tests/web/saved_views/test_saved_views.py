@@ -33,10 +33,10 @@ def list_views(client: Client) -> list[str]:
     return [link for link in Page(client.get(reverse("saved_views"))).links if link.startswith(ADDRESS)]
 
 
-@pytest.mark.parametrize("name", ["scaling", "matrix", "history", "compare"])
+@pytest.mark.parametrize("name", ["scaling", "matrix", "history", "compare", "layouts"])
 def test_chart_page_has_the_form_that_saves_it(viewer: Client, measured: None, name: str) -> None:
-    query = "?a=volume_count:1&b=volume_count:2" if name == "compare" else "?q=host:db-1"
-    page = Page(viewer.get(reverse(name) + query))
+    queries = {"compare": "?a=volume_count:1&b=volume_count:2", "layouts": "?iops=500&q=host:db-1"}
+    page = Page(viewer.get(reverse(name) + queries.get(name, "?q=host:db-1")))
 
     assert ("form", reverse("add_saved_view")) in [(tag, named.get("action")) for tag, named in page.tags]
 

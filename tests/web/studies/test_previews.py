@@ -98,6 +98,8 @@ def test_study_without_charts_has_no_image() -> None:
         ("history", "q=host:db-1"),
         ("matrix", "q=host:db-1"),
         ("compare", "a=host:db-1&b=host:db-2"),
+        ("layouts", "iops=500&q=host:db-1"),
+        ("layouts", "iops=-1"),
         ("scaling", "q=nothing:1"),
         ("unknown", ""),
     ],

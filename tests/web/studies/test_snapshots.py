@@ -31,6 +31,7 @@ KINDS = (
     ("history", "q=host:db-1&metric=iops"),
     ("matrix", "q=host:db-1"),
     ("compare", "a=volume_count:1&b=volume_count:2&metric=iops"),
+    ("layouts", "iops=500&q=host:db-1"),
     ("scaling", "q=speed:9"),
 )
 

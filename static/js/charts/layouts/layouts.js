@@ -15,7 +15,7 @@ const STYLES = [
 const UNKNOWN_STYLE = { color: "gray", shape: "rectRounded" };
 
 /**
- * Prepare the document of web/layouts/views.py: {metric: {unit, label}, currency, required, limit, points: [{title, price, throughput,
+ * Prepare the document of web/layouts/figure.py: {metric: {unit, label}, currency, required, limit, points: [{title, price, throughput,
  * latency, verdict, is_met, is_front, n, url}]}. Returns {classes, entries, front, …}: entries in the order of prices.
  */
 export function prepareLayouts({ metric, currency, required, limit, points }) {
@@ -158,7 +158,7 @@ function makeTooltip(layouts, colors) {
     callbacks: {
       title: ([item]) => find(item).title,
       label: (item) => describeLayout(layouts, find(item)).split(" · ").slice(1),
-      footer: () => "open history",
+      footer: ([item]) => (find(item).url ? "open history" : ""),
     },
   };
 }

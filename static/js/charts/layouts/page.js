@@ -1,12 +1,13 @@
-// The chart of layouts: rendered from the data in the page, with keyboard navigation and PNG export.
+// Charts of layouts: rendered from the data in the page, with keyboard navigation and PNG export.
 import { buildLayouts, describeLayout, prepareLayouts } from "./layouts.js";
 import { startNavigation } from "../../site/navigation.js";
 import { startChart, startImageButton } from "../shared/chart_frame.js";
 import { findNearest } from "../shared/marks.js";
 
-function start(figure) {
+/** Start one figure. */
+export function startLayouts(figure) {
   const box = figure.querySelector(".chart-box");
-  const layouts = prepareLayouts(JSON.parse(document.getElementById(figure.dataset.layouts).textContent));
+  const layouts = prepareLayouts(JSON.parse(figure.querySelector("script").textContent));
   const { entries } = layouts;
   const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildLayouts(layouts, look));
   showLegend(figure.querySelector("[data-legend]"), layouts);
@@ -17,7 +18,8 @@ function start(figure) {
       elementAt: (index) => entries[index].element,
       describe: (index) => describeLayout(layouts, entries[index]),
       findNearest: (pixel) => findNearest(entries.map(({ element }) => placeOf(element)), pixel),
-      open: (index) => location.assign(entries[index].url),
+      // A shared study has no links.
+      open: (index) => entries[index].url && location.assign(entries[index].url),
     },
   });
   startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
@@ -36,4 +38,4 @@ function showLegend(list, { classes, counts }) {
   list.hidden = false;
 }
 
-start(document.querySelector("[data-layouts]"));
+document.querySelectorAll("[data-layouts]").forEach(startLayouts);

@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import CATALOGUE, UNKNOWN, format_value, group_thousands
+from benchapp.metrics import (
+    CATALOGUE,
+    UNKNOWN,
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_value,
+    format_with_unit,
+    group_thousands,
+)
 from benchapp.queries.layouts.question import MIXED_PATTERNS, PATTERNS, LayoutQuestion
 from benchapp.queries.layouts.ranking import (
     Lack,
@@ -15,13 +24,7 @@ from benchapp.queries.layouts.ranking import (
     Verdict,
 )
 from benchapp.queries.titles import describe_value
-from benchapp.web.site.value_texts import (
-    describe_age,
-    format_count,
-    format_percent,
-    format_signed_percent,
-    format_with_unit,
-)
+from benchapp.times import describe_age
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
     "meets": "meets",
@@ -74,13 +77,30 @@ def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
     yield f"Required: {describe_requirement(question, ranking.currency)}."
     if not ranking.all_rows:
         return
-    yield f"{_describe_counts(ranking)}."
+    yield f"{describe_counts(ranking)}."
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
         yield f"Best: {describe_load(best)}."
     if ranking.closest is not None:
-        lacks = "; ".join(describe_lacks(ranking.closest, ranking.currency))
-        yield f"Closest miss: {ranking.closest.layout.title}: {lacks}."
+        yield describe_closest_miss(ranking.closest, ranking.currency)
+
+
+def describe_counts(ranking: LayoutRanking) -> str:
+    """Return how many layouts have each verdict: "3 of 6 measured layouts meet it, 3 miss it"."""
+    total = format_count(len(ranking.all_rows), "measured layout")
+    parts = [f"{ranking.count('meets')} of {total} meet it"]
+    texts: tuple[tuple[Verdict, str], ...] = (
+        ("median-only", "by the medians only"),
+        ("misses", "miss it"),
+        ("unknown", "with something required unknown"),
+    )
+    parts += [f"{ranking.count(verdict)} {text}" for verdict, text in texts if ranking.count(verdict)]
+    return ", ".join(parts)
+
+
+def describe_closest_miss(row: RankedLayout, currency: str) -> str:
+    """Return the layout that lacks least, and what it lacks, as a sentence."""
+    return f"Closest miss: {row.layout.title}: {'; '.join(describe_lacks(row, currency))}."
 
 
 def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
@@ -163,18 +183,6 @@ def list_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
         )
         for fixed in ranking.fixed
     ]
-
-
-def _describe_counts(ranking: LayoutRanking) -> str:
-    total = format_count(len(ranking.all_rows), "measured layout")
-    parts = [f"{ranking.count('meets')} of {total} meet it"]
-    texts: tuple[tuple[Verdict, str], ...] = (
-        ("median-only", "by the medians only"),
-        ("misses", "miss it"),
-        ("unknown", "with something required unknown"),
-    )
-    parts += [f"{ranking.count(verdict)} {text}" for verdict, text in texts if ranking.count(verdict)]
-    return ", ".join(parts)
 
 
 def _describe_lack(lack: Lack, currency: str) -> str:
