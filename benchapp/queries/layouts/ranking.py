@@ -20,7 +20,6 @@ from benchapp.analysis.layouts.ranking import (
     RequiredName,
     Verdict,
     assess_layout,
-    find_capacity,
     find_closest_miss,
     find_front,
 )
@@ -36,11 +35,11 @@ from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.layouts.layout import LAYOUT_DETAILS, LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.snapshots import RESULTS
-from benchapp.queries.titles import describe_target
 
 __all__ = [
     "VERDICTS",
@@ -55,41 +54,11 @@ __all__ = [
 ]
 
 _METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-_LOADS: Final = ("iodepth", "numjobs")
-# Always part of a layout, beside those that may be fixed.
-_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")
-LAYOUT_DIMENSIONS: Final = (*VARYING, *_DETAILS)
 # Hosts are what the filter chooses; equal layouts under other names are one; directions are those of the question.
 _FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction"})
 _MAIN_METRIC: Final = "iops"
 # Of a layout with its loads, measured.
 _ROW_BYTES: Final = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The dimensions of a layout; None: unknown."""
-
-    volume_type: str | None
-    volume_count: int | None
-    stripe_count: int | None
-    instance_type: str | None
-    filesystem: str | None
-    volume_size_bytes: int | None
-    provisioned_iops: int | None
-    raid_level: str | None
-    chunk_size_bytes: int | None
-    target_name: None = None
-
-    @property
-    def title(self) -> str:
-        """Return the layout in one line."""
-        return describe_target(self)
-
-    @property
-    def capacity_bytes(self) -> int | None:
-        """Return the bytes for data; None if unknown."""
-        return find_capacity(self.volume_size_bytes, self.volume_count, raid_level=self.raid_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +213,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
 
 def _make_axes(question: LayoutQuestion) -> Axes:
     """Return the axes whose cells are the loads of the layouts that may vary; rw has one value."""
-    return Axes("rw", None, None, more=(*question.vary, *_DETAILS, *_LOADS))
+    return Axes("rw", None, None, more=(*question.vary, *LAYOUT_DETAILS, *LOAD_DIMENSIONS))
 
 
 def _list_single(question: LayoutQuestion) -> tuple[str, ...]:
@@ -269,7 +238,7 @@ class _LoadCollector:
     def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], directions: Sequence[str]) -> None:
         self.incomplete_count = 0
         self._table, self._directions = table, directions
-        names = (*LAYOUT_DIMENSIONS, *_LOADS, "direction")
+        names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "direction")
         _, self._firsts, cells = np.unique(
             number_combinations(table, names), return_index=True, return_inverse=True
         )

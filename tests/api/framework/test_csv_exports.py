@@ -29,6 +29,7 @@ from tests.factories import (
     make_run_request,
     make_series,
     make_target,
+    make_workload,
 )
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "api.md").read_text()
@@ -42,6 +43,20 @@ ROWS = {
 }
 OWN_COLUMNS = {
     "/api/v1/dependence": ["series", "run", "condition", "value"],
+    "/api/v1/mixes": [
+        *(
+            "title",
+            "iodepth",
+            "numjobs",
+            "read_share_percent",
+            "is_interpolated",
+            "value",
+            "low",
+            "high",
+            "n",
+        ),
+        *("between_low_percent", "between_high_percent"),
+    ],
     "/api/v1/series/{series_id}/histogram": [
         *("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
     ],
@@ -126,6 +141,14 @@ def names(db: None) -> dict[str, Any]:
             "maximum": [None],
             "count": [1],
         },
+    )
+    make_series(
+        [MEASURED],
+        host=hosts[0],
+        target=target,
+        workload=make_workload(rw="randwrite"),
+        direction="write",
+        start_at=start,
     )
     calculate_levels()
     change = make_change(lines[0], before=MEASURED, after=MEASURED / 1.3)

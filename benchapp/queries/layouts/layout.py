@@ -1,0 +1,39 @@
+"""A layout, its dimensions and those of its loads."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from benchapp.analysis.layouts.ranking import find_capacity
+from benchapp.queries.layouts.question import VARYING
+from benchapp.queries.titles import describe_target
+
+LOAD_DIMENSIONS: Final = ("iodepth", "numjobs")
+# Always part of a layout, beside those that may be fixed.
+LAYOUT_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")
+LAYOUT_DIMENSIONS: Final = (*VARYING, *LAYOUT_DETAILS)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The dimensions of a layout; None: unknown."""
+
+    volume_type: str | None
+    volume_count: int | None
+    stripe_count: int | None
+    instance_type: str | None
+    filesystem: str | None
+    volume_size_bytes: int | None
+    provisioned_iops: int | None
+    raid_level: str | None
+    chunk_size_bytes: int | None
+    target_name: None = None
+
+    @property
+    def title(self) -> str:
+        """Return the layout in one line."""
+        return describe_target(self)
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Return the bytes for data; None if unknown."""
+        return find_capacity(self.volume_size_bytes, self.volume_count, raid_level=self.raid_level)
