@@ -36,6 +36,7 @@ from benchapp.models import (
     Role,
     Run,
     RunRequest,
+    ScheduleAdoption,
     Scope,
     Series,
     Severity,
@@ -43,6 +44,7 @@ from benchapp.models import (
     Submission,
     Target,
     User,
+    WantedSchedule,
     Workload,
 )
 from benchapp.pipeline.access.tokens import issue_token
@@ -301,6 +303,25 @@ def make_request_policy(host: Host, **policy: Any) -> RequestPolicy:
         **policy,
     }
     return RequestPolicy.objects.create(host=host, policy=values, polled_at=timezone.now())
+
+
+def make_wanted_schedule(**fields: Any) -> WantedSchedule:
+    """Want the profile quick every six hours in /data of hosts without a pool, unless given otherwise."""
+    return WantedSchedule.objects.create(
+        **{"profile": "quick", "directory": "/data", "every_s": 21600, **fields}
+    )
+
+
+def make_schedule_adoption(host: Host, **fields: Any) -> ScheduleAdoption:
+    """Let a host adopt the profile quick in /data, unless given otherwise."""
+    policy = {
+        "profiles": [{"profile": "quick", "parameters": {"runtime": {"minimum": 4, "maximum": 30}}}],
+        "directories": ["/data"],
+        "per_day": 24,
+        "quiet_hours": [],
+    }
+    values = {"is_allowed": True, "policy": policy, "reported_at": timezone.now(), **fields}
+    return ScheduleAdoption.objects.create(host=host, **values)
 
 
 def make_run_request(host: Host, **fields: Any) -> RunRequest:

@@ -27,6 +27,7 @@ from tests.factories import (
     make_series,
     make_token,
     make_user,
+    make_wanted_schedule,
 )
 from tests.notices import make_subscription
 
@@ -95,6 +96,7 @@ def address_of(db):
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
+        "wanted_id": make_wanted_schedule().pk,
         "action": "acknowledge",
         "subscription_id": make_subscription().pk,
         "token": study.share_token,

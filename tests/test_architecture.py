@@ -281,6 +281,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "policies": {"audit", "conflicts", "detection", "incidents"},
         "provenance": {"intake", "normalize"},
         "requests": {"audit", "conflicts"},
+        "schedules": {"audit", "conflicts"},
         "studies": {"audit"},
     },
     "api": {
@@ -295,6 +296,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "policies": {"framework", "resources"},
         "requests": {"framework", "resources"},
         "resources": {"framework", "ingest"},
+        "schedules": {"framework", "requests", "resources"},
         "sharing": {"charts", "framework", "resources"},
         "urls": {
             "agent_release",
@@ -305,6 +307,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "policies",
             "requests",
             "resources",
+            "schedules",
             "sharing",
         },
     },

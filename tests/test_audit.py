@@ -53,6 +53,7 @@ from tests.factories import (
     make_submission,
     make_token,
     make_user,
+    make_wanted_schedule,
 )
 from tests.notices import make_subscription
 
@@ -125,6 +126,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
+        "wanted_id": make_wanted_schedule().pk,
         "request_id": make_run_request(host).pk,
         "subscription_id": subscription.pk,
         "unconfirmed_id": unconfirmed.pk,

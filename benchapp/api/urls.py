@@ -31,6 +31,7 @@ from benchapp.api.resources import maintenance as planned_events
 from benchapp.api.resources import points as all_points
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
+from benchapp.api.schedules import host_schedules, wanted_schedules
 from benchapp.api.sharing import chart_images, feed, links, status_badge
 from benchapp.charts.images.options import FORMATS
 
@@ -83,10 +84,19 @@ urlpatterns = [
         confirmation_policies.ConfirmationPolicies.as_view(),
         name="api_confirmation_policies",
     ),
+    path("schedules", host_schedules.Schedules.as_view(), name="api_schedules"),
+    path("wanted-schedules", wanted_schedules.WantedSchedules.as_view(), name="api_wanted_schedules"),
+    path(
+        "wanted-schedules/<int:wanted_id>",
+        wanted_schedules.OneWantedSchedule.as_view(),
+        name="api_wanted_schedule",
+    ),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),
-    path("hosts/me/schedule", hosts.OwnSchedule.as_view(), name="api_own_schedule"),
+    path("hosts/me/schedule", host_schedules.OwnSchedule.as_view(), name="api_own_schedule"),
+    path("hosts/me/schedule/adoption", host_schedules.OwnAdoption.as_view(), name="api_own_adoption"),
+    path("hosts/<str:name>/schedule", host_schedules.OneHostSchedule.as_view(), name="api_host_schedule"),
     path("hosts/me/requests/next", run_requests.NextOwnRequest.as_view(), name="api_next_own_request"),
     path("hosts/me/requests/<uuid:request_id>", run_requests.OneOwnRequest.as_view(), name="api_own_request"),
     path("hosts/<str:name>/requests", run_requests.HostRequests.as_view(), name="api_host_requests"),

@@ -5,8 +5,8 @@ An import gives columns that an older archive does not have their default, and r
 
 Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations,
 subscriptions, e-mail addresses, notices, pinned charts, saved views, prices (which are exported as CSV), links of
-shared studies, dry runs, run requests, request and confirmation policies, and states of detection, which are calculated
-again.
+shared studies, dry runs, run requests, request and confirmation policies, wanted schedules and what hosts adopted of
+them, and states of detection, which are calculated again.
 """
 
 from dataclasses import dataclass

@@ -12,6 +12,7 @@ from benchapp.configuration.hosts import HOSTS
 from benchapp.configuration.planned_events import PLANNED_EVENTS
 from benchapp.configuration.policies import DETECTION_POLICIES
 from benchapp.configuration.prices import PRICES
+from benchapp.configuration.schedules import SCHEDULES
 from benchapp.configuration.section import (
     ConfigurationSection,
     StoredEntry,
@@ -27,6 +28,7 @@ SECTIONS: Final = (
     HOSTS,
     DETECTION_POLICIES,
     CONFIRMATION_POLICIES,
+    SCHEDULES,
     PLANNED_EVENTS,
     PRICES,
     SUBSCRIPTIONS,

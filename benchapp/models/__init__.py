@@ -47,6 +47,11 @@ from benchapp.models.requests.run_request import (
     RunRequestState,
 )
 from benchapp.models.run import Run
+from benchapp.models.schedules.wanted_schedule import (
+    WANTED_SCHEDULES_MAXIMUM,
+    ScheduleAdoption,
+    WantedSchedule,
+)
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.series_environment import SeriesEnvironment
 from benchapp.models.study import PanelKind, Study, StudySnapshot, StudySnapshotImage
@@ -77,6 +82,7 @@ __all__ = [
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
     "THRESHOLD_MINIMUM",
+    "WANTED_SCHEDULES_MAXIMUM",
     "WITHHELD",
     "WORKLOAD_FIELDS",
     "ApiToken",
@@ -125,6 +131,7 @@ __all__ = [
     "RunRequest",
     "RunRequestState",
     "SavedView",
+    "ScheduleAdoption",
     "Scope",
     "Series",
     "SeriesEnvironment",
@@ -142,6 +149,7 @@ __all__ = [
     "TraceKind",
     "User",
     "Verdict",
+    "WantedSchedule",
     "Workload",
     "label_link",
 ]

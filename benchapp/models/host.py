@@ -21,7 +21,8 @@ class Host(models.Model):
 
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
     run_count: its runs, counted in the transaction that stores them: counting rows would take longer with each run.
-    schedule: [{profile, every_s, splay_s, directory}]; null: not reported, empty: nothing is scheduled.
+    schedule: [{profile, every_s, splay_s, directory}], of newer agents also {at_minute, parameters, is_from_server};
+    null: not reported, empty: nothing is scheduled.
     """
 
     name = models.CharField(max_length=253, unique=True)

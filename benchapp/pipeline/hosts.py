@@ -1,7 +1,7 @@
 """Enroll, retire and change hosts; store their schedules."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -121,12 +121,19 @@ def _note_change(
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEntry:
-    """A scheduled profile of a host. splay_s: maximum random delay; directory: path on the host."""
+    """A scheduled profile of a host. splay_s: maximum random delay; directory: path on the host.
+
+    at_minute: after midnight, local time of the host; parameters: in base units; None if the agent does not report
+    them.
+    """
 
     profile: str
     every_s: int
     splay_s: int
     directory: str
+    at_minute: int | None = None
+    parameters: Mapping[str, int | str] | None = None
+    is_from_server: bool | None = None
 
 
 def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by: str) -> bool:
@@ -134,7 +141,10 @@ def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by
 
     An unchanged schedule keeps its start time: otherwise a host that reports it at every run could never be silent.
     """
-    rows = [asdict(entry) for entry in sorted(entries, key=lambda entry: (entry.profile, entry.directory))]
+    rows = [
+        {name: value for name, value in asdict(entry).items() if value is not None}
+        for entry in sorted(entries, key=lambda entry: (entry.profile, entry.directory))
+    ]
     with transaction.atomic():
         host = Host.objects.select_for_update(no_key=True).exclude(schedule=rows).filter(pk=host_id).first()
         if host is None:

@@ -50,13 +50,21 @@ from benchapp.models import Host, Role, Study, User
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.hosts import issue_host_token
 from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
-from tests.factories import make_price, make_request_policy, make_run_request, make_series
+from tests.factories import (
+    make_price,
+    make_request_policy,
+    make_run_request,
+    make_schedule_adoption,
+    make_series,
+    make_wanted_schedule,
+)
 from tests.notices import make_subscription
 person = User.objects.create(username="fuzz", role=Role.ADMIN, password="!")
 ingest = issue_host_token("fuzz-1")
 tokens = {scope: issue_token(scope=scope, created_by=person)[1] for scope in ("read", "admin", "enroll")}
 host = Host.objects.get(name="fuzz-1")
 make_request_policy(host)
+make_schedule_adoption(host)
 spare, _ = issue_token(scope="ingest", host=host)
 study = Study.objects.create(title="Disks", panels=[], owner=person)
 known = {
@@ -67,6 +75,7 @@ known = {
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
     "price_id": make_price().pk,
+    "wanted_id": make_wanted_schedule().pk,
     "request_id": str(make_run_request(host).pk),
     "subscription_id": make_subscription(person, is_confirmed=False).pk,
 }

@@ -25,10 +25,12 @@ LEFT_OUT = {
     "RequestPolicy",
     "RunRequest",
     "SavedView",
+    "ScheduleAdoption",
     "StudySnapshot",
     "StudySnapshotImage",
     "Subscription",
     "Throttle",
+    "WantedSchedule",
 }
 COLUMNS_LEFT_OUT = {"series": {"judging_resumes"}, "studies": {"share_token"}}
 

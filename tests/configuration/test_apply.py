@@ -38,6 +38,7 @@ from tests.factories import (
     make_planned_event,
     make_series,
     make_user,
+    make_wanted_schedule,
 )
 from tests.notices import make_subscription
 
@@ -62,6 +63,10 @@ def installation(anna: User) -> None:
     make_detection_policy(canceled_at=timezone.now(), filter="bs:8k")
     ConfirmationPolicy.objects.create(pool="green", runs=2, daily_share=0.1)
     ConfirmationPolicy.objects.create(pool="", runs=3)
+    make_wanted_schedule(
+        pool="green", parameters={"runtime": 10, "rw": "randread"}, at_minute=150, splay_s=3600
+    )
+    make_wanted_schedule(host=Host.objects.get(name="db-1"), every_s=None, directory="")
     soon = timezone.now() + timedelta(days=1)
     make_planned_event(from_at=soon, to_at=soon + timedelta(hours=4, microseconds=5))
     make_planned_event(
@@ -134,7 +139,7 @@ def test_export_restores_an_installation_that_is_empty(
     removed = apply(empty, prune=True)
     made = apply(text)
 
-    assert len(removed) == 1 + 2 + 2 + 2 + 2 + 5 + 3
+    assert len(removed) == 1 + 2 + 2 + 2 + 2 + 2 + 5 + 3
     assert {action for _, action in removed} == {"removed"}
     assert len(made) == len(removed)
     assert export_configuration() == text
@@ -159,6 +164,7 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
         ("smallest_change: 0.1\n    filter: host:db-7", "smallest_change: 0.3\n    filter: host:db-7"),
         ("reason: new disks", "reason: newer disks"),
         ("runs: 2", "runs: 1"),
+        ("every: 6h", "every: 12h"),
         ("digest_hour: 9", "digest_hour: 10"),
         ("another of this title", "text"),
     ):
@@ -172,6 +178,7 @@ def test_changed_entries_change_what_is_stored(installation: None) -> None:
         ("detection_policies", "changed"),
         ("planned_events", "changed"),
         ("planned_events", "changed"),
+        ("schedules", "changed"),
         ("studies", "changed"),
         ("subscriptions", "changed"),
     ]
@@ -372,7 +379,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
     assert "~ study “Disks” of anna\n    text:\n       \n      -- b: c\n      +- d: e\n" in dry
     assert "+ study “Own”\n    title: Own\n    panels/0/kind: scaling\n" in dry
     assert "not in the file: study “Sample”" in dry
-    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 14 unchanged" in dry
+    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 16 unchanged" in dry
     assert "1 not in the file: kept, --prune removes them" in dry
     records = AuditRecord.objects.order_by("pk")
     assert [(record.kind, record.action) for record in records] == [
@@ -390,7 +397,7 @@ def test_file_of_the_documentation_can_be_applied(anna: User, monkeypatch: pytes
 
     made = apply(block.text)
 
-    assert len(made) == 1 + 1 + 1 + 2 + 1 + 2 + 1
+    assert len(made) == 1 + 1 + 1 + 2 + 2 + 1 + 2 + 1
     assert apply(block.text, prune=True) == []
 
 
@@ -423,3 +430,20 @@ def test_command_names_what_it_cannot_read(db: Any, tmp_path: Path) -> None:
         call_command("apply_config", str(file))
     with pytest.raises(CommandError, match="no active account bob"):
         call_command("apply_config", str(file), author="bob")
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("{pool: blue, profile: quick, every: 5h, directory: /data}", "schedules/0/every: use one of"),
+        ("{pool: blue, profile: quick, every: never}", "schedules/0/every: is required for a pool"),
+        ("{pool: blue, host: db-1, profile: quick, every: 6h, directory: /data}", "schedules/0/host: name"),
+        ("{host: db-99, profile: quick, every: 6h, directory: /data}", "schedules/0/host: host 'db-99'"),
+        ("{pool: blue, profile: quick, every: 6h, directory: data}", "schedules/0/directory: use"),
+        ("{pool: a, profile: quick, every: 6h, at: '25:00', directory: /d}", "schedules/0/at: '25:00'"),
+        ("{pool: a, profile: q, every: 6h, splay_min: 360, directory: /d}", "schedules/0/splay_min: use"),
+        ("{pool: a, profile: q, every: 6h, parameters: x, directory: /d}", "schedules/0/parameters: 'x'"),
+    ],
+)
+def test_wrong_schedules_are_named_with_their_member(installation: None, entry: str, fault: str) -> None:
+    assert fault in find_faults(f"version: 1\nschedules:\n- {entry}\n")[0]

@@ -78,7 +78,7 @@ from benchapp.queries.hosts.run_requests import (
 _PROFILES_MAXIMUM: Final = 20
 _PARAMETERS_MAXIMUM: Final = 50
 _VALUES_MAXIMUM: Final = 50
-_HOURS: Final = r"^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]\Z"
+QUIET_HOURS_PATTERN: Final = r"^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]\Z"
 _DIRECTORIES_MAXIMUM: Final = 50
 _PER_DAY_MAXIMUM: Final = 48
 _DIRECTORY_MAXIMUM: Final = 4096
@@ -206,6 +206,15 @@ class AllowedValuesInput(_StrictInput):
         return attrs
 
 
+def check_parameter_names(value: dict[str, Any]) -> dict[str, Any]:
+    """Bound the number and the length of names of parameters."""
+    if len(value) > _PARAMETERS_MAXIMUM or any(len(name) > 100 or "\x00" in name for name in value):
+        raise serializers.ValidationError(
+            f"at most {_PARAMETERS_MAXIMUM} names of at most 100 characters, without NUL"
+        )
+    return value
+
+
 class AllowedProfileInput(_StrictInput):
     """An allowed profile. parameters: those that a request may set."""
 
@@ -214,14 +223,12 @@ class AllowedProfileInput(_StrictInput):
 
     def validate_parameters(self, value: dict[str, Any]) -> dict[str, Any]:
         """Bound the number and the length of names."""
-        if len(value) > _PARAMETERS_MAXIMUM or any(len(name) > 100 or "\x00" in name for name in value):
-            raise serializers.ValidationError(
-                f"at most {_PARAMETERS_MAXIMUM} names of at most 100 characters, without NUL"
-            )
-        return value
+        return check_parameter_names(value)
 
 
-@extend_schema_field({"type": "string", "pattern": _HOURS.replace("\\Z", "$"), "example": "08:00-18:00"})
+@extend_schema_field(
+    {"type": "string", "pattern": QUIET_HOURS_PATTERN.replace("\\Z", "$"), "example": "08:00-18:00"}
+)
 class HoursField(serializers.RegexField):
     """A time of the day to another one."""
 
@@ -239,7 +246,7 @@ class HostPollInput(serializers.Serializer[Any]):
     )
     per_day = serializers.IntegerField(min_value=1, max_value=_PER_DAY_MAXIMUM)
     quiet_hours = serializers.ListField(
-        child=HoursField(_HOURS),
+        child=HoursField(QUIET_HOURS_PATTERN),
         allow_empty=True,
         max_length=_VALUES_MAXIMUM,
         help_text="local time of the host: 08:00-18:00",

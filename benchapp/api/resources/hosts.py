@@ -48,10 +48,10 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.grammar import write_filter
 from benchapp.models import Severity
-from benchapp.pipeline.hosts import ScheduleEntry, note_schedule, restore_host, retire_host, set_pool
+from benchapp.pipeline.hosts import restore_host, retire_host, set_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
-from benchapp.queries.hosts.schedules import HostSchedule
+from benchapp.queries.hosts.schedules import HostSchedule, ScheduledProfile
 
 
 class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -59,6 +59,13 @@ class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
     every_s: int
     splay_s: Annotated[int, Meta(description="maximum random delay of a run")]
     directory: str
+    at_minute: Annotated[
+        int | None, Meta(description="after midnight, local time of the host; null: not reported")
+    ]
+    parameters: Annotated[
+        Mapping[str, int | str] | None, Meta(description="in base units; null: not reported")
+    ]
+    is_from_server: Annotated[bool, Meta(description="adopted from the server")]
     last_run_at: Time | None
     expected_at: Time | None
     silent_since: Time | None
@@ -153,24 +160,26 @@ def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | No
         relative_level=history[-1] if history else None,
         expected_at=schedule.expected_at if schedule else None,
         silent_since=schedule.silent_since if schedule else None,
-        schedule=_describe_schedule(schedule) if schedule else None,
+        schedule=describe_schedule(schedule) if schedule else None,
         is_agent_outdated=is_outdated(host.agent_version, read_agent_version()),
         url=f"{PREFIX}/hosts/{host.name}",
         page=f"/hosts/{host.name}/",
     )
 
 
-def _describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
-    entries = [
-        build(
-            ScheduleEntryAnswer,
-            entry,
-            last_run_at=entry.last_at,
-            silent_since=entry.silent_at if entry.is_silent else None,
-        )
-        for entry in schedule.entries
-    ]
-    return build(ScheduleAnswer, schedule, entries=entries)
+def describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
+    """Return the answer for the schedule of a host."""
+    return build(ScheduleAnswer, schedule, entries=list(map(describe_schedule_entry, schedule.entries)))
+
+
+def describe_schedule_entry(entry: ScheduledProfile) -> ScheduleEntryAnswer:
+    """Return the answer for a scheduled profile."""
+    return build(
+        ScheduleEntryAnswer,
+        entry,
+        last_run_at=entry.last_at,
+        silent_since=entry.silent_at if entry.is_silent else None,
+    )
 
 
 class HostParameters(FilterParameters, PageParameters):
@@ -180,6 +189,9 @@ class HostParameters(FilterParameters, PageParameters):
     text = text_parameter(200, help_text="part of the name or the pool")
     is_retired = flag_parameter()
     is_agent_outdated = flag_parameter()
+    is_schedule_different = flag_parameter(
+        help_text="true: hosts whose schedule differs from the one that the server wants"
+    )
     sort = ChoiceParameter(choices=("name", "-name"), required=False, default="name")
 
 
@@ -282,63 +294,3 @@ class OneHost(ApiView):
 def no_host(name: str) -> Problem:
     """Return the problem for an unknown host name."""
     return Problem(404, "not-found", "No such host", f"host {name[:100]!r} does not exist")
-
-
-_ENTRIES_MAXIMUM: Final = 100
-_EVERY_MINIMUM_S: Final = 60
-_EVERY_MAXIMUM_S: Final = 366 * 86_400
-# PATH_MAX of Linux.
-_DIRECTORY_MAXIMUM: Final = 4096
-
-
-class ScheduleEntryInput(serializers.Serializer[Any]):
-    """A scheduled profile of a host."""
-
-    profile = serializers.CharField(max_length=100)
-    every_s = serializers.IntegerField(min_value=_EVERY_MINIMUM_S, max_value=_EVERY_MAXIMUM_S)
-    splay_s = serializers.IntegerField(required=False, default=0, min_value=0, max_value=_EVERY_MAXIMUM_S)
-    directory = serializers.CharField(max_length=_DIRECTORY_MAXIMUM, trim_whitespace=False)
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Reject unknown members: a misspelled one would be lost silently."""
-        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, Mapping) else []
-        if unknown:
-            raise serializers.ValidationError(
-                {unknown[0][:80]: [f"is unknown; available: {', '.join(self.fields)}"]}
-            )
-        return super().to_internal_value(data)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Reject a random delay that is not shorter than the interval."""
-        if attrs["splay_s"] >= attrs["every_s"]:
-            raise serializers.ValidationError(
-                {"splay_s": [f"{attrs['splay_s']} s is not less than the interval, {attrs['every_s']} s"]}
-            )
-        return attrs
-
-
-class ScheduleInput(serializers.Serializer[Any]):
-    """The schedule of a host; an empty list: nothing is scheduled."""
-
-    entries = serializers.ListField(child=ScheduleEntryInput(), allow_empty=True, max_length=_ENTRIES_MAXIMUM)
-
-
-class OwnSchedule(ApiView):
-    """The schedule of the host of the request's token."""
-
-    permission_classes = [MayIngest]
-
-    @extend_schema(operation_id="replace_own_schedule", request=ScheduleInput, responses=ScheduleAnswer)
-    def put(self, request: Request) -> HttpResponse:
-        """Replace the schedule of this host, which is used to detect silent hosts."""
-        refuse_parameters(request)
-        token = require_api_token(request)
-        if token.host is None:
-            raise NotAuthenticated
-        wanted = read_body(request, ScheduleInput)
-        entries = [ScheduleEntry(**entry) for entry in wanted["entries"]]
-        note_schedule(token.host.pk, entries, reported_by=str(token))
-        host = read_host(token.host.name)
-        if host is None or host.schedule is None:
-            raise RuntimeError(f"host {token.host.name} lost its schedule during the request")
-        return answer_json(request, _describe_schedule(host.schedule))

@@ -22,6 +22,7 @@ class AuditKind(models.TextChoices):
     RUN = "run", "Run"
     RUN_REQUEST = "run_request", "Run request"
     SAVED_VIEW = "saved_view", "Saved view"
+    SCHEDULE = "schedule", "Schedule"
     SQL_ROLE = "sql_role", "SQL role"
     STUDY = "study", "Study"
     SUBMISSION = "submission", "Submission"

@@ -14,6 +14,7 @@ from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
+from benchapp.queries.hosts.wanted_schedules import find_different_hosts
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
 from benchapp.queries.pagination import BadCursor, Page
 from benchapp.queries.series.relative_levels import read_relative_levels
@@ -28,12 +29,14 @@ class HostFilter:
     """Which hosts to list; None: no restriction.
 
     match: as in `match_hosts`; text: part of the name or pool; is_agent_outdated: older than shipped_version.
+    is_schedule_different: does not run what the server wants.
     """
 
     match: Filter = field(default_factory=Filter)
     text: str | None = None
     is_retired: bool | None = None
     is_agent_outdated: bool | None = None
+    is_schedule_different: bool | None = None
     shipped_version: str = ""
 
 
@@ -160,7 +163,9 @@ def _name_scope(name: str, pool: str) -> str:
 
 
 def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
-    """Return the hosts of a filter, by name; two queries with terms or words, one with is_agent_outdated."""
+    """Return the hosts of a filter, by name; two queries with terms or words, one with is_agent_outdated, two with
+    is_schedule_different.
+    """
     hosts = Host.objects.order_by("name")
     if filters.is_retired is not None:
         hosts = hosts.filter(retired_at__isnull=not filters.is_retired)
@@ -168,6 +173,9 @@ def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
         versions = Host.objects.order_by().values_list("agent_version", flat=True).distinct()
         older = [version for version in versions if is_outdated(version, filters.shipped_version)]
         hosts = (hosts.filter if filters.is_agent_outdated else hosts.exclude)(agent_version__in=older)
+    if filters.is_schedule_different is not None:
+        different = find_different_hosts()
+        hosts = (hosts.filter if filters.is_schedule_different else hosts.exclude)(pk__in=different)
     if filters.text:
         text = filters.text.replace("\x00", "").strip()
         hosts = hosts.filter(Q(name__icontains=text) | Q(pool__icontains=text))

@@ -1,7 +1,7 @@
 """Schedules of hosts: what is expected to run when, and which hosts are silent."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,17 +23,30 @@ class KnownSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduledProfile:
-    """A scheduled profile of a host.
+class InstalledSchedule:
+    """A schedule as the agent of a host reported it.
 
-    last_at: its newest run since the schedule is known. expected_at: the next; None of a retired host. silent_at: from
-    when on it was missed, or will be; is_silent: it is.
+    at_minute: after midnight, local time; parameters: those that differ from their default, in base units; both None if
+    the agent does not report them. is_from_server: adopted.
     """
 
     profile: str
     directory: str
     every_s: int
     splay_s: int
+    at_minute: int | None
+    parameters: Mapping[str, int | str] | None
+    is_from_server: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledProfile(InstalledSchedule):
+    """A scheduled profile of a host, and its runs.
+
+    last_at: its newest run since the schedule is known. expected_at: the next; None of a retired host. silent_at: from
+    when on it was missed, or will be; is_silent: it is.
+    """
+
     last_at: datetime | None
     expected_at: datetime | None
     silent_at: datetime | None
@@ -79,6 +92,19 @@ def list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
     ]
 
 
+def read_installed(entry: Mapping[str, Any]) -> InstalledSchedule:
+    """Return an entry of the column `schedule` of a host."""
+    return InstalledSchedule(
+        profile=entry["profile"],
+        directory=entry["directory"],
+        every_s=entry["every_s"],
+        splay_s=entry["splay_s"],
+        at_minute=entry.get("at_minute"),
+        parameters=entry.get("parameters"),
+        is_from_server=entry.get("is_from_server", False),
+    )
+
+
 def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = None) -> dict[int, HostSchedule]:
     """Return the schedule of each host; one query, or none without schedules."""
     moment = now or timezone.now()
@@ -103,10 +129,7 @@ def _judge(
         last_at, since_at=known.since_at, every_s=entry["every_s"], splay_s=entry["splay_s"], now=now
     )
     return ScheduledProfile(
-        profile=entry["profile"],
-        directory=entry["directory"],
-        every_s=entry["every_s"],
-        splay_s=entry["splay_s"],
+        **asdict(read_installed(entry)),
         last_at=last_at,
         expected_at=None if known.is_retired else expected.expected_at,
         silent_at=None if known.is_retired else expected.silent_at,

@@ -40,11 +40,13 @@ from tests.factories import (
     make_request_policy,
     make_run,
     make_run_request,
+    make_schedule_adoption,
     make_series,
     make_submission,
     make_target,
     make_token,
     make_user,
+    make_wanted_schedule,
 )
 from tests.notices import make_subscription
 
@@ -79,6 +81,7 @@ def things(db):
     """Make one of everything; return the path parameters that find them."""
     host = make_host("db-7", pool="")
     make_request_policy(host, quiet_hours=["08:00-18:00"])
+    make_schedule_adoption(host)
     target = make_target(filesystem="xfs", target_name="=1+1")
     series = make_series([10.0, None, 30.0], host=host, target=target)
     run = make_run(
@@ -103,6 +106,7 @@ def things(db):
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
+        "wanted_id": make_wanted_schedule(parameters={"runtime": 5}).pk,
         "subscription_id": make_subscription().pk,
         "request_id": str(make_run_request(host, parameters={"runtime": 5}).pk),
     }
@@ -212,6 +216,24 @@ EXAMPLES_OF_ANSWERS = [
     ("POST", "/api/v1/links", {}, {"url": "/api/v1/status-badge?q=host:db-1", "expires_at": "+30d"}),
     ("GET", "/api/v1/confirmation-policies", {}, None),
     ("PUT", "/api/v1/confirmation-policies", {}, {"pool": "blue", "runs": 2, "daily_share": 0.1}),
+    ("GET", "/api/v1/schedules", {}, None),
+    ("GET", "/api/v1/schedules", {"format": "csv"}, None),
+    ("GET", "/api/v1/hosts/{name}/schedule", {}, None),
+    ("GET", "/api/v1/wanted-schedules", {}, None),
+    (
+        "POST",
+        "/api/v1/wanted-schedules",
+        {},
+        {"pool": "blue", "profile": "quick", "every_s": 21600, "directory": "/data"},
+    ),
+    ("GET", "/api/v1/wanted-schedules/{wanted_id}", {}, None),
+    (
+        "PUT",
+        "/api/v1/wanted-schedules/{wanted_id}",
+        {},
+        {"profile": "quick", "every_s": 3600, "directory": "/data", "parameters": {"runtime": 5}},
+    ),
+    ("DELETE", "/api/v1/wanted-schedules/{wanted_id}", {}, None),
     ("GET", "/api/v1/hosts/{name}/requests", {}, None),
     ("GET", "/api/v1/hosts/{name}/requests", {"format": "csv"}, None),
     ("POST", "/api/v1/hosts/{name}/requests", {}, {"profile": "quick", "directory": "/data"}),
@@ -287,6 +309,22 @@ EXAMPLES_OF_ANSWERS = [
 REQUEST_OF_HOST = UUID(int=18)
 OF_A_HOST = [
     ("GET", "/api/v1/hosts/me", {}, None),
+    ("GET", "/api/v1/hosts/me/schedule", {}, None),
+    (
+        "POST",
+        "/api/v1/hosts/me/schedule/adoption",
+        {},
+        {
+            "is_allowed": True,
+            "profiles": [{"profile": "quick", "parameters": {}}],
+            "directories": ["/data"],
+            "per_day": 24,
+            "quiet_hours": [],
+            "version": "",
+            "refused": [],
+            "problem": "",
+        },
+    ),
     (
         "PUT",
         "/api/v1/hosts/me/schedule",

@@ -1,0 +1,1 @@
+"""Wanted schedules, and the schedules of hosts."""

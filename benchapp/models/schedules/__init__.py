@@ -1,0 +1,1 @@
+"""Schedules that the server wants of pools and hosts, and what hosts adopted."""

@@ -1,0 +1,1 @@
+"""Wanted schedules: store them, take the reports of hosts."""
