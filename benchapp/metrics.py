@@ -171,6 +171,11 @@ _DETECTED_INSTEAD: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+def list_detected_metrics(metrics: Collection[str]) -> set[str]:
+    """Return the metrics in which changes of any of these are detected: of IOPS also the bandwidth."""
+    return {name for metric in metrics for name in (metric, *_DETECTED_INSTEAD.get(metric, ()))}
+
+
 def find_detected_metric(metric: str, detected: Collection[str]) -> str:
     """Return the metric whose changes divide the levels of a metric: itself if it is one of those detected in."""
     return next((name for name in _DETECTED_INSTEAD.get(metric, ()) if name in detected), metric)

@@ -87,7 +87,7 @@ def judge() -> None:
     started, has_notices = time.monotonic(), False
     while time.monotonic() - started < _TASK_BUDGET_S:
         judged = detect_and_notify(limit=_JUDGED_AT_ONCE)
-        has_notices |= bool(judged.event_ids)
+        has_notices |= judged.has_notices
         if not judged.series_ids:
             break
     else:

@@ -21,15 +21,16 @@ LAYERS: dict[str, set[str]] = {
     "times": set(),
     "metrics": set(),
     "dimensions": set(),
+    "thresholds": {"metrics"},
     "filter_phrases": {"dimensions"},
     "grammar": {"dimensions", "filter_phrases"},
     "spelling": {"filter_phrases", "grammar"},
     "analysis": set(),
     "fio": {"metrics"},
-    "models": {"metrics", "dimensions", "grammar"},
-    "queries": {"models", "metrics", "dimensions", "grammar", "analysis"},
-    "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar", "times"},
-    "charts": {"queries", "models", "metrics", "dimensions", "grammar", "times"},
+    "models": {"metrics", "dimensions", "grammar", "thresholds"},
+    "queries": {"models", "metrics", "dimensions", "grammar", "analysis", "thresholds"},
+    "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar", "thresholds", "times"},
+    "charts": {"queries", "models", "metrics", "dimensions", "grammar", "thresholds", "times"},
     "queue": set(),
     "tasks": {"pipeline", "models"},
     "api": {
@@ -43,6 +44,7 @@ LAYERS: dict[str, set[str]] = {
         "metrics",
         "dimensions",
         "grammar",
+        "thresholds",
         "times",
     },
     "web": {
@@ -58,6 +60,7 @@ LAYERS: dict[str, set[str]] = {
         "filter_phrases",
         "grammar",
         "spelling",
+        "thresholds",
         "times",
     },
     "templatetags": {"metrics", "times"},
@@ -81,7 +84,17 @@ INFRASTRUCTURE = {
     "sql_views",
     "urls",
 }
-PURE = {"csv_export", "metrics", "dimensions", "filter_phrases", "grammar", "spelling", "analysis", "fio"}
+PURE = {
+    "csv_export",
+    "metrics",
+    "thresholds",
+    "dimensions",
+    "filter_phrases",
+    "grammar",
+    "spelling",
+    "analysis",
+    "fio",
+}
 FRAMEWORKS = {"django", "rest_framework", "celery", "kombu"}
 
 # Subpackage → the subpackages and modules of the same layer that it may import. A module that lies directly in a layer
@@ -243,6 +256,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "incidents": {"binary_columns", "pagination", "titles"},
         "layouts": {"badges", "binary_columns", "charts", "incidents", "series", "snapshots", "titles"},
         "maintenance": {"pagination"},
+        "notifications": {"series"},
         "personal": {"charts", "series", "studies"},
         "totals": {"hosts"},
         "policies": {"pagination"},

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
 from types import UnionType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from django.utils.crypto import salted_hmac
 
@@ -115,10 +115,13 @@ def _make_members() -> dict[str, Member]:
     for each in fields(SubscriptionSettings):
         kinds = [kind for kind in get_args(hints[each.name]) if kind is not type(None)]
         is_optional = isinstance(hints[each.name], UnionType)
+        # A list has texts; `_normalize` reports those that are none.
+        kind = kinds[0] if is_optional else get_origin(hints[each.name]) or hints[each.name]
         default: Any = None if each.default is MISSING else each.default
-        members[each.name] = Member(
-            kinds[0] if is_optional else hints[each.name], default, each.default is MISSING, is_optional
-        )
+        if kind is list:
+            default = []
+        is_required = kind is not list and each.default is MISSING
+        members[each.name] = Member(kind, default, is_required, is_optional)
     return members
 
 

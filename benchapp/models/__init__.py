@@ -64,6 +64,7 @@ from benchapp.models.subscription import (
     NoticeState,
     RefusedAddress,
     Subscription,
+    ThresholdViolation,
 )
 from benchapp.models.target import TARGET_FIELDS, Target
 from benchapp.models.trace import Trace, TraceKind
@@ -144,6 +145,7 @@ __all__ = [
     "Subscription",
     "Target",
     "Theme",
+    "ThresholdViolation",
     "Throttle",
     "Trace",
     "TraceKind",

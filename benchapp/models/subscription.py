@@ -3,10 +3,12 @@
 from typing import Final
 from urllib.parse import urlsplit
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from benchapp.models.account import User
 from benchapp.models.incident import Incident
+from benchapp.models.series import Series
 
 # Outcome in the log of a notice dropped because its address is not confirmed; counted by queries.subscriptions.
 WITHHELD: Final = "not sent: the address was not confirmed within a day"
@@ -38,8 +40,9 @@ class Subscription(models.Model):
     """One address and its notification settings.
 
     address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
-    language. is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for
-    the end of these hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
+    language. metrics: of incidents, all if empty. thresholds: canonical texts of benchapp.thresholds. is_digest: once a
+    day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these
+    hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
     """
 
     FAILURES_MAXIMUM = 20
@@ -50,6 +53,8 @@ class Subscription(models.Model):
     secret = models.CharField(max_length=100, blank=True, default="")
     filter = models.CharField(max_length=2000, blank=True, default="")
     minimum_severity = models.CharField(max_length=6, default="low")
+    metrics = ArrayField(models.CharField(max_length=30), default=list, blank=True)
+    thresholds = ArrayField(models.CharField(max_length=60), default=list, blank=True)
     notify_silent_hosts = models.BooleanField(default=True, help_text="also when hosts become silent")
     is_digest = models.BooleanField(default=False)
     digest_hour = models.PositiveSmallIntegerField(default=7)
@@ -69,6 +74,35 @@ class Subscription(models.Model):
 
     def __str__(self) -> str:
         return f"{self.channel} to {self.address}"
+
+
+class ThresholdViolation(models.Model):
+    """A series that violates a threshold of a subscription now; deleted when it meets the threshold again.
+
+    threshold: its canonical text. since_at: start of the first run of the violation. is_notified: whether its begin was
+    reported; a violation that was there before the threshold, or that is expected, is not.
+    """
+
+    subscription = models.ForeignKey(
+        Subscription, on_delete=models.CASCADE, related_name="violations", db_index=False
+    )
+    threshold = models.CharField(max_length=60)
+    # Its index serves pipeline.notifications.thresholds: the violations of evaluated series.
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="+")
+    since_at = models.DateTimeField()
+    found_at = models.DateTimeField(help_text="server's clock")
+    is_notified = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = (
+            # Also serves queries.notifications.thresholds: the violations of a subscription.
+            models.UniqueConstraint(
+                fields=["subscription", "threshold", "series"], name="threshold_violation_is_unique"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"series {self.series_id} violates {self.threshold}"
 
 
 class EmailAddress(models.Model):

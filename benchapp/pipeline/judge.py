@@ -47,6 +47,7 @@ from benchapp.pipeline.detection.rows import (
 from benchapp.pipeline.detection.series import SeriesOutcome, judge_series_metric, select_metric
 from benchapp.pipeline.incidents.grouping import group_changes, lock_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue
+from benchapp.pipeline.notifications.thresholds import notify_violations
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Transition:
 class Judged:
     """Result of one batch: evaluated series, written changes, updated incidents.
 
-    event_ids: incident events to notify about. transitions: changes with another state.
+    event_ids: incident events to notify about. transitions: changes with another state. has_notices: whether notices
+    were queued.
     """
 
     series_ids: tuple[int, ...] = ()
@@ -74,6 +76,7 @@ class Judged:
     incident_ids: tuple[int, ...] = ()
     event_ids: tuple[int, ...] = ()
     transitions: tuple[Transition, ...] = ()
+    has_notices: bool = False
 
 
 def has_judging_due() -> bool:
@@ -220,7 +223,8 @@ def detect_and_notify(*, limit: int = 1000) -> Judged:
     judged = judge_due(limit=limit)
     if judged.event_ids:
         enqueue(judged.event_ids)
-    return judged
+    threshold_notices = notify_violations(judged.series_ids)
+    return replace(judged, has_notices=bool(judged.event_ids or threshold_notices))
 
 
 _BATCH: Final = 200

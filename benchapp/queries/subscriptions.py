@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Lower
+from django.db.models.functions import JSONObject, Lower
 
+from benchapp.metrics import CATALOGUE
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -16,6 +18,7 @@ from benchapp.models import (
     NoticeState,
     RefusedAddress,
     Subscription,
+    ThresholdViolation,
     User,
 )
 from benchapp.models.subscription import hide_secret
@@ -27,9 +30,10 @@ NOTICES_SHOWN: Final = 50
 class SubscriptionRow:
     """One subscription. address: complete for its owner; others see only a webhook host, as its path is a secret.
 
-    waiting: queued notices; last_at: when the last one was sent, None if never. address_state: "confirmed",
-    "unconfirmed" or "refused" of an e-mail address, "" of a webhook; confirmation_asked_at: when the newest
-    confirmation mail was requested. withheld: notices not sent because the address was not confirmed within a day.
+    waiting: queued notices; last_at: when the last one was sent, None if never. violations: number of violating series
+    by threshold, without zeros. address_state: "confirmed", "unconfirmed" or "refused" of an e-mail address, "" of a
+    webhook; confirmation_asked_at: when the newest confirmation mail was requested. withheld: notices not sent because
+    the address was not confirmed within a day.
     """
 
     id: int
@@ -39,6 +43,9 @@ class SubscriptionRow:
     address: str
     filter: str
     minimum_severity: str
+    metrics: Sequence[str]
+    thresholds: Sequence[str]
+    violations: Mapping[str, int]
     notify_silent_hosts: bool
     is_digest: bool
     digest_hour: int
@@ -64,6 +71,21 @@ class SubscriptionRow:
     def display_address(self) -> str:
         """Return the address for pages, without a webhook's secret path."""
         return hide_secret(self.channel, self.address)
+
+    @property
+    def metric_labels(self) -> str:
+        """Return the metrics of incidents in words; "" for all."""
+        return ", ".join(CATALOGUE[name].label for name in self.metrics)
+
+    @property
+    def threshold_counts(self) -> list[tuple[str, int]]:
+        """Return each threshold with the number of series that violate it."""
+        return [(text, self.violations.get(text, 0)) for text in self.thresholds]
+
+    @property
+    def violation_count(self) -> int:
+        """Return the number of violations."""
+        return sum(self.violations.values())
 
     @property
     def channel_label(self) -> str:
@@ -139,11 +161,18 @@ def list_notices(subscription_id: int, *, limit: int = NOTICES_SHOWN) -> list[No
 def _annotate(rows: QuerySet[Subscription]) -> QuerySet[Any]:
     sent = Notice.objects.filter(subscription=OuterRef("pk"), state=NoticeState.SENT, attempts__gt=0)
     address = EmailAddress.objects.filter(owner=OuterRef("owner"), address=Lower(OuterRef("address")))
+    counts = (
+        ThresholdViolation.objects.filter(subscription=OuterRef("pk"))
+        .values("threshold")
+        .annotate(series=Count("pk"))
+        .values(row=JSONObject(threshold="threshold", series="series"))
+    )
     withheld = Q(notices__state=NoticeState.DROPPED, notices__log__contains=[{"outcome": WITHHELD}])
     return rows.select_related("owner").annotate(
         waiting=Count("notices", filter=Q(notices__state=NoticeState.WAITING)),
         withheld=Count("notices", filter=withheld),
         last_at=Subquery(sent.order_by("-settled_at").values("settled_at")[:1]),
+        violation_rows=ArraySubquery(counts),
         confirmed_at=Subquery(address.values("confirmed_at")),
         confirmation_asked_at=Subquery(address.values("asked_at")),
         is_refused=Exists(RefusedAddress.objects.filter(address=Lower(OuterRef("address")))),
@@ -152,13 +181,18 @@ def _annotate(rows: QuerySet[Subscription]) -> QuerySet[Any]:
 
 def _make_row(row: Any, visitor: User) -> SubscriptionRow:
     is_own = row.owner_id == visitor.pk
-    own = {name: getattr(row, name) for name in SubscriptionRow.__dataclass_fields__ if hasattr(row, name)}
+    own = {
+        name: getattr(row, name)
+        for name in SubscriptionRow.__dataclass_fields__
+        if name != "violations" and hasattr(row, name)
+    }
     address = row.address if is_own else hide_secret(row.channel, row.address)
     return SubscriptionRow(
         **{
             **own,
             "address": address,
             "owner_name": row.owner.username,
+            "violations": {each["threshold"]: each["series"] for each in row.violation_rows},
             "address_state": _name_address_state(row),
         }
     )

@@ -29,6 +29,7 @@ LEFT_OUT = {
     "StudySnapshot",
     "StudySnapshotImage",
     "Subscription",
+    "ThresholdViolation",
     "Throttle",
     "WantedSchedule",
 }

@@ -37,6 +37,7 @@ from benchapp.models import (
 from benchapp.pipeline.access.accounts import create_invitation
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.normalize.series_environments import recalculate_environments
+from benchapp.pipeline.notifications.thresholds import store_present_violations
 from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
@@ -218,7 +219,16 @@ def _make_unconfirmed(owner: User) -> Subscription:
 
 def _make_subscription(owner: User) -> Subscription:
     """Make a webhook that failed twice, with one notice that waits and one that arrived."""
-    webhook = make_subscription(owner, channel=Channel.WEBHOOK, filter="host:db-*", failures=2)
+    thresholds = ["p99 latency < 400 µs", "IOPS > 1"]
+    webhook = make_subscription(
+        owner,
+        channel=Channel.WEBHOOK,
+        filter="host:db-*",
+        failures=2,
+        metrics=["iops", "latency_p99_ns"],
+        thresholds=thresholds,
+    )
+    store_present_violations(webhook, added=thresholds)
     now = timezone.now()
     attempts = [{"at": now.isoformat(), "outcome": "answered 503"}, {"at": now.isoformat(), "outcome": ""}]
     for key, state in (("incident 1: opened", "waiting"), ("incident 2: opened", "sent")):

@@ -77,6 +77,9 @@ def installation(anna: User) -> None:
     add_prices(read_price_rows([{**row, "per_gib_month": "0.00001"} for row in rows]), by=anna)
     make_subscription(anna, filter="host:db-1", quiet_from_hour=22, quiet_to_hour=6)
     make_subscription(anna, is_digest=True, digest_hour=9)
+    Subscription.objects.filter(is_digest=True).update(
+        metrics=["iops"], thresholds=["p99 latency < 5 ms", "IOPS > 10k"]
+    )
     make_subscription(anna, channel="webhook", address=HOOK)
     make_subscription(anna, channel="slack", address=f"{HOOK}2", minimum_severity="high")
     make_subscription(anna, channel="apprise", address="ntfy://bench-alerts")
@@ -270,6 +273,14 @@ def test_dry_run_writes_nothing_and_finds_what_applying_would_refuse(installatio
         (
             "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  digest_hour: 24",
             "line 6: subscriptions/0/digest_hour: an hour is 0 to 23",
+        ),
+        (
+            "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  thresholds: [p99 < 5]",
+            "line 6: subscriptions/0/thresholds: 'p99 < 5': a unit is required",
+        ),
+        (
+            "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  metrics: [3]",
+            "line 6: subscriptions/0/metrics: '3' is not one of iops",
         ),
         (
             "studies:\n- title: a\n  panels:\n  - kind: scaling\n  - kind: pie",

@@ -178,6 +178,18 @@ test("a limit is within the axis, a known system only where it is near", () => {
   assert.ok(panel.domain.max >= 40000);
 });
 
+test("thresholds of the metric are labeled lines within the axis, unless they are far away", () => {
+  const texts = [["iops", 60000, [0]], ["iops", 200000, [0]], ["latency_p99_ns", 21000, [0]]];
+  const thresholds = texts.map(([metric, value, series]) => ({ text: `${metric} > ${value}`, metric, value, series }));
+  const answer = makeAnswer([{ iops: 20000 }, { iops: 21000 }]);
+  const alone = preparePanel(read({ ...answer, thresholds }), { metric: "iops", view: whole });
+  const both = preparePanel(read({ ...answer, lines: [makeLine(0), makeLine(1)], thresholds }), { metric: "iops", view: whole });
+
+  assert.deepEqual(alone.thresholds, [{ value: 60000, label: "threshold iops > 60000" }]);
+  assert.ok(alone.domain.max >= 60000);
+  assert.equal(both.thresholds[0].label, "threshold iops > 60000 (1 of 2 series)");
+});
+
 test("twelve lines all look different", () => {
   const history = read(makeAnswer([], { lines: Array.from({ length: 12 }, (_, id) => makeLine(id)) }));
 

@@ -20,7 +20,7 @@ from benchapp.api.framework.parameters import (
     SpanParameters,
     read_parameters,
 )
-from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.permissions import MayRead, find_person, read_api_token
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
@@ -32,11 +32,11 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
 from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import MetricAnswer
+from benchapp.api.resources.shapes import MetricAnswer, MetricName
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOGUE
-from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind
+from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind, Scope
 from benchapp.queries.charts.environment_changes import FieldChange
 from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
@@ -58,6 +58,8 @@ from benchapp.queries.charts.history_rows import (
 from benchapp.queries.incidents.changes import read_marks_version
 from benchapp.queries.incidents.detection_status import read_spreads_version
 from benchapp.queries.maintenance import MARKS_MAXIMUM, read_planned_version
+from benchapp.queries.notifications.chart_thresholds import ChartThreshold, list_chart_thresholds
+from benchapp.thresholds import COMPARISONS
 
 MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
@@ -212,6 +214,20 @@ class PlannedMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class ThresholdViolationMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    since_at: Annotated[Time, Meta(description="start of the first run of the violation")]
+
+
+class ThresholdMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
+    text: str
+    metric: MetricName
+    comparison: Annotated[str, Meta(extra_json_schema={"enum": list(COMPARISONS)})]
+    value: Annotated[float, Meta(description="in the base unit of the metric")]
+    series: Annotated[Sequence[int], Meta(description="ids of the lines that it concerns")]
+    violated: Annotated[Sequence[ThresholdViolationMarkAnswer], Meta(description="lines that violate it now")]
+
+
 class HistoryColorAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     label: str
@@ -244,6 +260,9 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     planned_events_left_out: Annotated[
         int, Meta(description=f"of the time range, older than the newest {MARKS_MAXIMUM}; of any series")
+    ]
+    thresholds: Annotated[
+        Sequence[ThresholdMarkAnswer], Meta(description="of the reader's own subscriptions, of these metrics")
     ]
     points: Sequence[HistoryPointAnswer]
     buckets: Sequence[HistoryBucketAnswer]
@@ -308,7 +327,8 @@ class Histories(ApiView):
         wanted = read_parameters(request, HistoryParameters)
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
-        etag = make_history_etag(request, chosen, metrics=metrics)
+        thresholds = read_own_thresholds(request, chosen, metrics=metrics)
+        etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
         if is_known(request, etag):
             return answer_not_modified(etag)
         history = read_history(
@@ -323,17 +343,57 @@ class Histories(ApiView):
         if wanted["format"] != "json":
             _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
             filter = "" if "series" in wanted else write_filter(wanted["match"])
-            return _answer_lines(request, history, format=wanted["format"], etag=etag, filter=filter)
+            return _answer_lines(
+                request, history, thresholds, format=wanted["format"], etag=etag, filter=filter
+            )
         _refuse_too_long(history)
-        return answer_json(request, HistoryAnswer(**make_document(history, chosen)), headers={"ETag": etag})
+        document = make_document(history, chosen)
+        answer = HistoryAnswer(**document, thresholds=list(map(_describe_threshold, thresholds)))
+        return answer_json(request, answer, headers={"ETag": etag})
 
 
-def make_history_etag(request: Request, chosen: ChosenSeries, *, metrics: Sequence[str]) -> str:
-    """Return the ETag of a history: its points, levels, changes, increases in spread, planned events; three queries."""
+def read_own_thresholds(
+    request: Request, chosen: ChosenSeries, *, metrics: Sequence[str]
+) -> list[ChartThreshold]:
+    """Return the thresholds of the reader's own subscriptions for a chart; queries as of `list_chart_thresholds`.
+
+    A token has those of its owner if it may read the owner's subscriptions.
+    """
+    token = read_api_token(request)
+    person = find_person(request) if token is None or token.scope == Scope.ADMIN else None
+    owner_id = None if person is None else person.pk
+    return list_chart_thresholds(owner_id, [row.id for row in chosen.rows], metrics)
+
+
+def make_history_etag(
+    request: Request,
+    chosen: ChosenSeries,
+    *,
+    metrics: Sequence[str],
+    thresholds: Sequence[ChartThreshold],
+) -> str:
+    """Return the ETag of a history: its points, levels, changes, increases in spread, planned events, thresholds.
+
+    Three queries.
+    """
     ids = [row.id for row in chosen.rows]
     marks = read_marks_version(ids, metrics=metrics)
-    return make_etag(
-        request, f"{chosen.version}\n{marks}\n{read_spreads_version(ids)}\n{read_planned_version()}"
+    parts = (chosen.version, marks, read_spreads_version(ids), read_planned_version(), *map(repr, thresholds))
+    return make_etag(request, "\n".join(parts))
+
+
+def _describe_threshold(found: ChartThreshold) -> ThresholdMarkAnswer:
+    threshold = found.threshold
+    return ThresholdMarkAnswer(
+        text=threshold.text,
+        metric=threshold.metric,
+        comparison=threshold.comparison,
+        value=threshold.limit,
+        series=found.series_ids,
+        violated=[
+            ThresholdViolationMarkAnswer(series=series_id, since_at=since_at)
+            for series_id, since_at in sorted(found.violated.items())
+        ],
     )
 
 
@@ -368,10 +428,20 @@ def _refuse(detail: str, pointer: str) -> NoReturn:
     )
 
 
+def _join_texts(thresholds: Sequence[ChartThreshold], series_id: int) -> str:
+    return "; ".join(each.threshold.text for each in thresholds if series_id in each.series_ids)
+
+
 def _answer_lines(
-    request: Request, history: SeriesHistory, *, format: str, etag: str, filter: str
+    request: Request,
+    history: SeriesHistory,
+    thresholds: Sequence[ChartThreshold],
+    *,
+    format: str,
+    etag: str,
+    filter: str,
 ) -> HttpResponseBase:
-    """Return points or buckets as lines; those of CSV name host or pool, series and filter, too."""
+    """Return points or buckets as lines; those of CSV name host or pool, series, filter and thresholds, too."""
     kind: type[ApiAnswer] = HistoryPointAnswer if history.resolution is None else HistoryBucketAnswer
     if history.resolution is None:
         columns = [*POINT_COLUMNS, *history.metrics]
@@ -382,8 +452,11 @@ def _answer_lines(
     context: dict[int, tuple[str, ...]] = {line.row.id: () for line in history.lines}
     more: list[RowColumn] = []
     if format == "csv":
-        context = {line.row.id: (line.row.scope_name, line.row.title, filter) for line in history.lines}
-        more = [RowColumn(name, "text") for name in ("scope", "title", "filter")]
+        context = {
+            line.row.id: (line.row.scope_name, line.row.title, filter, _join_texts(thresholds, line.row.id))
+            for line in history.lines
+        }
+        more = [RowColumn(name, "text") for name in ("scope", "title", "filter", "thresholds")]
     batches = (
         [(*map(row.get, columns), *context[row["series"]]) for row in batch]
         for batch in history_batches(history)

@@ -328,7 +328,7 @@ _BODIES: Final[dict[str, Json]] = {
     },
     "ScheduleInput": {"entries": [{"profile": "quick", "every_s": 21600, "directory": "/data"}]},
     "StudyInput": {"title": "Disks", "panels": [{"kind": "scaling", "query": "x=volume_count"}]},
-    "SubscriptionInput": {"channel": "email", "address": "anna@example.org"},
+    "SubscriptionInput": {"channel": "email", "address": "anna@example.org", "thresholds": ["p99 < 5 ms"]},
     "ThresholdInput": {"metric": "iops", "smallest_change": 0.02},
     "TokenInput": {"label": "cron"},
 }

@@ -18,7 +18,8 @@ from benchapp.api.framework.permissions import find_person, is_signed_in, read_a
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.shapes import PREFIX
+from benchapp.api.resources.shapes import PREFIX, MetricName
+from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
@@ -29,10 +30,32 @@ from benchapp.pipeline.notifications.subscriptions import (
     delete_subscription,
     request_test,
 )
+from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
+from benchapp.queries.notifications.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
 from benchapp.queue import wake_notify
+from benchapp.thresholds import COMPARISONS, TEXT_MAXIMUM, parse_threshold
 
 _SECRET = {"Cache-Control": "no-store"}
+
+
+class ThresholdAnswer(ApiAnswer, kw_only=True, frozen=True):
+    text: Annotated[str, Meta(description="canonical: p99 latency < 5 ms")]
+    metric: MetricName
+    comparison: Annotated[str, Meta(extra_json_schema={"enum": list(COMPARISONS)})]
+    value: Annotated[float, Meta(description="in the base unit of the metric")]
+    violations: Annotated[int, Meta(description="series that violate it now")]
+
+
+class ViolationAnswer(ApiAnswer, kw_only=True, frozen=True):
+    threshold: str
+    series: int
+    title: str
+    since_at: Annotated[Time, Meta(description="start of the first run of the violation")]
+    value: Annotated[float | None, Meta(description="median of the newest runs, in the base unit")]
+    is_notified: Annotated[bool, Meta(description="whether a notice was queued when it began")]
+    url: str
+    page: str
 
 
 class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -42,6 +65,8 @@ class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
     address: Annotated[str, Meta(description="only the host of another person's webhook")]
     filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
     minimum_severity: Annotated[str, Meta(description="low, medium or high")]
+    metrics: Annotated[Sequence[MetricName], Meta(description="incidents in these only; empty: in all")]
+    thresholds: Sequence[ThresholdAnswer]
     notify_silent_hosts: bool
     is_digest: bool
     digest_hour: Annotated[int, Meta(description="UTC")]
@@ -69,6 +94,12 @@ class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class OneSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
+    violations: Annotated[
+        Sequence[ViolationAnswer], Meta(description=f"the newest {VIOLATIONS_SHOWN}, newest first")
+    ]
+
+
 class NewSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
     secret: Annotated[str | None, Meta(description="webhook signing secret; shown once")]
 
@@ -84,6 +115,18 @@ class SubscriptionInput(serializers.Serializer[Any]):
     address = serializers.CharField(max_length=500)
     filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
     minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")
+    metrics = serializers.ListField(
+        child=ChoiceParameter(choices=JUDGED_METRICS),
+        required=False,
+        max_length=len(JUDGED_METRICS),
+        help_text="incidents in these only; empty: in all",
+    )
+    thresholds = serializers.ListField(
+        child=serializers.CharField(max_length=TEXT_MAXIMUM),
+        required=False,
+        max_length=THRESHOLDS_MAXIMUM,
+        help_text="metric, comparison, value and unit: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s",
+    )
     notify_silent_hosts = serializers.BooleanField(required=False)
     is_digest = serializers.BooleanField(required=False)
     digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)
@@ -142,11 +185,18 @@ class OneSubscription(ApiView):
 
     permission_classes = [MaySubscribe]
 
-    @extend_schema(operation_id="read_subscription", responses=SubscriptionAnswer)
+    @extend_schema(operation_id="read_subscription", responses=OneSubscriptionAnswer)
     def get(self, request: Request, subscription_id: int) -> HttpResponse:
-        """Read one subscription."""
+        """Read one subscription, with the series that violate its thresholds now."""
         refuse_parameters(request)
-        return answer_json(request, _describe(SubscriptionAnswer, _find(request, subscription_id)))
+        row = _find(request, subscription_id)
+        violations = list_violations(row.id) if row.thresholds else []
+        return answer_json(
+            request,
+            _describe(
+                OneSubscriptionAnswer, row, violations=[_describe_violation(each) for each in violations]
+            ),
+        )
 
     @extend_schema(operation_id="delete_subscription", responses={204: None})
     def delete(self, request: Request, subscription_id: int) -> Response:
@@ -244,7 +294,32 @@ def _describe(kind: type[Kind], row: SubscriptionRow, **more: Any) -> Kind:
         kind,
         row,
         owner=row.owner_name,
+        thresholds=[_describe_threshold(text, count) for text, count in row.threshold_counts],
         url=f"{PREFIX}/subscriptions/{row.id}",
         page=f"/subscriptions/{row.id}/",
         **more,
+    )
+
+
+def _describe_threshold(text: str, violations: int) -> ThresholdAnswer:
+    threshold = parse_threshold(text)
+    return ThresholdAnswer(
+        text=text,
+        metric=threshold.metric,
+        comparison=threshold.comparison,
+        value=threshold.limit,
+        violations=violations,
+    )
+
+
+def _describe_violation(row: ViolationRow) -> ViolationAnswer:
+    return ViolationAnswer(
+        threshold=row.threshold.text,
+        series=row.series_id,
+        title=row.title,
+        since_at=row.since_at,
+        value=row.value,
+        is_notified=row.is_notified,
+        url=f"{PREFIX}/series/{row.series_id}",
+        page=f"/series/{row.series_id}/?metric={row.threshold.metric}",
     )

@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.charts.comparison import ComparisonParameters, read_comparison
-from benchapp.api.charts.history import HistoryParameters, make_history_etag
+from benchapp.api.charts.history import HistoryParameters, make_history_etag, read_own_thresholds
 from benchapp.api.charts.matrix import MatrixParameters, read_asked_matrix
 from benchapp.api.charts.scaling import ScalingParameters, make_request, read_chart
 from benchapp.api.framework.parameters import ChoiceParameter, Parameters, read_parameters, text_parameter
@@ -219,7 +219,8 @@ class HistoryImage(ChartImage):
             detail = f"metrics: {len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}"
             raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer="metrics")
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
-        etag = make_history_etag(request, chosen, metrics=metrics)
+        thresholds = read_own_thresholds(request, chosen, metrics=metrics)
+        etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
         if is_known(request, etag):
             return answer_not_modified(etag)
         span = {name: wanted.get(name) for name in ("from_at", "to_at")}
@@ -234,7 +235,7 @@ class HistoryImage(ChartImage):
         return self.answer(
             request,
             asked,
-            lambda options: draw_history(history, chosen, options, asked=shown),
+            lambda options: draw_history(history, chosen, options, asked=shown, thresholds=thresholds),
             headers={"ETag": etag},
         )
 

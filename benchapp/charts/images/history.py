@@ -30,13 +30,20 @@ from benchapp.charts.images.legend import LegendEntry, draw_sample, write_dash
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import GRAY_STYLE, LineStyle, assign_styles, style_of_value
 from benchapp.charts.texts.comparison import find_shared_parts
-from benchapp.charts.texts.history import find_shown_level, format_history_title, list_levels
+from benchapp.charts.texts.history import (
+    find_shown_level,
+    format_history_title,
+    is_threshold_near,
+    list_levels,
+    name_threshold,
+)
 from benchapp.metrics import CATALOGUE, Metric, format_count, format_value, format_with_unit
 from benchapp.models import ChangeState
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.incidents.detection_status import select_detected
+from benchapp.queries.notifications.chart_thresholds import ChartThreshold
 from benchapp.times import format_day, format_moment
 
 if TYPE_CHECKING:
@@ -70,9 +77,17 @@ class HistorySpan:
 
 
 def draw_history(
-    history: SeriesHistory, chosen: ChosenSeries, options: ImageOptions, *, asked: HistorySpan
+    history: SeriesHistory,
+    chosen: ChosenSeries,
+    options: ImageOptions,
+    *,
+    asked: HistorySpan,
+    thresholds: Sequence[ChartThreshold] = (),
 ) -> bytes:
-    """Return the image of a history: a panel for each of its first three metrics. Errors: as of draw_image."""
+    """Return the image of a history: a panel for each of its first three metrics. Errors: as of draw_image.
+
+    thresholds: of the reader.
+    """
     metrics = [CATALOGUE[name] for name in history.metrics[:PANELS_MAXIMUM]]
     styles = _choose_styles(history)
 
@@ -86,7 +101,8 @@ def draw_history(
         chart = ImageBox(box.left, box.top, box.width, box.height - below * LINE - (6 if below else 0))
         boxes = _place_panels(chart, len(metrics))
         for place, metric in enumerate(metrics):
-            panel = _HistoryPanel(canvas, history, metric, styles, span, is_log=asked.is_log)
+            own = [each for each in thresholds if each.threshold.metric == metric.name]
+            panel = _HistoryPanel(canvas, history, metric, styles, span, is_log=asked.is_log, thresholds=own)
             panel.draw(boxes[place], is_last=place == len(metrics) - 1)
         _write_rows(canvas, rows, ImageBox(box.left, chart.bottom + 6, box.width, below * LINE), below=below)
 
@@ -139,12 +155,17 @@ class _HistoryPanel:
         span: tuple[datetime, datetime],
         *,
         is_log: bool,
+        thresholds: Sequence[ChartThreshold],
     ) -> None:
         self.canvas, self.history, self.metric, self.span = canvas, history, metric, span
         self.colors = canvas.colors
         self.lines = list(zip(history.lines, styles, strict=True))
         self.is_crowded = history.run_count > _CROWDED
-        self.axis = make_value_axis(list(self._list_values()), metric.unit, is_log=is_log)
+        values = list(self._list_values())
+        known = [value for value in values if np.isfinite(value)]
+        self.thresholds = [each for each in thresholds if is_threshold_near(each.threshold.limit, known)]
+        within = [*values, *(each.threshold.limit for each in self.thresholds)]
+        self.axis = make_value_axis(within, metric.unit, is_log=is_log)
 
     def draw(self, box: ImageBox, *, is_last: bool) -> None:
         has_ends = 1 < len(self.lines) <= _END_LABELS and self.canvas.options.width >= 640
@@ -168,6 +189,7 @@ class _HistoryPanel:
             self._draw_small_steps(axes, line)
             self._draw_spread_increase(axes, line, style, plot=plot)
         self._draw_changes(axes, plot)
+        self._draw_thresholds(axes)
         if not any(True for _ in self._list_values()):
             self.canvas.write_message(plot, f"No run has a value of {self.metric.label}.")
         if has_ends:
@@ -344,6 +366,24 @@ class _HistoryPanel:
             markeredgewidth=1.25,
             clip_on=False,
         )
+
+    def _draw_thresholds(self, axes: Axes) -> None:
+        """Draw the thresholds as dashed lines with their labels at the left."""
+        for found in self.thresholds:
+            limit = found.threshold.limit
+            axes.axhline(limit, color=self.colors.ink, linewidth=1.25, linestyle=(0, (5, 3)))
+            # Above the line where there is room, else below it.
+            is_above = limit < self.axis.low + 0.93 * (self.axis.high - self.axis.low)
+            axes.annotate(
+                name_threshold(found, series_count=len(self.lines)),
+                (0, limit),
+                xycoords=("axes fraction", "data"),
+                xytext=(4, 2 if is_above else -2),
+                textcoords="offset points",
+                va="bottom" if is_above else "top",
+                fontsize=9,
+                color=self.colors.ink,
+            )
 
     def _draw_planned(self, axes: Axes, plot: ImageBox, *, has_names: bool) -> None:
         """Shade planned events from a line at their start, named above the environment changes where there is room."""

@@ -1,6 +1,6 @@
 """Titles and summaries of history charts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,10 +21,13 @@ from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.notifications.chart_thresholds import ChartThreshold
 from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.times import format_day, format_moment
 
+# A line of a threshold farther from the values is not drawn; also in js/charts/history/panel.js.
+_THRESHOLD_REACH: float = 5.0
 # Below this number of runs no spread is shown.
 _FEW: int = 5
 # Steps below the threshold that are named; more are counted.
@@ -179,6 +182,36 @@ def describe_references(
         f" {format_factor(shown.level.median / line.value)}. Source: {line.source}."
         for line in references
     ]
+
+
+def describe_thresholds(thresholds: Sequence[ChartThreshold], names: Mapping[int, str]) -> list[str]:
+    """Return a sentence about each threshold of the reader's subscriptions. names: of the series of the chart by id."""
+    return [_describe_threshold(each, names) for each in thresholds]
+
+
+def _describe_threshold(found: ChartThreshold, names: Mapping[int, str]) -> str:
+    start = f"Threshold {found.threshold.text}"
+    if not found.violated:
+        return f"{start}: not violated."
+    if len(names) == 1:
+        return f"{start}: violated since {format_moment(next(iter(found.violated.values())))}."
+    places = "; ".join(
+        f"{names[series_id]} since {format_moment(since_at)}"
+        for series_id, since_at in found.violated.items()
+    )
+    return f"{start}: violated in {len(found.violated)} of {format_count(len(found.series_ids), 'series')}: {places}."
+
+
+def name_threshold(found: ChartThreshold, *, series_count: int) -> str:
+    """Return the label of a threshold's line: "threshold p99 latency < 5 ms (2 of 4 series)"."""
+    concerned = len(found.series_ids)
+    part = f" ({concerned} of {series_count} series)" if concerned < series_count else ""
+    return f"threshold {found.threshold.text}{part}"
+
+
+def is_threshold_near(limit: float, values: Sequence[float]) -> bool:
+    """Return whether the line of a threshold is drawn: a distant one would flatten the chart."""
+    return bool(values) and min(values) / _THRESHOLD_REACH <= limit <= max(values) * _THRESHOLD_REACH
 
 
 def format_factor(factor: float) -> str:

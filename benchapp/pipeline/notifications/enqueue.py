@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from benchapp.analysis.incidents.typical_change import measure_multiple
 from benchapp.grammar import BadFilter, parse_filter
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.metrics import SMALLEST_CHANGES, list_detected_metrics
 from benchapp.models import (
     Change,
     ChangeState,
@@ -48,6 +48,8 @@ from benchapp.pipeline.notifications.send import deliver
 log = structlog.get_logger(__name__)
 
 NOTIFIED_KINDS: Final = frozenset({"opened", "grew", "reopened", "recovered", "resolved"})
+# Filter and metrics of a subscription.
+_Scope = tuple[str, tuple[str, ...]]
 _RANK: Final = {Severity.LOW.value: 0, Severity.MEDIUM.value: 1, Severity.HIGH.value: 2}
 
 
@@ -153,38 +155,44 @@ def _should_notify(event: IncidentEvent, now: datetime) -> bool:
     return before in _RANK and _RANK[before] < _RANK[incident.severity]
 
 
-def _match(subscriptions: Iterable[Subscription], incident_ids: Iterable[int]) -> dict[str, set[int]]:
-    """Return the incidents that match each filter: one of their changes is in a matching series.
+def _match(subscriptions: Iterable[Subscription], incident_ids: Iterable[int]) -> dict[_Scope, set[int]]:
+    """Return the incidents that match each filter with metrics: one of their changes is in a matching series.
 
-    One query for each non-empty filter; a filter that is no longer valid pauses its subscriptions.
+    One query for each that is not empty; a filter that is no longer valid pauses its subscriptions.
     """
-    wanted: dict[str, set[int]] = {}
-    by_filter: dict[str, list[Subscription]] = defaultdict(list)
+    wanted: dict[_Scope, set[int]] = {}
+    by_scope: dict[_Scope, list[Subscription]] = defaultdict(list)
     for subscription in subscriptions:
-        by_filter[subscription.filter].append(subscription)
+        by_scope[_get_scope(subscription)].append(subscription)
     ids = list(incident_ids)
     invalid: dict[int, str] = {}
-    for text, owners in by_filter.items():
+    for (text, metrics), owners in by_scope.items():
         try:
             condition = match_series(parse_filter(text), "series__")
         except BadFilter as error:
             invalid |= {subscription.pk: str(error) for subscription in owners}
-            wanted[text] = set()
+            wanted[text, metrics] = set()
             continue
-        changes = Change.objects.filter(condition, incident_id__in=ids) if text.strip() else None
+        if metrics:
+            condition &= Q(metric__in=list_detected_metrics(metrics))
+        changes = Change.objects.filter(condition, incident_id__in=ids) if text.strip() or metrics else None
         found = ids if changes is None else changes.values_list("incident_id", flat=True).distinct()
-        wanted[text] = {each for each in found if each is not None}
+        wanted[text, metrics] = {each for each in found if each is not None}
     # In the order of ids, the lock order of all writers.
     for subscription_id, error_text in sorted(invalid.items()):
         pause(subscription_id, f"filter is no longer valid: {error_text}")
     return wanted
 
 
+def _get_scope(subscription: Subscription) -> _Scope:
+    return subscription.filter, tuple(subscription.metrics)
+
+
 def _wants(
     subscription: Subscription,
     event: IncidentEvent,
     *,
-    wanted: dict[str, set[int]],
+    wanted: dict[_Scope, set[int]],
     notified: set[tuple[int, int | None]],
 ) -> bool:
     is_notified = (subscription.pk, event.incident_id) in notified
@@ -193,7 +201,7 @@ def _wants(
     if event.kind == "grew" and is_notified and _is_unconfirmed(event):
         return False
     is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.minimum_severity, 0)
-    return is_severe and event.incident_id in wanted[subscription.filter]
+    return is_severe and event.incident_id in wanted[_get_scope(subscription)]
 
 
 def _is_unconfirmed(event: IncidentEvent) -> bool:

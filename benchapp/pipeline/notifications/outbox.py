@@ -140,7 +140,7 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
     new = list(drafts)
     if not new:
         return
-    existing = _lock_existing({draft.subscription.pk for draft in new})
+    existing = lock_existing({draft.subscription.pk for draft in new})
     Notice.objects.bulk_create(
         (
             Notice(
@@ -244,7 +244,7 @@ def drop_paused(*, now: datetime) -> int:
         return Notice.objects.filter(pk__in=ids).update(state=NoticeState.DROPPED, settled_at=now)
 
 
-def _lock_existing(ids: Iterable[int]) -> set[int]:
+def lock_existing(ids: Iterable[int]) -> set[int]:
     """Return the existing ids, locked against deletion until the transaction ends.
 
     FOR KEY SHARE, which Django does not support: senders do not wait for detection.

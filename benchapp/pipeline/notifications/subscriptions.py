@@ -1,8 +1,8 @@
 """Create, change, test, resume and delete subscriptions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.grammar import BadFilter, canonicalize_filter
+from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import AuditKind, Channel, Notice, NoticeState, Severity, Subscription, User
 from benchapp.models.subscription import hide_secret
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
@@ -34,6 +35,12 @@ from benchapp.pipeline.notifications.email_confirmation import (
 )
 from benchapp.pipeline.notifications.enqueue import put_test
 from benchapp.pipeline.notifications.outbox import lock_subscription, pause, read_times
+from benchapp.pipeline.notifications.thresholds import (
+    THRESHOLDS_MAXIMUM,
+    TooManyViolations,
+    store_present_violations,
+)
+from benchapp.thresholds import BadThreshold, parse_threshold
 
 # Limits what one account can have this server send.
 SUBSCRIPTIONS_MAXIMUM: Final = 20
@@ -56,12 +63,17 @@ class BadSubscription(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
-    """The settings of a subscription; hours in UTC, quiet hours both or neither."""
+    """The settings of a subscription; hours in UTC, quiet hours both or neither.
+
+    metrics: of incidents, all if empty. thresholds: texts as `benchapp.thresholds.parse_threshold` reads them.
+    """
 
     channel: str
     address: str
     filter: str = ""
     minimum_severity: str = Severity.LOW.value
+    metrics: list[str] = field(default_factory=list)
+    thresholds: list[str] = field(default_factory=list)
     notify_silent_hosts: bool = True
     is_digest: bool = False
     digest_hour: int = 7
@@ -82,6 +94,7 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
             raise BadSubscription("", f"the limit of {SUBSCRIPTIONS_MAXIMUM} subscriptions is reached")
         secret = make_secret() if values.channel == Channel.WEBHOOK else ""
         made = Subscription.objects.create(owner=owner, secret=secret, **asdict(values))
+        _store_violations(made, added=made.thresholds)
         try:
             with suppress(LimitReached):
                 ask_confirmation(made)
@@ -102,7 +115,10 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     if has_new_address and is_refused(subscription.owner_id, values.address):
         raise BadSubscription("address", f"the owner of {values.address} blocked mail from this server")
     with transaction.atomic():
+        # Against detection, which writes violations of thresholds.
+        Subscription.objects.select_for_update().filter(pk=subscription.pk).first()
         before = _snapshot(subscription)
+        earlier = set() if values.filter != subscription.filter else set(subscription.thresholds)
         has_new_secret_part = values.address != subscription.address
         for name, value in asdict(values).items():
             setattr(subscription, name, value)
@@ -112,6 +128,9 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
             # The addresses of two webhooks of one host are the same without their secrets.
             after["has_new_address"] = True
         _record(subscription, "changed", before=before, after=after)
+        _store_violations(
+            subscription, added=[text for text in subscription.thresholds if text not in earlier]
+        )
         _reschedule(subscription)
         if has_new_address:
             forget_request(subscription, now=timezone.now())
@@ -240,10 +259,45 @@ def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
         if hour is not None and not 0 <= hour <= 23:
             raise BadSubscription(name, "an hour is 0 to 23")
     _check_address(values)
+    values = replace(
+        values, metrics=_read_metrics(values.metrics), thresholds=read_threshold_texts(values.thresholds)
+    )
     try:
         return replace(values, filter=canonicalize_filter(values.filter))
     except BadFilter as error:
         raise BadSubscription("filter", str(error)) from error
+
+
+def _read_metrics(names: Sequence[str]) -> list[str]:
+    """Return the metrics in the order of the catalog, each once. Raises BadSubscription."""
+    for name in names:
+        if name not in JUDGED_METRICS:
+            raise BadSubscription("metrics", f"{str(name)[:40]!r} is not one of {', '.join(JUDGED_METRICS)}")
+    return [name for name in JUDGED_METRICS if name in names]
+
+
+def read_threshold_texts(texts: Iterable[str]) -> list[str]:
+    """Return the canonical texts of thresholds, each once. Raises BadSubscription."""
+    found = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise BadSubscription("thresholds", f"{str(text)[:40]} is not a text: write p99 < 5 ms")
+        try:
+            found.append(parse_threshold(text).text)
+        except BadThreshold as error:
+            raise BadSubscription("thresholds", str(error)) from error
+    if len(found) > THRESHOLDS_MAXIMUM:
+        raise BadSubscription(
+            "thresholds", f"at most {THRESHOLDS_MAXIMUM} thresholds; these are {len(found)}"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _store_violations(subscription: Subscription, *, added: Sequence[str]) -> None:
+    try:
+        store_present_violations(subscription, added=added)
+    except TooManyViolations as error:
+        raise BadSubscription("thresholds", str(error)) from error
 
 
 def _check_address(values: SubscriptionSettings) -> None:

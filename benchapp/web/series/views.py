@@ -14,6 +14,7 @@ from benchapp.charts.texts.history import (
     describe_limit,
     describe_references,
     describe_small_steps,
+    describe_thresholds,
     describe_time_range,
     find_shown_level,
     format_series_title,
@@ -35,6 +36,7 @@ from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.incidents.series_marks import read_series_marks
 from benchapp.queries.maintenance import read_planned_marks
+from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
 from benchapp.queries.series.levels import LevelRow, find_level, read_levels
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesRow, read_series, summarize_series
@@ -55,7 +57,7 @@ from benchapp.web.incidents.detection_status_texts import describe_metric_detect
 from benchapp.web.incidents.tables import make_change_lines
 from benchapp.web.incidents.texts import describe_drift
 from benchapp.web.requests.panel import make_request_panel
-from benchapp.web.site.access import may_read
+from benchapp.web.site.access import find_person_id, may_read
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.series_marks import show_mark
@@ -90,7 +92,12 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "mark": show_mark(
             read_series_marks([series_id], metric=metric.name).get(series_id), metric=metric.name
         ),
-        "sentences": sentences,
+        "sentences": [
+            *sentences,
+            *describe_thresholds(
+                list_chart_thresholds(find_person_id(request), [series_id], [metric.name]), {series_id: ""}
+            ),
+        ],
         "figure": _make_figure(request, row, asked, title=title),
         "detection_statuses": [
             *describe_metric_detection(list_detection_statuses(series_id), metric),

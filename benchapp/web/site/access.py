@@ -69,6 +69,11 @@ def read_person(request: HttpRequest) -> User:
     return request.user
 
 
+def find_person_id(request: HttpRequest) -> int | None:
+    """Return the id of the signed-in user; None without one."""
+    return request.user.pk if isinstance(request.user, User) else None
+
+
 def can(user: object, role: Role) -> bool:
     """Return whether this user has the role; False if not signed in."""
     return isinstance(user, User) and user.is_authenticated and user.has_role(role)

@@ -2,7 +2,9 @@
 
 from django import forms
 
+from benchapp.metrics import CATALOGUE, JUDGED_METRICS
 from benchapp.models import Channel, Severity
+from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
 
 _HOURS = [(str(hour), f"{hour:02}:00") for hour in range(24)]
 _SEVERITIES = [
@@ -10,6 +12,30 @@ _SEVERITIES = [
     (Severity.MEDIUM.value, "medium"),
     (Severity.HIGH.value, "high"),
 ]
+
+
+_METRICS = [(name, CATALOGUE[name].label) for name in JUDGED_METRICS]
+
+
+class ThresholdsField(forms.CharField):
+    """Texts, one a line."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Thresholds",
+            required=False,
+            max_length=1000,
+            help_text=f"One a line, at most {THRESHOLDS_MAXIMUM}: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s.",
+            widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
+        )
+
+    def prepare_value(self, value: object) -> object:
+        """Return the lines of stored texts."""
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: object) -> list[str]:
+        """Return the lines that are not empty."""
+        return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
 
 
 def _read_hour(text: str) -> int | None:
@@ -34,6 +60,14 @@ class SubscriptionForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     minimum_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES, initial=Severity.LOW)
+    metrics = forms.MultipleChoiceField(
+        label="Metrics of incidents",
+        choices=_METRICS,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None: all metrics.",
+    )
+    thresholds = ThresholdsField()
     notify_silent_hosts = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
     is_digest = forms.BooleanField(label="Daily digest", required=False)
     digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int, initial="7")

@@ -1,5 +1,6 @@
 """Manage one's own subscriptions and read their delivery logs."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -19,10 +20,13 @@ from benchapp.pipeline.notifications.subscriptions import (
     create_subscription,
     delete_subscription,
     pause_subscription,
+    read_settings,
     renew_secret,
     request_test,
     resume_subscription,
 )
+from benchapp.pipeline.notifications.thresholds import ThresholdPreview, preview_thresholds
+from benchapp.queries.notifications.violations import VIOLATIONS_SHOWN, list_violations
 from benchapp.queries.subscriptions import (
     NOTICES_SHOWN,
     SubscriptionRow,
@@ -67,16 +71,12 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
         "filter": request.GET.get("filter", "")[:2000],
     }
     form = SubscriptionForm(request.POST if request.method == "POST" else None, initial=first)
-    if request.method == "POST" and form.is_valid():
-        try:
-            subscription = create_subscription(person, form.cleaned_data)
-        except BadSubscription as problem:
-            form.refuse(problem.field, str(problem))
-        else:
-            _show_secret(request, subscription.secret)
-            wake_notify()
-            return redirect("subscription", subscription_id=subscription.pk)
-    context = {"form": form, "has_email": has_email}
+    made, previews = _apply(request, form, lambda values: create_subscription(person, values))
+    if made is not None:
+        _show_secret(request, made.secret)
+        wake_notify()
+        return redirect("subscription", subscription_id=made.pk)
+    context = {"form": form, "has_email": has_email, "previews": previews}
     return render(request, "subscriptions/add_subscription.html", context, status=400 if form.errors else 200)
 
 
@@ -91,6 +91,8 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "is_own": row.owner_id == read_person(request).pk,
         "notices": list_notices(subscription_id),
         "notices_shown": NOTICES_SHOWN,
+        "violations": list_violations(subscription_id) if row.thresholds else [],
+        "violations_shown": VIOLATIONS_SHOWN,
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "subscriptions/subscription.html", context)
@@ -102,17 +104,21 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
 def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Change address, filter and hours of one's own subscription."""
     stored = _find_own(request, subscription_id)
+    channel = stored.channel
     form = ChangeForm(request.POST if request.method == "POST" else None, initial=_list_values(stored))
-    if request.method == "POST" and form.is_valid():
-        try:
-            change_subscription(stored, form.cleaned_data)
-        except BadSubscription as problem:
-            form.refuse(problem.field, str(problem))
-        else:
-            messages.success(request, "Subscription saved.", extra_tags="good")
-            wake_notify()
-            return redirect("subscription", subscription_id=subscription_id)
-    context = {"form": form, "subscription": stored, "channel_label": Channel(stored.channel).label}
+    changed, previews = _apply(
+        request, form, lambda values: change_subscription(stored, values), channel=channel
+    )
+    if changed is not None:
+        messages.success(request, "Subscription saved.", extra_tags="good")
+        wake_notify()
+        return redirect("subscription", subscription_id=subscription_id)
+    context = {
+        "form": form,
+        "subscription": stored,
+        "channel_label": Channel(channel).label,
+        "previews": previews,
+    }
     return render(
         request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200
     )
@@ -198,6 +204,26 @@ def remove_subscription(request: HttpRequest, subscription_id: int) -> HttpRespo
     delete_subscription(row.id)
     messages.success(request, f"Subscription for {row.display_address} deleted.", extra_tags="good")
     return redirect("subscriptions")
+
+
+def _apply(
+    request: HttpRequest,
+    form: SubscriptionForm,
+    save: Callable[[Mapping[str, Any]], Subscription],
+    *,
+    channel: str = "",
+) -> tuple[Subscription | None, list[ThresholdPreview] | None]:
+    """Save a valid form, or with `do=preview` return what its thresholds concern now; None where nothing was done."""
+    if request.method != "POST" or not form.is_valid():
+        return None, None
+    try:
+        if request.POST.get("do") == "preview":
+            values = read_settings({"channel": channel, **form.cleaned_data})
+            return None, preview_thresholds(values.filter, values.thresholds)
+        return save(form.cleaned_data), None
+    except BadSubscription as problem:
+        form.refuse(problem.field, str(problem))
+        return None, None
 
 
 def _find(request: HttpRequest, subscription_id: int) -> SubscriptionRow:

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.models import DetectionResult, PlannedEventKind
+from benchapp.models import DetectionResult, PlannedEventKind, Role, Scope
 from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.pipeline.notifications.thresholds import store_present_violations
 from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
 from tests.factories import (
     NOON,
+    add_series,
     calculate_levels,
     make_change,
     make_detection_result,
@@ -21,7 +23,10 @@ from tests.factories import (
     make_points,
     make_run,
     make_series,
+    make_token,
+    make_user,
 )
+from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
 
@@ -136,7 +141,7 @@ def test_columns_of_the_csv_do_not_depend_on_the_range(reader, monkeypatch):
 
     assert [row["iops"] for row in whole] == ["10", "20", "30", "40"]
     named = ["series", "run", "started_at", "error", "is_excluded", "badges", "iops"]
-    assert list(whole[0]) == [*named, "scope", "title", "filter"]
+    assert list(whole[0]) == [*named, "scope", "title", "filter", "thresholds"]
     assert read_header(none) == list(whole[0])
     assert bucket["iops_median"] == "25"
     assert read_header(no_bucket) == list(bucket)
@@ -306,3 +311,56 @@ def test_history_has_the_increases_in_spread_of_its_metrics_and_another_etag(rea
         200,
         [{"metric": "iops", "from_at": "2026-11-21T12:00:00Z", "before": 0.02, "after": 0.08}],
     )
+
+
+def test_history_has_the_thresholds_of_own_subscriptions_and_another_etag(client):
+    anna, ben = make_user(username="anna"), make_user(username="ben")
+    slow = add_series([9e6] * 3, metric="latency_p99_ns", host=make_host("db-1"))
+    other = add_series([1e6] * 3, metric="latency_p99_ns", host=make_host("web-1"))
+    address = f"/api/v1/history?series={slow.pk},{other.pk}&metrics=latency_p99_ns"
+    client.force_login(anna)
+    before = client.get(address)
+    texts = ["p99 latency < 5 ms", "IOPS > 10k"]
+    store_present_violations(
+        make_subscription(anna, thresholds=texts, filter="host:db-*"), added=["p99 latency < 5 ms"]
+    )
+    make_subscription(ben, thresholds=["p99 latency < 7 ms"], channel="slack")
+
+    after = client.get(address)
+
+    assert before.json()["thresholds"] == []
+    assert after["ETag"] != before["ETag"]
+    assert after.json()["thresholds"] == [
+        {
+            "text": "p99 latency < 5 ms",
+            "metric": "latency_p99_ns",
+            "comparison": "<",
+            "value": 5e6,
+            "series": [slow.pk],
+            "violated": [{"series": slow.pk, "since_at": "2026-11-21T12:00:00Z"}],
+        }
+    ]
+    rows = read_csv(client.get(f"{address}&format=csv"))
+    assert {(row["series"], row["thresholds"]) for row in rows} == {
+        (str(slow.pk), "p99 latency < 5 ms"),
+        (str(other.pk), ""),
+    }
+    image = client.get(f"/api/v1/charts/history.svg?series={slow.pk}&metrics=latency_p99_ns")
+    assert image.status_code == 200
+    client.force_login(ben)
+    assert [each["text"] for each in client.get(address).json()["thresholds"]] == ["p99 latency < 7 ms"]
+
+
+@pytest.mark.parametrize(("scope", "count"), [(Scope.READ, 0), (Scope.ADMIN, 1)])
+def test_token_has_the_thresholds_of_its_owner_if_it_may_read_the_subscriptions(client, scope, count):
+    anna = make_user(Role.ADMIN, username="anna")
+    series = add_series([9e6] * 3, metric="latency_p99_ns")
+    make_subscription(anna, thresholds=["p99 latency < 5 ms"])
+    _, token = make_token(scope, created_by=anna)
+
+    answer = client.get(
+        f"/api/v1/history?series={series.pk}&metrics=latency_p99_ns",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+
+    assert len(answer.json()["thresholds"]) == count

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from benchapp.models import Channel, Notice, Role, Scope, Subscription, User
-from tests.factories import make_token, make_user
+from tests.factories import NOON, add_series, make_host, make_token, make_user
 from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +57,9 @@ def test_webhook_is_made_and_its_secret_shown_once(client: Client) -> None:
         ({"filter": "flavour:sweet"}, "/filter"),
         ({"quiet_from_hour": 3}, "/quiet_to_hour"),
         ({"digest_hour": 24}, "/digest_hour"),
+        ({"metrics": ["latency_p95_ns"]}, "/metrics/0"),
+        ({"thresholds": ["p99 < 5"]}, "/thresholds"),
+        ({"thresholds": ["iops > 1"] * 11}, "/thresholds"),
         ({"owner": "ben"}, "/owner"),
     ],
 )
@@ -105,3 +108,38 @@ def test_admin_sees_anothers_without_its_secret_path() -> None:
     admin.force_login(make_user(Role.ADMIN))
 
     assert admin.get(f"{ADDRESS}/{other.pk}").json()["address"] == "https://hooks.example.org/…"
+
+
+def test_thresholds_are_answered_with_their_values_and_violations(client: Client) -> None:
+    violating = add_series([9e6] * 3, metric="latency_p99_ns", host=make_host("db-1"))
+    post(
+        client,
+        channel="slack",
+        address="https://hooks.example.org/x",
+        metrics=["iops"],
+        thresholds=["p99 5ms", "bw >= 200 MB/s"],
+    )
+
+    (listed,) = client.get(ADDRESS).json()["subscriptions"]
+    read = client.get(listed["url"]).json()
+
+    assert listed["metrics"] == ["iops"]
+    assert listed["thresholds"] == [
+        {
+            "text": "p99 latency < 5 ms",
+            "metric": "latency_p99_ns",
+            "comparison": "<",
+            "value": 5e6,
+            "violations": 1,
+        },
+        {
+            "text": "bandwidth >= 200 MB/s",
+            "metric": "bandwidth_bytes_per_s",
+            "comparison": ">=",
+            "value": 2e8,
+            "violations": 0,
+        },
+    ]
+    (violation,) = read["violations"]
+    assert (violation["series"], violation["value"], violation["is_notified"]) == (violating.pk, 9e6, False)
+    assert violation["since_at"] == NOON.isoformat().replace("+00:00", "Z")

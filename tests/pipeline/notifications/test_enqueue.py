@@ -250,3 +250,16 @@ def test_notice_has_the_typical_change_and_the_largest_as_such() -> None:
     assert "Largest of 2 changes: IOPS" in body["sentence"]
     # Multiples of the thresholds: 10 % of IOPS outweigh 38 % of p99 latency.
     assert [change["metric"] for change in body["facts"]["changes"]] == ["iops", "latency_p99_ns"]
+
+
+def test_subscription_with_metrics_gets_incidents_in_these_only() -> None:
+    latency = make_subscription(metrics=["latency_p99_ns"])
+    throughput = make_subscription(metrics=["bandwidth_bytes_per_s"], channel=Channel.SLACK)
+    filtered = make_subscription(metrics=["iops"], filter="host:db-08", channel=Channel.WEBHOOK)
+    slow, weak = make_incident(metrics=("latency_p99_ns",)), make_incident(host="db-08", metrics=("iops",))
+
+    enqueue([make_event(slow).pk, make_event(weak).pk])
+
+    assert list_keys(latency) == [f"incident {slow.pk}: opened"]
+    # Of one block size, changes of the bandwidth are detected in IOPS.
+    assert list_keys(throughput) == list_keys(filtered) == [f"incident {weak.pk}: opened"]

@@ -16,6 +16,12 @@ from benchapp.pipeline.notifications.host_message import (
 from benchapp.pipeline.notifications.incident_message import make_incident_message, name_series_briefly
 from benchapp.pipeline.notifications.message import Message, make_test_message
 from benchapp.pipeline.notifications.render import render_event, render_html, render_slack, render_text
+from benchapp.pipeline.notifications.threshold_message import (
+    ViolatingSeries,
+    make_met_message,
+    make_violation_message,
+)
+from benchapp.thresholds import parse_threshold
 from tests.factories import NOON
 
 BASE = "https://bench.example.org"
@@ -263,3 +269,52 @@ def test_test_message_names_its_subscription() -> None:
     assert "email to anna@example.org" in render_text(
         [make_test_message("email to anna@example.org", base_url="")]
     )
+
+
+def make_violating(count: int = 1) -> list[ViolatingSeries]:
+    return [
+        ViolatingSeries(
+            make_series(pk=number, scope=f"host:<db-{number}>"), [4e6, 6.214e6, 7e6], NOON - timedelta(days=9)
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def test_violated_threshold_in_each_channel() -> None:
+    message = make_violation_message(
+        parse_threshold("p99 5ms"), make_violating(), subscription_id=3, base_url=BASE
+    )
+
+    assert (message.kind, message.thread[:10]) == ("threshold.violated", "threshold-")
+    assert (
+        message.subject == "Threshold violated: p99 latency < 5 ms: 4k randread · depth 8 · 4 × gp3 · <db-1>"
+    )
+    text = " ".join(render_text([message]).split())
+    assert "p99 latency 6.21 ms, median of the newest 3 runs, does not meet p99 latency < 5 ms, since" in text
+    assert "https://bench.example.org/series/1/?metric=latency_p99_ns" in text
+    assert "&lt;db-1&gt;" in render_html([message], title="x")
+    assert "<db-1>" not in json.dumps(render_slack([message])["blocks"][1])
+    assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
+    event = render_event([message], at=NOON)
+    assert event["type"] == "threshold.violated"
+    assert event["data"]["series"] == [
+        {
+            "id": 1,
+            "name": "4k randread · depth 8 · 4 × gp3 · <db-1>",
+            "value": 6.214e6,
+            "since_at": "2026-11-12T12:00:00Z",
+            "url": "https://bench.example.org/series/1/?metric=latency_p99_ns",
+        }
+    ]
+
+
+def test_many_series_of_a_threshold_are_one_message_with_bounded_lists() -> None:
+    message = make_met_message(
+        parse_threshold("p99 5ms"), make_violating(120), subscription_id=3, base_url=BASE
+    )
+
+    assert message.kind == "threshold.met"
+    assert message.subject == "Threshold met in 120 series: p99 latency < 5 ms"
+    assert (len(message.details), message.details[-1]) == (11, ("and", "110 more"))
+    assert (message.facts["series_count"], len(message.facts["series"])) == (120, 100)
+    assert message.url == "https://bench.example.org/subscriptions/3/"

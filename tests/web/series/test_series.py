@@ -9,6 +9,8 @@ from django.urls import reverse
 
 from benchapp.charts.texts.history import ShownLevel, describe_level
 from benchapp.metrics import CATALOGUE
+from benchapp.models import User
+from benchapp.pipeline.notifications.thresholds import store_present_violations
 from benchapp.queries.series.levels import LevelChange, LevelRow
 from benchapp.web.incidents.detection_status_texts import describe_phases
 from tests.factories import (
@@ -21,6 +23,7 @@ from tests.factories import (
     make_target,
     make_workload,
 )
+from tests.notices import make_subscription
 from tests.web.pages import Page
 
 VALUES = [1000.0, 1010.0, 990.0, 1005.0, 1100.0]
@@ -206,7 +209,7 @@ def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_
 
     # Session, person, four of the series, levels, version, policies, mark, zone, changes, latencies, planned events,
     # requests.
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         viewer.get(reverse("series", args=[series.pk]))
 
 
@@ -339,3 +342,24 @@ def test_phases_of_a_week_are_named_by_range_the_largest_first(
     factors: tuple[float, ...], texts: list[str]
 ) -> None:
     assert describe_phases("weekday", factors) == texts
+
+
+def test_pages_say_since_when_a_threshold_of_the_reader_is_violated(viewer: Client) -> None:
+    series = add_series([1e6, 9e6, 9e6, 9e6], metric="latency_p99_ns", host=make_host("db-1"))
+    met = add_series([1e6] * 4, metric="latency_p99_ns", host=make_host("db-2"))
+    query = {"metric": "latency_p99_ns"}
+    url = reverse("series", args=[series.pk])
+    assert "Threshold" not in Page(viewer.get(url, query)).words
+    reader = User.objects.get(pk=viewer.session["_auth_user_id"])
+    texts = ["p99 latency < 5 ms"]
+    store_present_violations(make_subscription(reader, thresholds=texts), added=texts)
+
+    words = Page(viewer.get(url, query)).words
+
+    assert "Threshold p99 latency < 5 ms: violated since 21 Nov 2026 13:00 UTC." in words
+    words = Page(viewer.get(reverse("series", args=[met.pk]), query)).words
+    assert "Threshold p99 latency < 5 ms: not violated." in words
+    words = Page(viewer.get(reverse("history"), query)).words
+    assert (
+        "Threshold p99 latency < 5 ms: violated in 1 of 2 series: db-1 since 21 Nov 2026 13:00 UTC." in words
+    )

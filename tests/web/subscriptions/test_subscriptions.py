@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
 from benchapp.pipeline.notifications.subscriptions import SUBSCRIPTIONS_MAXIMUM
-from tests.factories import NOON, make_user
+from tests.factories import NOON, add_series, make_host, make_user
 from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -270,3 +270,60 @@ def test_editor_manages_only_their_own(editor: Client) -> None:
 
     assert editor.post(reverse("remove_subscription", args=[other.pk])).status_code == 404
     assert Subscription.objects.exists()
+
+
+def test_metrics_and_thresholds_are_saved_and_shown(client: Client) -> None:
+    page = post(
+        client,
+        "add_subscription",
+        **{**FORM, "metrics": "latency_p99_ns", "thresholds": "p99 5ms\n\niops > 10k\n"},
+    )
+
+    stored = Subscription.objects.get()
+    assert (stored.metrics, stored.thresholds) == (["latency_p99_ns"], ["p99 latency < 5 ms", "IOPS > 10k"])
+    assert "incidents in p99 latency only" in page
+    assert "p99 latency &lt; 5 ms" in page
+    form = read(client, "edit_subscription", stored.pk)
+    assert "p99 latency &lt; 5 ms\nIOPS &gt; 10k</textarea>" in form
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "words"),
+    [
+        ("p99 < 5", "a unit is required for p99 latency"),
+        ("flavor > 3", "unknown metric"),
+        ("\n".join(f"iops > {number}" for number in range(1, 12)), "at most 10 thresholds; these are 11"),
+    ],
+)
+def test_bad_threshold_is_reported_at_its_field(client: Client, thresholds: str, words: str) -> None:
+    response = client.post(reverse("add_subscription"), {**FORM, "thresholds": thresholds})
+
+    assert response.status_code == 400
+    assert words in response.context["form"].errors["thresholds"][0]
+    assert not Subscription.objects.exists()
+
+
+def test_preview_states_present_violations_and_saves_nothing(client: Client) -> None:
+    violating = add_series([9e6] * 3, metric="latency_p99_ns", host=make_host("db-1"))
+    add_series([1e6] * 3, metric="latency_p99_ns", host=make_host("db-2"))
+
+    page = client.post(
+        reverse("add_subscription"), {**FORM, "thresholds": "p99 5ms", "do": "preview"}
+    ).content.decode()
+
+    assert "<strong>p99 latency &lt; 5 ms</strong>: violated in 1 of 2 series" in page
+    assert f'href="/series/{violating.pk}/?metric=latency_p99_ns">series {violating.pk}</a>' in page
+    assert not Subscription.objects.exists()
+
+
+def test_page_lists_present_violations(client: Client, anna: User) -> None:
+    violating = add_series([9e6] * 3, metric="latency_p99_ns", host=make_host("db-1"))
+    post(client, "add_subscription", **{**FORM, "thresholds": "p99 5ms"})
+    stored = Subscription.objects.get()
+
+    page = read(client, "subscription", stored.pk)
+
+    assert "violated in 1 series" in page
+    assert f'href="/series/{violating.pk}/?metric=latency_p99_ns"' in page
+    assert "9.00 ms" in page
+    assert "violated in 1 series" in read(client, "subscriptions")

@@ -6,8 +6,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from benchapp.charts.texts.history import describe_level_changes, format_history_title
+from benchapp.charts.texts.history import (
+    describe_level_changes,
+    describe_thresholds,
+    format_history_title,
+)
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
+from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
 from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
 from benchapp.web.charts.history.figure import (
     describe_hidden,
@@ -20,7 +25,7 @@ from benchapp.web.charts.history.planned import link_note_form, make_planned_lin
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request
 from benchapp.web.charts.history.table import make_environment_change_lines, make_history_table
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
-from benchapp.web.site.access import may_read
+from benchapp.web.site.access import find_person_id, may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import describe_filter, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import make_base_url
@@ -52,6 +57,8 @@ def history(request: HttpRequest) -> HttpResponse:
         **asked.span,
     )
     base_url = make_base_url(request)
+    names = dict(zip((row.id for row in chosen.rows), chosen.names, strict=True))
+    thresholds = list_chart_thresholds(find_person_id(request), list(names), [asked.metric.name])
     title = format_history_title(found, asked.metric)
     figure = make_history_figure(
         asked,
@@ -75,12 +82,13 @@ def history(request: HttpRequest) -> HttpResponse:
         "sentences": [
             *describe_level_changes(found, asked.metric),
             *describe_variability_of_lines(found, asked.metric),
+            *describe_thresholds(thresholds, names),
         ],
         "table": make_history_table(found, asked.metric),
         "changes": make_environment_change_lines(found),
         "planned": make_planned_lines(
             found.planned,
-            dict(zip((row.id for row in chosen.rows), chosen.names, strict=True)),
+            names,
             add_url=link_note_form(asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()),
         ),
         "metric": asked.metric,

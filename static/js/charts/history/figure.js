@@ -209,6 +209,7 @@ class HistoryFigure {
     this.show("[data-thinned]", this.numbers.shown.isThinned);
     this.show("[data-spread-increases]", this.panels.some(({ metric, lines }) => lines.some(({ spreadIncreases }) => spreadIncreases.some((found) => found.metric === metric))));
     this.show("[data-small-steps]", this.panels[0].lines.some(({ smallSteps }) => smallSteps.length > 0));
+    this.show("[data-thresholds]", this.panels.some(({ thresholds }) => thresholds.length > 0));
     this.show("[data-log-offer]", this.panels[0].canBeLog);
     this.main.querySelector(".chart-notice")?.remove();
     if (this.panels[0].marks.length === 0) {

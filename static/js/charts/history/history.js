@@ -10,7 +10,7 @@ const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
 /**
  * Read an answer of /api/v1/history.
- * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color, planned}: color: null, or {label,
+ * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color, planned, thresholds}: thresholds: [{text, metric, value, series}] of the reader; color: null, or {label,
  * items: [{text, style}]} of a fact of the environment that marks are colored by; lines are gray then. marks ascending by
  * time, each {at, from, to, place, line, n, kind, runId, badges, failed, doubtful, excluded, values: {metric:
  * {value, low, high, p10, p90, n, minimumRun, maximumRun}}}; kind: good, doubtful, excluded, failed, or bucket.
@@ -39,7 +39,7 @@ export function readHistory(answer, { isDoubtful }) {
       before.set(mark.line, mark);
     }
   });
-  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color, planned: readPlanned(answer) };
+  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color, planned: readPlanned(answer), thresholds: answer.thresholds ?? [] };
 }
 
 function readColor({ color, points, buckets }) {

@@ -3,7 +3,7 @@ import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
 import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawEndLabels, drawLimit, drawMessage, drawReference } from "../shared/marks.js";
+import { drawEndLabels, drawLimit, drawMessage, drawReference, drawThreshold } from "../shared/marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 import { formatOffset, zonedTicks } from "../shared/zones.js";
 
@@ -18,6 +18,9 @@ const CHARACTER_WIDTH = 6.2;
 const LABEL_WIDTH = 56;
 // Without values, Chart.js would invent an axis.
 const NO_VALUES = { grid: { display: false }, ticks: { display: false }, title: { display: false } };
+// Also in charts/texts/history.py.
+const THRESHOLD_REACH = 5;
+const REFERENCE_REACH = 2;
 const PIXELS_A_TICK = 100;
 const NARROW_PIXELS_A_TICK = 72;
 
@@ -34,8 +37,9 @@ export function preparePanel(history, { metric, view, isLog = false, limit = nul
     .flatMap(({ values }) => [values[metric].value, values[metric].low, values[metric].high])
     .filter((value) => value !== null && !(isLog && value <= 0));
   const scale = chooseScale(shown, unit);
-  const near = references.filter(({ value }) => isNear(value, shown));
-  const within = [...shown, ...(limit === null ? [] : [limit.value]), ...near.map(({ value }) => value)];
+  const near = references.filter(({ value }) => isNear(value, shown, REFERENCE_REACH));
+  const thresholds = listThresholds(history, metric).filter(({ value }) => isNear(value, shown, THRESHOLD_REACH));
+  const within = [...shown, ...(limit === null ? [] : [limit.value]), ...[...near, ...thresholds].map(({ value }) => value)];
   return {
     lines: history.lines,
     marks,
@@ -47,19 +51,27 @@ export function preparePanel(history, { metric, view, isLog = false, limit = nul
     isLog,
     limit,
     references: near,
+    thresholds,
     isEmpty: shown.length === 0,
     canBeLog: isLogWorthwhile(within),
     domain: isLog ? { ...logDomain(within), startsAtZero: false } : lineDomain(within, scale.divisor),
   };
 }
 
-/** Between half the lowest and twice the highest value. */
-function isNear(value, shown) {
+// The thresholds of a metric, with the label of their line.
+function listThresholds({ thresholds, lines }, metric) {
+  return thresholds
+    .filter((threshold) => threshold.metric === metric)
+    .map(({ text, value, series }) => ({ value, label: `threshold ${text}${series.length < lines.length ? ` (${series.length} of ${lines.length} series)` : ""}` }));
+}
+
+// Whether a line is near enough to the values: distant ones would flatten the chart.
+function isNear(value, shown, reach) {
   if (shown.length === 0) {
     return false;
   }
   const [least, most] = shown.reduce(([low, high], each) => [Math.min(low, each), Math.max(high, each)], [Infinity, -Infinity]);
-  return value <= 2 * most && value >= least / 2;
+  return value <= reach * most && value >= least / reach;
 }
 
 /**
@@ -99,6 +111,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], planne
       ...(panel.isEmpty ? [drawMessage("no values in this time range", colors)] : []),
       ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
       ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
+      ...panel.thresholds.map((threshold, place) => drawThreshold(threshold, place, colors)),
       drawEndLabels(findEnds, colors),
     ],
   };

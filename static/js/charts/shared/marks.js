@@ -30,6 +30,11 @@ export function drawReference(reference, place, colors) {
   return drawLabeledLine(reference, { id: `reference-${place}`, dash: [2, 3], color: colors.ink });
 }
 
+/** A dashed line across the chart with its label: a threshold {value, label} of a subscription. */
+export function drawThreshold(threshold, place, colors) {
+  return drawLabeledLine(threshold, { id: `threshold-${place}`, dash: [6, 4], color: colors.ink });
+}
+
 function drawLabeledLine({ value, label }, { id, dash, color }) {
   return {
     id,

@@ -1,0 +1,1 @@
+"""Series that violate thresholds of subscriptions."""

@@ -1,0 +1,41 @@
+"""Which series violate a threshold by their stored levels."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.models import BooleanField, F, Func, QuerySet
+from django.db.models.sql.compiler import SQLCompiler
+
+from benchapp.grammar import Filter
+from benchapp.models.filtering import match_series
+from benchapp.models.level import Level
+from benchapp.thresholds import COMPARISONS, MISSES, NEWEST_RUNS, Threshold
+
+_SIGNS: Final[Mapping[str, str]] = {sign: sign for sign in COMPARISONS}
+
+
+class _IsViolated(Func):
+    """Whether enough of the newest values of a level miss a threshold; as `benchapp.thresholds.is_violated`."""
+
+    output_field = BooleanField()
+
+    def __init__(self, threshold: Threshold) -> None:
+        super().__init__(F("recent"))
+        self.threshold = threshold
+
+    def as_sql(self, compiler: SQLCompiler, connection: Any, **_: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+        """Return the condition."""
+        column, values = compiler.compile(self.get_source_expressions()[0])
+        newest = f"{column}[cardinality({column}) - {NEWEST_RUNS - 1}:]"
+        misses = (
+            f"(SELECT count(*) FROM unnest({newest}) AS run(value)"  # nosec B608
+            f" WHERE NOT run.value {_SIGNS[self.threshold.comparison]} %s)"
+        )
+        condition = f"(cardinality({column}) >= {NEWEST_RUNS} AND {misses} >= {MISSES})"
+        return condition, [*values, *values, *values, self.threshold.limit]
+
+
+def select_violating(threshold: Threshold, filter: Filter) -> QuerySet[Level]:
+    """Return the current levels of the matching series whose newest runs violate a threshold."""
+    levels = Level.objects.filter(match_series(filter, "series__"), is_current=True, metric=threshold.metric)
+    return levels.alias(is_violated=_IsViolated(threshold)).filter(is_violated=True)

@@ -1,0 +1,364 @@
+"""Which series begin or cease to violate the thresholds of subscriptions; notices of it in the same transaction.
+
+Evaluated are the newest values that detection stores with the current level of each metric: without failed and excluded
+runs and those of maintenance. A violation is a row as long as it lasts, so that it is reported once.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from benchapp.grammar import parse_filter
+from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series, Subscription, ThresholdViolation
+from benchapp.models.filtering import match_series
+from benchapp.models.notifications.violating_levels import select_violating
+from benchapp.models.planned_event_filtering import (
+    match_maintenance,
+    match_planned_events,
+    match_stored_filters,
+)
+from benchapp.pipeline.notifications.outbox import Draft, lock_existing, put_notices
+from benchapp.pipeline.notifications.threshold_message import (
+    ViolatingSeries,
+    make_met_message,
+    make_violation_message,
+)
+from benchapp.thresholds import NEWEST_RUNS, Threshold, find_start, is_violated, parse_threshold
+
+THRESHOLDS_MAXIMUM: Final = 10
+# Of one threshold that is added; each is a row, and its history is read.
+VIOLATIONS_MAXIMUM: Final = 5_000
+# Counting stops here, so that the preview is fast on any history.
+SERIES_COUNTED: Final = 1000
+EXAMPLES_SHOWN: Final = 5
+# Runs in which the first one of a violation is looked for.
+_RUNS_READ: Final = 100
+_SERIES_AT_ONCE: Final = 500
+# Names of columns are those of the catalog.
+_READ_RUNS: Final = (
+    "SELECT wanted.id, measured.started_at, measured.value FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    'SELECT started_at, id, "{metric}" AS value FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0'
+    ' AND NOT is_excluded AND "{metric}" IS NOT NULL ORDER BY started_at DESC, id DESC LIMIT %s) AS measured'
+    " ORDER BY wanted.id, measured.started_at, measured.id"
+)
+_INSERT: Final = (
+    "INSERT INTO benchapp_thresholdviolation (subscription_id, threshold, series_id, since_at, found_at, is_notified)"
+    " SELECT subscription_id, threshold, series_id, since_at, %s, is_notified"
+    " FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::timestamptz[], %s::boolean[])"
+    " AS fresh(subscription_id, threshold, series_id, since_at, is_notified)"
+    " ON CONFLICT DO NOTHING RETURNING id, subscription_id, threshold, series_id"
+)
+
+# Subscription id, text of the threshold, series id.
+_Key = tuple[int, str, int]
+
+
+class TooManyViolations(Exception):
+    """A threshold that more series violate than are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPreview:
+    """How many series a threshold concerns and how many violate it now.
+
+    series, violating: at most SERIES_COUNTED + 1, which means more. examples: ids of some that violate it.
+    """
+
+    text: str
+    metric: str
+    series: int
+    violating: int
+    examples: tuple[int, ...]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether there are more series than were counted."""
+        return self.series > SERIES_COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A violation that begins. newest: the newest values of the series."""
+
+    subscription: Subscription
+    threshold: Threshold
+    text: str
+    series_id: int
+    newest: Sequence[float]
+
+    @property
+    def key(self) -> _Key:
+        return (self.subscription.pk, self.text, self.series_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A violation that ends."""
+
+    subscription: Subscription
+    threshold: Threshold
+    row: ThresholdViolation
+    newest: Sequence[float]
+
+
+def notify_violations(series_ids: Collection[int], *, now: datetime | None = None) -> int:
+    """Store which of these series begin and cease to violate thresholds, and queue notices; return their number.
+
+    Call it in the transaction that stored the levels of these series, whose rows are locked. One query without
+    thresholds, else three; for those that begin also the queries of `match_stored_filters`, and five.
+    """
+    subscriptions = list(
+        Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
+    )
+    if not subscriptions or not series_ids:
+        return 0
+    moment = now or timezone.now()
+    begun, ended = _evaluate(subscriptions, list(series_ids))
+    begun = _select_matching(begun)
+    if not begun and not ended:
+        return 0
+    existing = lock_existing(
+        {*(each.subscription.pk for each in begun), *(each.subscription.pk for each in ended)}
+    )
+    drafts = [
+        *_begin([each for each in begun if each.subscription.pk in existing], now=moment),
+        *_end([each for each in ended if each.subscription.pk in existing]),
+    ]
+    put_notices(drafts, now=moment)
+    return len(drafts)
+
+
+def store_present_violations(subscription: Subscription, *, added: Iterable[str]) -> None:
+    """Store which series violate thresholds of a subscription now, without notices, and forget those of other ones.
+
+    added: texts of new thresholds; of all, if the filter changed. Call it with the row of the subscription locked or
+    new. Raises TooManyViolations.
+    """
+    filter, now = parse_filter(subscription.filter), timezone.now()
+    stored = ThresholdViolation.objects.filter(subscription=subscription)
+    stored.exclude(threshold__in=subscription.thresholds).delete()
+    for text in added:
+        threshold = parse_threshold(text)
+        matching = Series.objects.filter(match_series(filter))
+        stored.filter(threshold=text).exclude(series_id__in=matching.values("pk")).delete()
+        found = select_violating(threshold, filter).order_by("series_id")
+        ids = list(found.values_list("series_id", flat=True)[: VIOLATIONS_MAXIMUM + 1])
+        if len(ids) > VIOLATIONS_MAXIMUM:
+            raise TooManyViolations(
+                f"more than {VIOLATIONS_MAXIMUM} series violate {text} now: narrow the filter or choose another value"
+            )
+        for first in range(0, len(ids), _SERIES_AT_ONCE):
+            part = ids[first : first + _SERIES_AT_ONCE]
+            since = _read_starts(threshold, part, now=now)
+            _insert([(subscription.pk, text, each, since[each], False) for each in part], now=now)
+
+
+def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[ThresholdPreview]:
+    """Return what each threshold concerns now; three queries each at most. Texts must be valid."""
+    filter = parse_filter(filter_text)
+    previews = []
+    for text in texts:
+        threshold = parse_threshold(text)
+        levels = Level.objects.filter(
+            match_series(filter, "series__"), is_current=True, metric=threshold.metric
+        )
+        violating = select_violating(threshold, filter)
+        previews.append(
+            ThresholdPreview(
+                threshold.text,
+                threshold.metric,
+                _count(levels),
+                _count(violating),
+                tuple(
+                    violating.order_by("-to_at", "-id").values_list("series_id", flat=True)[:EXAMPLES_SHOWN]
+                ),
+            )
+        )
+    return previews
+
+
+def _count(levels: QuerySet[Level]) -> int:
+    return levels.order_by().values("pk")[: SERIES_COUNTED + 1].count()
+
+
+def _evaluate(
+    subscriptions: Sequence[Subscription], series_ids: list[int]
+) -> tuple[list[_Begun], list[_Ended]]:
+    """Return the violations that begin, of series of any filter, and those that end."""
+    asked = [
+        (subscription, parse_threshold(text), text)
+        for subscription in subscriptions
+        for text in subscription.thresholds
+    ]
+    newest: dict[str, list[tuple[int, Sequence[float]]]] = defaultdict(list)
+    levels = Level.objects.filter(
+        series_id__in=series_ids, is_current=True, metric__in={threshold.metric for _, threshold, _ in asked}
+    )
+    for series_id, metric, recent in levels.values_list("series_id", "metric", "recent"):
+        newest[metric].append((series_id, recent[-NEWEST_RUNS:]))
+    known = {
+        (row.subscription_id, row.threshold, row.series_id): row
+        for row in ThresholdViolation.objects.filter(series_id__in=series_ids)
+    }
+    begun, ended = [], []
+    for subscription, threshold, text in asked:
+        for series_id, values in newest[threshold.metric]:
+            row = known.get((subscription.pk, text, series_id))
+            is_now = is_violated(threshold, values, was_violated=row is not None)
+            if is_now and row is None:
+                begun.append(_Begun(subscription, threshold, text, series_id, values))
+            elif row is not None and not is_now:
+                ended.append(_Ended(subscription, threshold, row, values))
+    return begun, ended
+
+
+def _select_matching(begun: Sequence[_Begun]) -> list[_Begun]:
+    """Return those whose series match the filter of their subscription."""
+    if not begun:
+        return []
+    matched = match_stored_filters(
+        [each.subscription.filter for each in begun],
+        Series.objects.filter(pk__in={each.series_id for each in begun}),
+    )
+    ids = {text: set(found) for text, found in matched.items()}
+    return [each for each in begun if each.series_id in ids[each.subscription.filter]]
+
+
+def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:
+    """Insert the violations and return their notices: one for each threshold, of all its series."""
+    if not begun:
+        return []
+    by_threshold: dict[Threshold, set[int]] = defaultdict(set)
+    for each in begun:
+        by_threshold[each.threshold].add(each.series_id)
+    starts = {
+        (threshold, series_id): since_at
+        for threshold, ids in by_threshold.items()
+        for series_id, since_at in _read_starts(threshold, sorted(ids), now=now).items()
+    }
+    expected = _find_expected(starts)
+    since = {each.key: starts[each.threshold, each.series_id] for each in begun}
+    notified = {
+        each.key: each.subscription.is_active and (each.threshold, each.series_id) not in expected
+        for each in begun
+    }
+    inserted = _insert([(*each.key, since[each.key], notified[each.key]) for each in begun], now=now)
+    groups: dict[tuple[int, str], list[_Begun]] = defaultdict(list)
+    for each in begun:
+        if each.key in inserted and notified[each.key]:
+            groups[each.key[:2]].append(each)
+    series = _read_series(each.series_id for group in groups.values() for each in group)
+    return [
+        Draft(
+            group[0].subscription,
+            f"threshold violation {min(inserted[each.key] for each in group)}: begun",
+            make_violation_message(
+                group[0].threshold,
+                [ViolatingSeries(series[each.series_id], each.newest, since[each.key]) for each in group],
+                subscription_id=group[0].subscription.pk,
+                base_url=settings.PUBLIC_URL,
+            ),
+        )
+        for group in groups.values()
+    ]
+
+
+def _end(ended: Sequence[_Ended]) -> list[Draft]:
+    """Delete the violations and return the notices of those whose begin was reported."""
+    rows = ThresholdViolation.objects.filter(pk__in=[each.row.pk for each in ended])
+    # Those that a change of the subscription has deleted meanwhile are not reported.
+    left = set(rows.values_list("pk", flat=True)) if ended else set()
+    if left:
+        rows.delete()
+    groups: dict[tuple[int, str], list[_Ended]] = defaultdict(list)
+    for each in ended:
+        if each.row.pk in left and each.row.is_notified and each.subscription.is_active:
+            groups[each.subscription.pk, each.row.threshold].append(each)
+    series = _read_series(each.row.series_id for group in groups.values() for each in group)
+    return [
+        Draft(
+            group[0].subscription,
+            f"threshold violation {min(each.row.pk for each in group)}: ended",
+            make_met_message(
+                group[0].threshold,
+                [
+                    ViolatingSeries(series[each.row.series_id], each.newest, each.row.since_at)
+                    for each in group
+                ],
+                subscription_id=group[0].subscription.pk,
+                base_url=settings.PUBLIC_URL,
+            ),
+        )
+        for group in groups.values()
+    ]
+
+
+def _read_series(ids: Iterable[int]) -> dict[int, Series]:
+    wanted = set(ids)
+    return Series.objects.in_bulk(wanted) if wanted else {}
+
+
+def _find_expected(starts: Mapping[tuple[Threshold, int], datetime]) -> set[tuple[Threshold, int]]:
+    """Return the violations that begin within an expected change of their metric and direction."""
+    times = starts.values()
+    events = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
+    series = Series.objects.filter(pk__in={series_id for _, series_id in starts})
+    matched = match_planned_events(events, series)
+    return {
+        (threshold, series_id)
+        for (threshold, series_id), since_at in starts.items()
+        if any(
+            event.covers(threshold.metric, is_regression=threshold.is_regression, at=since_at)
+            for event in matched.get(series_id, ())
+        )
+    }
+
+
+def _read_starts(threshold: Threshold, ids: Sequence[int], *, now: datetime) -> dict[int, datetime]:
+    """Return the start of the first run of the violation of each series, among its newest 100 runs.
+
+    now: for a series without a run that counts. Two queries, and those of `match_maintenance`.
+    """
+    runs: dict[int, list[tuple[datetime, float]]] = {series_id: [] for series_id in ids}
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_RUNS.format(metric=threshold.entry.name), [list(ids), _RUNS_READ])
+        for series_id, started_at, value in cursor.fetchall():
+            runs[series_id].append((started_at, value))
+    starts = {}
+    for series_id, counted in _list_outside_maintenance(runs):
+        place = find_start(threshold, [value for _, value in counted])
+        starts[series_id] = counted[-1 if place is None else place][0] if counted else now
+    return starts
+
+
+def _list_outside_maintenance(
+    runs: Mapping[int, list[tuple[datetime, float]]],
+) -> Iterator[tuple[int, list[tuple[datetime, float]]]]:
+    times = [started_at for counted in runs.values() for started_at, _ in counted]
+    windows = match_maintenance(runs, from_at=min(times), to_at=max(times)) if times else {}
+    for series_id, counted in runs.items():
+        events = windows.get(series_id, ())
+        yield (
+            series_id,
+            [run for run in counted if not any(event.from_at <= run[0] < event.ends_at for event in events)],
+        )
+
+
+def _insert(rows: Sequence[tuple[int, str, int, datetime, bool]], *, now: datetime) -> dict[_Key, int]:
+    """Insert violations and return the ids of those that did not exist."""
+    if not rows:
+        return {}
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [now, *columns])
+        return {
+            (subscription_id, text, series_id): pk
+            for pk, subscription_id, text, series_id in cursor.fetchall()
+        }

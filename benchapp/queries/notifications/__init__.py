@@ -1,0 +1,1 @@
+"""Violated thresholds of subscriptions."""

@@ -1,0 +1,176 @@
+"""Thresholds of metrics, as "p99 latency < 5 ms", and when the runs of a series violate one.
+
+The newest runs decide: a violation begins when their median does not meet the threshold, and ends when all of them do.
+In between nothing changes, so that values near the threshold do not alternate.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+
+from benchapp.metrics import CATALOGUE, Metric, lower_label
+
+# Three runs: one outlier neither begins nor ends a violation, and a nightly benchmark reports on the second day.
+NEWEST_RUNS: Final = 3
+MISSES: Final = 2
+TEXT_MAXIMUM: Final = 60
+VALUE_MAXIMUM: Final = 1e15
+
+_COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+COMPARISONS: Final = tuple(_COMPARISONS)
+_SIGNS: Final = {"≤": "<=", "≥": ">=", "=<": "<=", "=>": ">="}
+_DEFAULTS: Final = {"lower": "<", "higher": ">"}
+_UNITS: Final[dict[str, dict[str, int]]] = {
+    "operations/s": {"": 1, "k": 10**3, "M": 10**6},
+    "bytes/s": {
+        "B/s": 1,
+        "kB/s": 10**3,
+        "MB/s": 10**6,
+        "GB/s": 10**9,
+        "KiB/s": 2**10,
+        "MiB/s": 2**20,
+        "GiB/s": 2**30,
+    },
+    "ns": {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9},
+    "s": {"s": 1},
+}
+_WORDS: Final = {
+    "bandwidth": "bandwidth_bytes_per_s",
+    "bw": "bandwidth_bytes_per_s",
+    "throughput": "bandwidth_bytes_per_s",
+    "latency": "latency_mean_ns",
+    "mean": "latency_mean_ns",
+    "p50": "latency_p50_ns",
+    "median latency": "latency_p50_ns",
+    "p95": "latency_p95_ns",
+    "p99": "latency_p99_ns",
+    "p99.9": "latency_p99_9_ns",
+    "max": "latency_max_ns",
+    "max latency": "latency_max_ns",
+    "elapsed": "elapsed_s",
+    **{name: name for name in CATALOGUE},
+    **{metric.label.lower(): name for name, metric in CATALOGUE.items()},
+}
+_THRESHOLD: Final = re.compile(
+    r"\s*([A-Za-z][A-Za-z0-9_. ]*?)\s*(<=|>=|=<|=>|<|>|≤|≥)?\s*(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-zµμ/]*(?: ?IOPS)?)\s*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+class BadThreshold(Exception):
+    """A text that is no threshold; the message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What values of a metric must meet: `value comparison limit`, in the base unit of the metric."""
+
+    metric: str
+    comparison: str
+    limit: float
+
+    @property
+    def entry(self) -> Metric:
+        """Return the metric's entry of the catalog."""
+        return CATALOGUE[self.metric]
+
+    @property
+    def text(self) -> str:
+        """Return the canonical text, which `parse_threshold` reads: "p99 latency < 5 ms"."""
+        return (
+            f"{lower_label(self.entry.label)} {self.comparison} {_write_limit(self.limit, self.entry.unit)}"
+        )
+
+    @property
+    def is_regression(self) -> bool:
+        """Return whether a violation is in the worse direction of the metric."""
+        return (self.comparison in ("<", "<=")) == (self.entry.better == "lower")
+
+    def is_met(self, value: float) -> bool:
+        """Return whether a value meets the threshold."""
+        return _COMPARISONS[self.comparison](value, self.limit)
+
+
+@lru_cache(maxsize=4096)
+def parse_threshold(text: str) -> Threshold:
+    """Return the threshold of a text: "p99 < 5 ms", "iops > 10k", "bandwidth >= 200 MB/s". Raises BadThreshold.
+
+    Metrics: by name, label or short name. Without a comparison the better direction decides: "p99 5 ms" is "< 5 ms".
+    """
+    shown = repr(text[:TEXT_MAXIMUM])
+    if len(text) > TEXT_MAXIMUM:
+        raise BadThreshold(f"{shown}… has more than {TEXT_MAXIMUM} characters")
+    found = _THRESHOLD.fullmatch(text)
+    if found is None:
+        raise BadThreshold(
+            f"{shown} is not a threshold: write metric, comparison, value and unit, as p99 < 5 ms"
+        )
+    word, sign, number, unit = found.groups()
+    name = _WORDS.get(" ".join(word.lower().split()))
+    if name is None:
+        known = "iops, bandwidth, mean, p50, p95, p99, p99.9, max, elapsed"
+        raise BadThreshold(f"{shown}: unknown metric {word!r}: use one of {known}")
+    metric = CATALOGUE[name]
+    limit = float(Decimal(number) * _read_unit(unit, metric, shown=shown))
+    if not 0 < limit <= VALUE_MAXIMUM:
+        raise BadThreshold(f"{shown}: the value must be greater than 0 and at most 10^15 in the base unit")
+    return Threshold(name, _SIGNS.get(sign, sign) or _DEFAULTS[metric.better], limit)
+
+
+def is_violated(threshold: Threshold, values: Sequence[float], *, was_violated: bool) -> bool:
+    """Return whether the newest of these values, oldest first, violate a threshold; with fewer nothing changes."""
+    newest = values[-NEWEST_RUNS:]
+    if len(newest) < NEWEST_RUNS:
+        return was_violated
+    misses = sum(not threshold.is_met(value) for value in newest)
+    return misses >= MISSES or (was_violated and misses > 0)
+
+
+def find_start(threshold: Threshold, values: Sequence[float]) -> int | None:
+    """Return the index of the first run of the violation that the newest of these values are in; None if in none."""
+    start: int | None = None
+    for end in range(NEWEST_RUNS, len(values) + 1):
+        if not is_violated(threshold, values[end - NEWEST_RUNS : end], was_violated=start is not None):
+            start = None
+        elif start is None:
+            window = range(end - NEWEST_RUNS, end)
+            start = next(place for place in window if not threshold.is_met(values[place]))
+    return start
+
+
+def _read_unit(unit: str, metric: Metric, *, shown: str) -> int:
+    """Return the size of a unit in the base unit of a metric. Raises BadThreshold."""
+    written = unit.replace("\N{GREEK SMALL LETTER MU}", "µ")
+    if metric.unit == "operations/s":
+        written = re.sub(r"(?i) ?iops$", "", written)
+    elif written == "us":
+        written = "µs"
+    units = _UNITS[metric.unit]
+    # Also "mb/s" and "K"; the case of "M" for "ms" never decides, as no two units of a metric differ in it only.
+    by_case = {name.lower(): size for name, size in units.items()}
+    if written.lower() not in by_case:
+        names = ", ".join(name for name in units if name)
+        reason = f"unknown unit {unit!r} of" if unit else "a unit is required for"
+        raise BadThreshold(f"{shown}: {reason} {lower_label(metric.label)}: use one of {names}")
+    return by_case[written.lower()]
+
+
+def _write_limit(limit: float, unit: str) -> str:
+    """Return the shortest exact text of a value with its unit: of those of one length the largest unit."""
+    exact = Decimal(repr(limit))
+    written = [
+        (format((exact / size).normalize(), "f"), name)
+        for name, size in sorted(_UNITS[unit].items(), key=lambda item: -item[1])
+        if size <= limit or size == 1
+    ]
+    number, name = min(written, key=lambda each: len("".join(each)))
+    return f"{number}{name}" if unit == "operations/s" else f"{number} {name}"
