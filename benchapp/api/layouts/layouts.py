@@ -27,6 +27,7 @@ from benchapp.grammar import BadFilter, write_filter
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
+    MIX_BASES,
     PATTERNS,
     PRICED_PARTS,
     REQUIRED_MAXIMUM,
@@ -89,7 +90,14 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
     price_missing: Annotated[str, Meta(description="why the price is unknown; empty if it is known")]
     price_per_1000_iops: float | None
     is_on_front: Annotated[bool, Meta(description="no other layout is as cheap and faster")]
-    n: Annotated[int, Meta(description="runs of the level")]
+    interpolated_between_percent: Annotated[
+        Sequence[int] | None,
+        Meta(
+            description="with mixes=interpolated: the measured read shares; the levels are estimates with the"
+            " low end of their interval as p10; null if measured"
+        ),
+    ]
+    n: Annotated[int, Meta(description="runs of the level; of an interpolated one the smaller number")]
     last_at: Time
     series: Sequence[int]
     badges: Sequence[str]
@@ -129,6 +137,12 @@ class LayoutParameters(FormatParameters):
     read_share = serializers.IntegerField(
         required=False, min_value=0, max_value=100, help_text="percent, of mixed patterns"
     )
+    mixes = ChoiceParameter(
+        choices=tuple(MIX_BASES),
+        required=False,
+        default="measured",
+        help_text="interpolated: also layouts of which this mix was not measured; needs read_share",
+    )
     block_size = text_parameter(40, help_text="4k; default: the most usual")
     iops = _number("at least, at p10")
     mb_per_s = _number("MB/s (10⁶ bytes) at least, at p10")
@@ -167,6 +181,8 @@ class LayoutsView(ApiView):
         question = LayoutQuestion(**wanted)
         if not question.has_throughput:
             raise _refuse("iops", "state iops or mb_per_s")
+        if question.lacks_read_share:
+            raise _refuse("read_share", "state read_share to interpolate mixes")
         try:
             ranking = rank_layouts(question)
         except BadFilter as problem:
@@ -226,6 +242,7 @@ def _describe_row(row: RankedLayout) -> LayoutAnswer:
         price_per_month=row.price_amount,
         price_is_minimum=None if price is None or price.amount is None else price.is_minimum,
         price_missing="no prices" if price is None else price.missing,
+        interpolated_between_percent=load.between,
         series=load.series_ids,
         incidents=row.incident_ids,
     )

@@ -15,6 +15,7 @@ from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
     describe_closest_miss,
     describe_counts,
+    describe_interpolation,
     describe_requirement,
     format_layouts_title,
 )
@@ -147,6 +148,8 @@ def _draw_rows(
         top = place * _ROW_HEIGHT
         value = None if level is None else level.median
         text = f"{row.layout.title}: {format_with_unit(value, metric)}, {VERDICT_TEXTS[row.verdict]}"
+        if row.load.between is not None:
+            text = f"{text}, {describe_interpolation(row.load)}"
         canvas.write(box.left, box.top + top, shorten_text(text, box.width))
         if level is None:
             continue

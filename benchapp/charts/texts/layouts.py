@@ -58,11 +58,21 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
     if not met:
         return "No measured layout meets the requirement"
     best = met[0]
+    basis = f" ({describe_interpolation(best.load)})" if best.load.between else ""
     if best.price is None:
-        return f"{best.layout.title} meets the requirement with the largest margin"
+        return f"{best.layout.title} meets the requirement with the largest margin{basis}"
     if best.price_amount is None:
-        return f"{best.layout.title} meets the requirement; its price is unknown"
-    return f"{best.layout.title} meets the requirement for {describe_price(best, ranking.currency)} per month"
+        return f"{best.layout.title} meets the requirement; its price is unknown{basis}"
+    price = describe_price(best, ranking.currency)
+    return f"{best.layout.title} meets the requirement for {price} per month{basis}"
+
+
+def describe_interpolation(load: MeasuredLoad) -> str:
+    """Return where an interpolated mix is from: "interpolated between 0 % and 100 % reads"; "" of a measured one."""
+    if load.between is None:
+        return ""
+    below, above = load.between
+    return f"interpolated between {below} % and {above} % reads"
 
 
 def describe_price(row: RankedLayout, currency: str) -> str:
@@ -78,6 +88,9 @@ def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
     if not ranking.all_rows:
         return
     yield f"{describe_counts(ranking)}."
+    interpolated = sum(row.load.between is not None for row in ranking.all_rows)
+    if interpolated:
+        yield f"{format_count(interpolated, 'layout')} interpolated: this mix was not measured; p99 latency is unknown."
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
         yield f"Best: {describe_load(best)}."
@@ -87,7 +100,9 @@ def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
 
 def describe_counts(ranking: LayoutRanking) -> str:
     """Return how many layouts have each verdict: "3 of 6 measured layouts meet it, 3 miss it"."""
-    total = format_count(len(ranking.all_rows), "measured layout")
+    rows = ranking.all_rows
+    is_measured = all(row.load.between is None for row in rows)
+    total = format_count(len(rows), "measured layout" if is_measured else "layout")
     parts = [f"{ranking.count('meets')} of {total} meet it"]
     texts: tuple[tuple[Verdict, str], ...] = (
         ("median-only", "by the medians only"),
@@ -143,7 +158,9 @@ def describe_load(row: RankedLayout) -> str:
     load, margin = row.load, row.assessment.margin
     latency = load.levels.latency_p99_ns
     at = "" if latency is None else f" at p99 latency {format_value(latency.median or latency.p90, 'ns')}"
-    more = "" if margin is None else f", margin {format_signed_percent(margin)} at p10"
+    bound = "p10" if load.between is None else "the lower end of the interval"
+    more = "" if margin is None else f", margin {format_signed_percent(margin)} at {bound}"
+    more += f", {describe_interpolation(load)}" if load.between else ""
     runs = f"{format_count(load.n, 'run')}, the newest {describe_age(load.last_at)}"
     return f"{format_throughput(load)}{at}, {format_depth(load)}{more}; {runs}"
 

@@ -29,7 +29,7 @@ from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.layouts.layout import LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
-from benchapp.queries.layouts.question import AGE_MAXIMUM_DAYS
+from benchapp.queries.layouts.question import AGE_MAXIMUM_DAYS, MIXED_PATTERNS
 from benchapp.queries.snapshots import RESULTS
 
 __all__ = [
@@ -50,8 +50,8 @@ __all__ = [
 
 # Name of a pattern → rw of its reads, mixes and writes.
 MIX_PATTERNS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "random": ("randread", "randrw", "randwrite"),
-    "sequential": ("read", "rw", "write"),
+    "random": MIXED_PATTERNS["randrw"],
+    "sequential": MIXED_PATTERNS["rw"],
 }
 MIX_METRICS: Final = ("iops", "bandwidth_bytes_per_s")
 # Of transaction processing, in percent.

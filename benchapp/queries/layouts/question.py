@@ -21,7 +21,16 @@ PATTERNS: Final[Mapping[str, str]] = {
     "randrw": "Random mixed",
     "rw": "Sequential mixed",
 }
-MIXED_PATTERNS: Final = ("randrw", "rw")
+# Mixed pattern → rw of its reads, mixes and writes.
+MIXED_PATTERNS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "randrw": ("randread", "randrw", "randwrite"),
+    "rw": ("read", "rw", "write"),
+}
+MixBasis = Literal["measured", "interpolated"]
+MIX_BASES: Final[Mapping[MixBasis, str]] = {
+    "measured": "Measured",
+    "interpolated": "Measured and interpolated",
+}
 # Dimensions that may be one value instead.
 VARYING: Final = ("volume_type", "volume_count", "stripe_count", "instance_type", "filesystem")
 # Beyond what one host delivers; also the largest numbers of the form and of the API.
@@ -39,7 +48,7 @@ class LayoutQuestion:
 
     filter: whose measurements count. block_size: values as in a filter; "" for the most usual. read_share: percent, of
     mixed patterns. region: of the prices; "" without one, None for the default. vary: of VARYING, those that may have
-    any value. max_age_days: of the newest run.
+    any value. max_age_days: of the newest run. mixes: "interpolated" adds layouts of which this mix was not measured.
     """
 
     filter: Filter
@@ -55,6 +64,17 @@ class LayoutQuestion:
     price_of: PricedParts = "all"
     vary: tuple[str, ...] = VARYING
     max_age_days: int | None = None
+    mixes: MixBasis = "measured"
+
+    @property
+    def interpolates(self) -> bool:
+        """Return whether layouts of which this mix was not measured are asked for."""
+        return self.mixes == "interpolated" and self.pattern in MIXED_PATTERNS
+
+    @property
+    def lacks_read_share(self) -> bool:
+        """Return whether the read share is missing, without which no mix can be interpolated."""
+        return self.interpolates and self.read_share is None
 
     @property
     def has_throughput(self) -> bool:
@@ -83,14 +103,18 @@ class LayoutQuestion:
         return None if self.max_age_days is None else timedelta(days=self.max_age_days)
 
     def make_filter(self) -> Filter:
-        """Return the filter of the measurements of this workload. Raises BadFilter."""
+        """Return the filter of the measurements of this workload, and of what it is interpolated from.
+
+        Raises BadFilter.
+        """
+        patterns = MIXED_PATTERNS[self.pattern] if self.interpolates else (self.pattern,)
         terms: list[Term] = [
-            parse_term("rw", self.pattern),
+            parse_term("rw", ",".join(patterns)),
             parse_term("direction", ",".join(self.directions)),
         ]
         if self.block_size:
             terms.append(parse_term("block_size_bytes", self.block_size))
-        if self.read_share is not None and self.pattern in MIXED_PATTERNS:
+        if self.read_share is not None and self.pattern in MIXED_PATTERNS and not self.interpolates:
             terms.append(parse_term("read_share_percent", str(self.read_share)))
         return self.filter.with_terms(terms)
 

@@ -37,6 +37,7 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
 from benchapp.queries.layouts.layout import LAYOUT_DETAILS, LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
+from benchapp.queries.layouts.mixes import MeasuredMix, MixCurve, MixEstimate, collect_mixes
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.snapshots import RESULTS
@@ -66,7 +67,8 @@ class MeasuredLoad:
     """A layout under one load: the current levels of its series, of several hosts mixed as on Scaling.
 
     Of mixed patterns, throughput is the sum of both directions, latency the larger one. n, last_at: runs of the level
-    of IOPS, and the start of the newest.
+    of IOPS, and the start of the newest. between: the measured read shares in percent that a mix is interpolated
+    between, None of a measured one; its levels have the interval instead of p10 and p90, and n is the smaller one.
     """
 
     iodepth: int | None
@@ -76,6 +78,7 @@ class MeasuredLoad:
     n: int
     last_at: datetime
     badges: tuple[str, ...]
+    between: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +188,14 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         )
         is_shown = np.isin(table.array("id"), chosen.table.array("id"))
         table, fixed, levels = chosen.table, chosen.fixed, [each.select(is_shown) for each in levels]
-    collector = _LoadCollector(table, levels, question.directions)
-    rows = [
-        _answer(layout, loads, question, price_list=price_list) for layout, loads in collector.list_layouts()
-    ]
+    is_asked = _find_asked(table, question)
+    collector = _LoadCollector(
+        table.select(is_asked), [each.select(is_asked) for each in levels], question.directions
+    )
+    layouts = dict(collector.list_layouts())
+    if question.interpolates:
+        layouts = dict(_interpolate_loads(table, levels, question)) | layouts
+    rows = [_answer(layout, loads, question, price_list=price_list) for layout, loads in layouts.items()]
     has_prices = price_list.has_prices
     priced = [row for row in rows if row.price_amount is not None] if has_prices else rows
     unpriced = [row for row in rows if row.price_amount is None] if has_prices else []
@@ -211,6 +218,70 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     )
 
 
+def _find_asked(table: SeriesTable, question: LayoutQuestion) -> NDArray[np.bool_]:
+    """Return which rows are of the workload itself, rather than what it is interpolated from."""
+    is_asked = np.ones(table.length, dtype=np.bool_)
+    if question.interpolates and table.length:
+        for name, value in (("rw", question.pattern), ("read_share_percent", question.read_share)):
+            shared = table.shared(name)
+            is_asked &= np.isin(shared.codes, shared.find([value]))
+    return is_asked
+
+
+def _interpolate_loads(
+    table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion
+) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
+    """Yield the layouts with the loads of which this mix can be interpolated."""
+    assert question.read_share is not None
+    badges = dict(zip(table.column("series_id"), table.column("badges"), strict=True))
+    by_metric = [collect_mixes(table, each)[0] for each in levels if each.metric != "latency_p99_ns"]
+    found: dict[tuple[Any, ...], list[MeasuredLoad]] = {}
+    for layout, load in dict.fromkeys(key for mixes in by_metric for key in mixes):
+        curves = [
+            MixCurve(Layout(*layout), load[0], load[1], mixes.get((layout, load), ())) for mixes in by_metric
+        ]
+        estimates = [_estimate_level(curve, question.read_share) for curve in curves]
+        shown = next((each for each in estimates if each is not None), None)
+        if shown is None:
+            continue
+        spread, mixes = shown
+        ids = tuple(each for mix in mixes for each in mix.series_ids)
+        iops, bandwidth = (None if each is None else each[0] for each in estimates)
+        found.setdefault(layout, []).append(
+            MeasuredLoad(
+                iodepth=load[0],
+                numjobs=load[1],
+                levels=LoadLevels(iops, bandwidth, None),
+                series_ids=ids,
+                n=spread.n,
+                last_at=spread.last_at,
+                badges=order_codes(tuple({code for each in ids for code in badges[each]})),
+                between=(mixes[0].read_share, mixes[1].read_share),
+            )
+        )
+    for layout, loads in found.items():
+        yield Layout(*layout), loads
+
+
+def _estimate_level(
+    curve: MixCurve, read_share: int
+) -> tuple[ScalingSpread, tuple[MeasuredMix, MeasuredMix]] | None:
+    """Return the estimate of a mix with its interval as p10 and p90, and its neighbors; None without one."""
+    found = curve.estimate(read_share)
+    if not isinstance(found, MixEstimate):
+        return None
+    below = max((mix for mix in curve.mixes if mix.read_share < read_share), key=lambda mix: mix.read_share)
+    above = min((mix for mix in curve.mixes if mix.read_share > read_share), key=lambda mix: mix.read_share)
+    spread = ScalingSpread(
+        median=found.value,
+        p10=found.low,
+        p90=found.high,
+        n=min(below.spread.n, above.spread.n),
+        last_at=min(below.spread.last_at, above.spread.last_at),
+    )
+    return spread, (below, above)
+
+
 def _make_axes(question: LayoutQuestion) -> Axes:
     """Return the axes whose cells are the loads of the layouts that may vary; rw has one value."""
     return Axes("rw", None, None, more=(*question.vary, *LAYOUT_DETAILS, *LOAD_DIMENSIONS))
@@ -218,7 +289,8 @@ def _make_axes(question: LayoutQuestion) -> Axes:
 
 def _list_single(question: LayoutQuestion) -> tuple[str, ...]:
     """Return the dimensions with one value although they are companions of the axes."""
-    return ("read_share_percent", *(name for name in VARYING if name not in question.vary))
+    share = () if question.interpolates else ("read_share_percent",)
+    return (*share, *(name for name in VARYING if name not in question.vary))
 
 
 def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
@@ -229,7 +301,7 @@ def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
 
 def _list_free(question: LayoutQuestion) -> frozenset[str]:
     named = {term.dimension for term in question.filter.terms if not term.is_negated}
-    return _FREE | named
+    return _FREE | named | ({"read_share_percent"} if question.interpolates else frozenset())
 
 
 class _LoadCollector:
@@ -356,7 +428,9 @@ def _mark_front(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
     known = [
         (place, row.price_amount, throughput)
         for place, row in enumerate(rows)
-        if row.price_amount is not None and (throughput := find_throughput(row.load)) is not None
+        if row.price_amount is not None
+        and row.load.between is None
+        and (throughput := find_throughput(row.load)) is not None
     ]
     front = {known[index][0] for index in find_front([(price, value) for _, price, value in known])}
     return [replace(row, is_on_front=place in front) for place, row in enumerate(rows)]
@@ -395,5 +469,6 @@ def _rank(row: RankedLayout) -> tuple[Any, ...]:
         price is None,
         price or 0.0,
         -(assessment.margin or 0.0),
+        row.load.between is not None,
         row.layout.title,
     )

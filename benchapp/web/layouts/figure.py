@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
+    describe_interpolation,
     describe_lacks,
     describe_omitted,
     describe_price,
@@ -147,7 +148,7 @@ def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: dateti
     return LayoutLine(
         row=row,
         url=_link_histories(load.series_ids) if has_links else "",
-        verdict=VERDICT_TEXTS[row.verdict],
+        verdict=", ".join(filter(None, (VERDICT_TEXTS[row.verdict], describe_interpolation(load)))),
         price=describe_price(row, currency),
         per_1000_iops=format_money(row.price_per_1000_iops, currency),
         iops=_format_level(levels.iops, "iops"),
@@ -188,7 +189,7 @@ def make_layouts_chart(ranking: LayoutRanking, *, has_links: bool = True) -> dic
     metric = CATALOGUE["iops" if question.iops is not None else "bandwidth_bytes_per_s"]
     points = [
         {
-            "title": row.layout.title,
+            "title": ", ".join(filter(None, (row.layout.title, describe_interpolation(row.load)))),
             "price": row.price_amount,
             "throughput": level.median,
             "latency": None if latency is None else latency.p90,

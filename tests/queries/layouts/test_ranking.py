@@ -27,6 +27,7 @@ from tests.factories import (
     note_measurements,
 )
 from tests.layouts import plant_layouts
+from tests.mixes import PURE, plant_mixes
 
 ASKED = LayoutQuestion(Filter(), iops=20_000, p99_ms=3, capacity_gb=1000, block_size="4k")
 LATER = NOON + timedelta(days=10)
@@ -236,3 +237,62 @@ def test_several_hosts_are_mixed_as_on_scaling() -> None:
 
     chart = read_scaling(ScalingRequest(parse_filter("rw:randread"), x="volume_count", free=("host",)))
     assert levels == chart.facets[0].lines[0].cells[0].spread
+
+
+def rank_mixes(**options: Any) -> LayoutRanking:
+    asked = {"iops": 15_000, "pattern": "randrw", "read_share": 50, "mixes": "interpolated", **options}
+    return rank_layouts(LayoutQuestion(Filter(), **asked), now=LATER)
+
+
+@pytest.mark.django_db
+class TestInterpolatedMixes:
+    def test_layout_without_this_mix_is_estimated_and_marked(self) -> None:
+        plant_mixes(PURE)
+
+        (row,) = rank_mixes().rows
+
+        assert (row.verdict, row.load.between) == ("meets", (0, 100))
+        assert row.load.levels.iops is not None
+        assert row.load.levels.iops.median == pytest.approx(16_000)
+        assert row.assessment.margin == pytest.approx(16_000 * 0.992 / 15_000 - 1)
+        assert row.load.levels.bandwidth_bytes_per_s is not None
+        assert (row.load.n, len(row.load.series_ids)) == (3, 2)
+        assert rank_mixes(mixes="measured").rows == ()
+
+    def test_p99_latency_of_an_interpolated_mix_is_unknown(self) -> None:
+        plant_mixes(PURE)
+
+        (row,) = rank_mixes(p99_ms=5).rows
+
+        assert (row.verdict, [lack.value for lack in row.assessment.lacks]) == ("unknown", [None])
+
+    def test_measured_mix_is_preferred_to_an_estimate_of_another_load(self) -> None:
+        plant_mixes({50: 15_500.0})
+        plant_mixes({100: 90_000.0, 0: 80_000.0}, depth=64)
+
+        (row,) = rank_mixes().rows
+
+        assert (row.load.between, row.load.iodepth) == (None, 8)
+
+    def test_measured_layout_comes_before_an_interpolated_one_of_the_same_value(self) -> None:
+        plant_mixes(PURE, target={"volume_type": "a"})
+        plant_mixes({50: 16_000.0}, target={"volume_type": "b"})
+
+        rows = rank_mixes().rows
+
+        assert [(row.layout.volume_type, row.load.between) for row in rows] == [("b", None), ("a", (0, 100))]
+
+    def test_neighboring_mixes_are_used_and_nothing_is_extrapolated(self) -> None:
+        plant_mixes({100: 40_000.0, 70: 20_000.0, 30: 18_000.0})
+
+        (row,) = rank_mixes().rows
+
+        assert row.load.between == (30, 70)
+        assert rank_mixes(read_share=10).rows == ()
+
+    def test_a_pure_pattern_has_nothing_to_interpolate(self) -> None:
+        plant_mixes(PURE)
+
+        (row,) = rank_mixes(pattern="randread", read_share=None).rows
+
+        assert row.load.between is None

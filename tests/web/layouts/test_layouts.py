@@ -17,6 +17,7 @@ from tests.factories import (
     make_workload,
 )
 from tests.layouts import plant_layouts
+from tests.mixes import PURE, plant_mixes
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -126,3 +127,23 @@ def test_invalid_field_is_explained(query: str, error: str, viewer: Client) -> N
 
     assert response.status_code == 400
     assert error in Page(response).words
+
+
+def test_interpolated_mix_is_marked_everywhere(viewer: Client) -> None:
+    plant_mixes(PURE)
+    asked = "/layouts/?iops=15000&pattern=randrw&read_share=50&mixes=interpolated"
+
+    response = viewer.get(asked)
+
+    words = Page(response).words
+    assert "with the largest margin (interpolated between 0 % and 100 % reads)" in words
+    assert "meets, interpolated between 0 % and 100 % reads" in words
+    assert "1 layout interpolated: this mix was not measured; p99 latency is unknown." in words
+    assert "mixes=interpolated" in response.content.decode()
+    assert (
+        "No measurements of this workload"
+        in Page(viewer.get(asked.removesuffix("&mixes=interpolated"))).words
+    )
+    refused = viewer.get(asked.replace("&read_share=50", ""))
+    assert refused.status_code == 400
+    assert "State the reads in percent to interpolate mixes." in Page(refused).words
