@@ -12,13 +12,14 @@ from django.utils import timezone
 
 from benchapp.grammar import Filter
 from benchapp.metrics import format_integer
-from benchapp.models import Level, Series
+from benchapp.models import Level, Measurement, Series, User
 from benchapp.queries import snapshots
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.scaling import ScalingRequest, read_scaling
 from benchapp.queries.series_grid import read_series_grid
 from benchapp.queries.snapshots import SnapshotCache, read_snapshot
-from tests.factories import calculate_levels, make_series
+from tests.factories import calculate_levels, make_series, make_user
+from tests.notices import make_subscription
 
 
 class Loads:
@@ -173,13 +174,38 @@ def test_pages_have_each_write_in_the_next_read(client: Client, settings: Any) -
 
     for median in (1234.0, 2345.0):
         Level.objects.filter(series=series, metric="iops").update(median=median)
+        Measurement.objects.filter(series=series).update(iops=median)
         text = format_integer(int(median))
         for path in ("/matrix/", "/scaling/", "/series/"):
             shown.append([text in client.get(path).text for _ in range(2)])
-        for path in ("/api/v1/matrix", "/api/v1/scaling", f"/api/v1/history?series={series.pk}"):
+        for path in (
+            *("/api/v1/matrix", "/api/v1/scaling", f"/api/v1/history?series={series.pk}"),
+            *("/api/v1/series", f"/api/v1/series/{series.pk}/points"),
+        ):
             shown.append([repr(median) in client.get(path).text for _ in range(2)])
 
-    assert shown == [[True, True]] * 12
+    assert shown == [[True, True]] * 16
+
+
+@pytest.mark.django_db(transaction=True)
+def test_kept_history_of_one_user_is_not_sent_to_another(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PUBLIC_READ = True
+    series = make_series([1.0])
+    for name, threshold in (("anna", "IOPS > 5k"), ("ben", "IOPS > 7k")):
+        make_subscription(make_user(username=name), thresholds=[threshold])
+    set_snapshot(monkeypatch, read_snapshot())
+    shown = []
+
+    for name in ("anna", "ben", "", "anna"):
+        client.logout()
+        if name:
+            client.force_login(User.objects.get(username=name))
+        answer = client.get(f"/api/v1/history?series={series.pk}").json()
+        shown.append([each["text"] for each in answer["thresholds"]])
+
+    assert shown == [["IOPS > 5k"], ["IOPS > 7k"], [], ["IOPS > 5k"]]
 
 
 def _has_ended(transaction_id: str, snapshot: str | None) -> bool:

@@ -1,7 +1,8 @@
 """Series: the list, and one."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -33,6 +34,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
+    answer_unchanged,
     is_known,
     make_etag,
 )
@@ -159,22 +161,8 @@ class SeriesList(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List series with measurements, most recent run first."""
         wanted = read_parameters(request, SeriesParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", SERIES_COLUMNS)
-        wanted["oldest_first"] = wanted.pop("sort") == "last_at"
-        return answer_list(
-            request,
-            SeriesPage,
-            SeriesRowAnswer,
-            page=page,
-            read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
-            describe=_describe_rows,
-            name="series",
-            columns=columns,
-            context={
-                "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
-                "filter": write_filter(wanted["match"]),
-            },
-        )
+        make = partial(_answer_list, request, wanted)
+        return answer_unchanged(request, make) if wanted["format"] == "json" else make()
 
 
 class OneSeries(ApiView):
@@ -196,6 +184,25 @@ class OneSeries(ApiView):
         if series is None:
             raise no_series(series_id)
         return answer_json(request, _describe_series(series, found), headers={"ETag": etag})
+
+
+def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
+    page, columns = take_page_request(wanted), wanted.pop("columns", SERIES_COLUMNS)
+    wanted["oldest_first"] = wanted.pop("sort") == "last_at"
+    return answer_list(
+        request,
+        SeriesPage,
+        SeriesRowAnswer,
+        page=page,
+        read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
+        describe=_describe_rows,
+        name="series",
+        columns=columns,
+        context={
+            "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
+            "filter": write_filter(wanted["match"]),
+        },
+    )
 
 
 def _describe_rows(rows: Sequence[SeriesRow]) -> list[SeriesRowAnswer]:
