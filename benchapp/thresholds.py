@@ -60,8 +60,9 @@ _WORDS: Final = {
     **{name: name for name in CATALOGUE},
     **{metric.label.lower(): name for name, metric in CATALOGUE.items()},
 }
+_NUMBER: Final = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _THRESHOLD: Final = re.compile(
-    r"\s*([A-Za-z][A-Za-z0-9_. ]*?)\s*(<=|>=|=<|=>|<|>|≤|≥)?\s*(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-zµμ/]*(?: ?IOPS)?)\s*",
+    rf"\s*([A-Za-z][A-Za-z0-9_. ]*?)\s*(<=|>=|=<|=>|<|>|≤|≥)?\s*({_NUMBER.pattern})\s*([A-Za-zµμ/]*(?: ?IOPS)?)\s*",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -165,12 +166,14 @@ def _read_unit(unit: str, metric: Metric, *, shown: str) -> int:
 
 
 def _write_limit(limit: float, unit: str) -> str:
-    """Return the shortest exact text of a value with its unit: of those of one length the largest unit."""
+    """Return the shortest exact text of a value that is read again: of those of one length with the largest unit."""
     exact = Decimal(repr(limit))
     written = [
         (format((exact / size).normalize(), "f"), name)
         for name, size in sorted(_UNITS[unit].items(), key=lambda item: -item[1])
         if size <= limit or size == 1
     ]
-    number, name = min(written, key=lambda each: len("".join(each)))
+    # In the base unit a value that was read has no more digits than are read.
+    readable = [each for each in written if _NUMBER.fullmatch(each[0])]
+    number, name = min(readable, key=lambda each: len("".join(each)))
     return f"{number}{name}" if unit == "operations/s" else f"{number} {name}"

@@ -20,6 +20,8 @@ from benchapp.thresholds import BadThreshold, find_start, is_violated, parse_thr
         ("bw 200 MiB/s", "bandwidth_bytes_per_s", ">", 209_715_200.0, "bandwidth > 200 MiB/s"),
         ("mean < 1 s", "latency_mean_ns", "<", 1e9, "mean latency < 1 s"),
         ("elapsed < 10 s", "elapsed_s", "<", 10.0, "elapsed time < 10 s"),
+        ("p99 < 33142290.03518 ns", "latency_p99_ns", "<", 33142290.03518, "p99 latency < 33142.29003518 µs"),
+        ("p99 < 1000000 s", "latency_p99_ns", "<", 1e15, "p99 latency < 1000000 s"),
     ],
 )
 def test_threshold_is_read_and_written(
