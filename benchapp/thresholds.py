@@ -156,9 +156,10 @@ def _read_unit(unit: str, metric: Metric, *, shown: str) -> int:
     elif written == "us":
         written = "µs"
     units = _UNITS[metric.unit]
-    # Also "mb/s" and "K"; the case of "M" for "ms" never decides, as no two units of a metric differ in it only.
+    # Also "mB/s" and "K"; the case of "M" for "ms" never decides, as no two units of a metric differ in it only.
     by_case = {name.lower(): size for name, size in units.items()}
-    if written.lower() not in by_case:
+    # "Mb/s" are bits, an eighth.
+    if written.lower() not in by_case or "b/s" in written:
         names = ", ".join(name for name in units if name)
         reason = f"unknown unit {unit!r} of" if unit else "a unit is required for"
         raise BadThreshold(f"{shown}: {reason} {lower_label(metric.label)}: use one of {names}")

@@ -42,6 +42,7 @@ def test_threshold_is_read_and_written(
         ("p99 < 5 ms; drop", "is not a threshold"),
         ("p99 < 5", "a unit is required for p99 latency: use one of ns, µs, ms, s"),
         ("p99 < 5 MB/s", "unknown unit 'MB/s' of p99 latency"),
+        ("bandwidth > 800 Mb/s", "unknown unit 'Mb/s' of bandwidth: use one of B/s"),
         ("iops > 5 ms", "unknown unit 'ms' of IOPS"),
         ("flavor > 5", "unknown metric 'flavor'"),
         ("iops > 0", "must be greater than 0"),
