@@ -26,7 +26,8 @@ OTHER_WORDS = {"degraded", "disk", "log_unix_epoch", "null", "none", "me", "now"
 # Further columns of CSV, which has no schema; tests/api/framework/test_csv_exports.py reads them.
 OTHER_WORDS |= {
     *("level_unit", "x_dimension", "color_dimension", "facet_dimension", "condition_name", "condition_unit"),
-    *("bucket", "from_ns", "to_ns", "operations"),
+    *("range", "bucket", "from_ns", "to_ns", "operations"),
+    *("is_interpolated", "between_low_percent", "between_high_percent"),
 }
 # Ends of file names of logs; other words that begin so are ends of columns.
 LOGS = {"_bw", "_iops", "_lat", "_clat", "_slat"}

@@ -238,7 +238,6 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "charts": {
             "badges",
             "binary_columns",
-            "days",
             "incidents",
             "limits",
             "maintenance",

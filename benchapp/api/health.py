@@ -25,7 +25,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.ingest.limits import DiskSpace, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
 from benchapp.queries.personal.pinned_charts import list_pinned_series
-from benchapp.queries.series.levels import read_main_levels
+from benchapp.queries.series.level_range import read_main_levels
 from benchapp.queries.series.series import SeriesRow
 from benchapp.queries.totals import Totals, count_totals
 

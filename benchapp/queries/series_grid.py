@@ -2,9 +2,10 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
+from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
 from benchapp.queries.snapshots import RESULTS
@@ -98,31 +100,37 @@ def read_series_grid(
     group: GridGroup = "pattern",
     sort: GridSort = "change",
     page: int = 1,
+    span: LevelRange = NOW,
 ) -> SeriesGrid:
     """Return a page of the series that match a filter, 200 each; a page behind the last gives the last.
 
     metric: None for IOPS, or for the elapsed time where no series has IOPS. At most 20 000 series are sorted, the most
     recently measured. One query if nothing was written since the last; else three more for those, four with spreads,
-    and four for a page; two more for the fallback.
+    and four for a page; two more for the fallback. span: series with runs in it, and their levels at its end, without
+    marks if it is past: four more queries, and with spreads four more.
     """
+    load = partial(_read_grid, match, metric=metric, group=group, sort=sort, page=page, span=span)
+    if not span.is_lasting:
+        return load()
     return RESULTS.read(
-        ("grid", match, metric, group, sort, page),
-        partial(_read_grid, match, metric=metric, group=group, sort=sort, page=page),
+        ("grid", match, metric, group, sort, page, span),
+        load,
         estimate_bytes=lambda grid: _SERIES_BYTES * (1 + sum(len(part.series) for part in grid.parts)),
     )
 
 
 def _read_grid(
-    match: Filter, *, metric: str | None, group: GridGroup, sort: GridSort, page: int
+    match: Filter, *, metric: str | None, group: GridGroup, sort: GridSort, page: int, span: LevelRange
 ) -> SeriesGrid:
     name = metric or _USUAL
-    table, is_cut = read_table(match, [name])
+    table, is_cut = read_table(match, [name], span=span)
     if metric is None and table.length and not table.array(f"{name}.has_level").any():
         name = _FALLBACK
-        table, is_cut = read_table(match, [name])
-    marks = read_series_marks(table.array("series_id").tolist(), metric=name)
+        table, is_cut = read_table(match, [name], span=span)
+    marks = {} if span.to_at else read_series_marks(table.array("series_id").tolist(), metric=name)
     groups = _rank(table, _GROUPS[group])
-    order = np.lexsort((*reversed(_SORTS[sort](table, marks, name)), groups))
+    keys = _sort_by_spread(table, name, span) if sort == "spread" else _SORTS[sort](table, marks)
+    order = np.lexsort((*reversed(keys), groups))
     page_count = max(1, -(-table.length // SERIES_ON_A_PAGE))
     shown = max(1, min(page, page_count))
     places = order[(shown - 1) * SERIES_ON_A_PAGE : shown * SERIES_ON_A_PAGE]
@@ -136,6 +144,7 @@ def _read_grid(
             totals,
             CATALOGUE[name],
             marks,
+            span,
         ),
         total=table.length,
         marked=sum(mark.state == "open" and mark.is_regression for mark in marks.values()),
@@ -165,7 +174,7 @@ def _rank(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
 _Keys = tuple[NDArray[np.generic], ...]
 
 
-def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
+def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark]) -> _Keys:
     """Open regressions by size, then open improvements, accepted and recovered changes, then the newest runs."""
     ranks = np.tile(np.array(_UNMARKED), (table.length, 1))
     for place, series_id in enumerate(table.array("series_id").tolist() if marks else ()):
@@ -175,8 +184,11 @@ def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark], metric:
     return (*ranks.T, -table.array("last_at"), _rank(table, _NAME))
 
 
-def _sort_by_spread(table: SeriesTable, marks: Mapping[int, SeriesMark], metric: str) -> _Keys:
-    levels = read_current_columns(table.array("series_id").tolist(), metric)
+def _sort_by_spread(table: SeriesTable, metric: str, span: LevelRange) -> _Keys:
+    ids = table.array("series_id").tolist()
+    levels = (
+        read_current_columns(ids, metric) if span.to_at is None else _read_past_columns(ids, metric, span)
+    )
     spread = np.full(table.length, np.nan)
     order = np.argsort(table.array("series_id"))
     own = order[np.searchsorted(table.array("series_id"), levels["series_id"], sorter=order)]
@@ -186,12 +198,24 @@ def _sort_by_spread(table: SeriesTable, marks: Mapping[int, SeriesMark], metric:
     return (np.where(np.isfinite(spread), -spread, np.inf), _rank(table, _NAME))
 
 
-_SORTS: Final[Mapping[GridSort, Callable[[SeriesTable, Mapping[int, SeriesMark], str], _Keys]]] = {
+def _read_past_columns(series_ids: Sequence[int], metric: str, span: LevelRange) -> dict[str, NDArray[Any]]:
+    """Return the columns of levels at a past end; those of the most recent series, others have no spread."""
+    past = read_levels_in(series_ids[:PAST_SERIES_MAXIMUM], CATALOGUE[metric], span=span, has_recent=False)
+    levels = list(past.values())
+    return {
+        "series_id": np.array([level.series_id for level in levels], dtype=np.int64),
+        **{
+            name: np.array([getattr(level, name) for level in levels], dtype=np.float64)
+            for name in ("median", "p10", "p90")
+        },
+    }
+
+
+_SORTS: Final[Mapping[GridSort, Callable[[SeriesTable, Mapping[int, SeriesMark]], _Keys]]] = {
     "change": _sort_by_change,
-    "newest": lambda table, marks, metric: (-table.array("last_at"), _rank(table, _NAME)),
-    "age": lambda table, marks, metric: (table.array("last_at"), _rank(table, _NAME)),
-    "spread": _sort_by_spread,
-    "name": lambda table, marks, metric: (_rank(table, _NAME), table.array("series_id")),
+    "newest": lambda table, marks: (-table.array("last_at"), _rank(table, _NAME)),
+    "age": lambda table, marks: (table.array("last_at"), _rank(table, _NAME)),
+    "name": lambda table, marks: (_rank(table, _NAME), table.array("series_id")),
 }
 
 
@@ -202,11 +226,16 @@ def _read_parts(
     totals: Sequence[int],
     metric: Metric,
     marks: Mapping[int, SeriesMark],
+    span: LevelRange,
 ) -> tuple[GridPart, ...]:
-    """Return the groups of a page; series that were removed meanwhile are left out. Four queries."""
+    """Return the groups of a page; series that were removed meanwhile are left out. Three queries, at an end seven."""
     rows = {row.id: row for row in read_rows(ids, has_latest=False)}
-    levels = read_levels(ids, [metric.name])
-    newest = _read_newest(ids, metric.name)
+    levels = {
+        series_id: by_metric[metric.name] for series_id, by_metric in read_levels(ids, [metric.name]).items()
+    }
+    if not span.is_open:
+        levels = _cut_levels(levels, metric, span)
+    newest = _read_newest(ids, metric.name, before_at=span.to_at)
     by_group: dict[int, list[SeriesRow]] = {}
     for series_id, place in zip(ids, groups, strict=True):
         if series_id in rows:
@@ -215,7 +244,7 @@ def _read_parts(
     for place, members in by_group.items():
         series = []
         for row, name in zip(members, name_lines(members), strict=True):
-            own, (times, values) = levels[row.id][metric.name], newest[row.id]
+            own, (times, values) = levels[row.id], newest[row.id]
             series.append(
                 GridSeries(
                     row=row,
@@ -231,6 +260,20 @@ def _read_parts(
     return tuple(parts)
 
 
+def _cut_levels(
+    levels: Mapping[int, Sequence[LevelRow]], metric: Metric, span: LevelRange
+) -> dict[int, tuple[LevelRow, ...]]:
+    """Return the levels until the end of a range, the last with its runs until then; none without one there."""
+    shown = read_levels_in(list(levels), metric, span=span, has_recent=False)
+    found: dict[int, tuple[LevelRow, ...]] = dict.fromkeys(levels, ())
+    for series_id, level in shown.items():
+        *earlier, last = (row for row in levels[series_id] if row.from_at <= level.from_at)
+        numbers = ("n", "median", "p10", "p90", "minimum", "maximum", "last")
+        ended = replace(last, to_at=level.last_at, **{name: getattr(level, name) for name in numbers})
+        found[series_id] = (*earlier, ended)
+    return found
+
+
 def _label(group: GridGroup, row: SeriesRow) -> str:
     if group == "pattern":
         if row.workload.block_size_bytes is None:
@@ -243,7 +286,7 @@ def _label(group: GridGroup, row: SeriesRow) -> str:
 
 
 def _read_newest(
-    series_ids: Sequence[int], metric: str
+    series_ids: Sequence[int], metric: str, *, before_at: datetime | None
 ) -> dict[int, tuple[Sequence[float], tuple[float, ...]]]:
     """Return times (seconds since 1970) and values of the newest valid runs of each series, oldest first; one query."""
     # LATERAL: the newest few of each series by the index (series, time), however long its history is. One array of each
@@ -253,10 +296,14 @@ def _read_newest(
         " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
         " SELECT array_agg(date_part('epoch', started_at)) AS times, array_agg(value) AS values FROM ("
         "  SELECT started_at, {metric} AS value FROM benchapp_measurement"
-        "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+        "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{until}"
         "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS newest) AS found"
-    ).format(metric=sql.Identifier(metric), limit=sql.Literal(VALUES_MAXIMUM))
-    rows = fetch_rows(query.as_string(), [list(series_ids)])
+    ).format(
+        metric=sql.Identifier(metric),
+        limit=sql.Literal(VALUES_MAXIMUM),
+        until=sql.SQL("" if before_at is None else " AND started_at < %s"),
+    )
+    rows = fetch_rows(query.as_string(), [list(series_ids), *([before_at] if before_at else [])])
     return {series_id: (times[::-1], tuple(values[::-1])) for series_id, times, values in rows}
 
 

@@ -18,6 +18,7 @@ from benchapp.queries.charts.history import choose_series, read_history
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.scaling import BadChart, ScalingRequest, read_scaling
 from benchapp.queries.dimension_values import list_label_names, read_facet
+from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series_grid import read_series_grid
 from tests.factories import (
     NOON,
@@ -258,7 +259,7 @@ def test_matrix_and_scaling_show_the_runs_with_the_label(series_of_two_branches:
 
 def test_scaling_of_an_earlier_time_refuses_them(series_of_two_branches: Series) -> None:
     with pytest.raises(BadChart, match=r"label\.branch, a fact of runs"):
-        read_scaling(ScalingRequest(parse_filter("label.branch:main"), as_of=NOON))
+        read_scaling(ScalingRequest(parse_filter("label.branch:main"), span=LevelRange(to_at=NOON)))
 
 
 def test_series_grid_shows_the_series_that_have_them(fleet: dict) -> None:

@@ -13,6 +13,7 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     FormatParameters,
+    SpanParameters,
     read_parameters,
     text_parameter,
 )
@@ -20,6 +21,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.models import METRIC_FIELDS
@@ -34,10 +36,11 @@ from benchapp.queries.charts.matrix_shapes import (
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.incidents.series_marks import MarkState
+from benchapp.queries.series.level_range import make_level_range
 
 
-class MatrixParameters(FilterParameters, FormatParameters):
-    """The parameters of the matrix page; what is not given is chosen."""
+class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
+    """The parameters of the matrix page; what is not given is chosen. The range is that of levels (`LevelRange`)."""
 
     metric = text_parameter(30, help_text=f"available: {', '.join(METRIC_FIELDS)}; default: iops")
     x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
@@ -143,6 +146,7 @@ class MatrixView(ApiView):
             "metric": matrix.metric.name,
             "unit": matrix.metric.unit,
             "filter": write_filter(matrix.shown_filter),
+            "range": describe_level_range(matrix.span),
         }
         return answer_lines(
             request, cells, columns=columns, format=format, file_name="matrix", context=context
@@ -153,7 +157,8 @@ def read_asked_matrix(wanted: Mapping[str, Any]) -> Matrix:
     """Return the matrix of validated parameters; Problem 400 for an axis that is not valid."""
     axes = {name: wanted[name] for name in ("metric", "x", "rows", "facet") if name in wanted}
     try:
-        return read_matrix(wanted["match"], **axes)
+        span = make_level_range(wanted.get("from_at"), wanted.get("to_at"))
+        return read_matrix(wanted["match"], **axes, span=span)
     except BadChart as problem:
         raise Problem(
             400,

@@ -16,6 +16,7 @@ from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
     FormatParameters,
+    SpanParameters,
     read_parameters,
     text_parameter,
 )
@@ -24,6 +25,7 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_lines, answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.csv_export import CsvContext
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -57,7 +59,9 @@ from benchapp.queries.charts.scaling_shapes import (
     CellState,
     parse_widths,
 )
+from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import MarkState
+from benchapp.queries.series.level_range import LevelRange, make_level_range
 
 
 class ScalingRunAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -229,7 +233,7 @@ _DIMENSION: Final = (
 )
 
 
-class ScalingParameters(FilterParameters, FormatParameters):
+class ScalingParameters(FilterParameters, SpanParameters, FormatParameters):
     """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
 
     repeatable = ("limit", "group", "target")
@@ -243,12 +247,12 @@ class ScalingParameters(FilterParameters, FormatParameters):
         choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
     )
     any = text_parameter(400, source="free", help_text="dimensions not to fix, separated by commas")
-    as_of = serializers.DateField(required=False, help_text="the state at the end of this day, UTC")
+    as_of = serializers.DateField(required=False, help_text="the end of this day, UTC, instead of `to`")
     compare_days = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=COMPARE_DAYS_MAXIMUM,
-        help_text="also the state this many days earlier",
+        help_text="also the levels this many days before the end of the time range",
     )
     limit = serializers.ListField(
         source="limits",
@@ -339,6 +343,7 @@ def _list_context(chart: ScalingChart) -> CsvContext:
         "color_dimension": chart.color.name if chart.color else None,
         "facet_dimension": chart.facet.name if chart.facet else None,
         "filter": write_filter(chart.shown_filter),
+        "range": describe_level_range(chart.span),
     }
 
 
@@ -388,6 +393,7 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
     names = tuple(name for name in given.get("free", "").split(",") if name)
     own = {
         "filter": values["match"],
+        "span": _read_span(values),
         "free": names,
         "limits": tuple(given.get("limits", ())),
         "groups": tuple(given.get("groups", ())),
@@ -397,6 +403,14 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
         "predicted": _read_widths(given.get("predicted", "")),
     }
     return ScalingRequest(**given | own)
+
+
+def _read_span(values: Mapping[str, Any]) -> LevelRange:
+    """Return the time range. Raises Problem."""
+    if "as_of" in values and "to_at" in values:
+        raise _make_problem(BadChart("as_of", "set either as_of or to"))
+    to_at = end_of_day(values["as_of"]) if "as_of" in values else values.get("to_at")
+    return make_level_range(values.get("from_at"), to_at)
 
 
 def _read_widths(text: str) -> tuple[int, ...]:

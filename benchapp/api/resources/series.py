@@ -25,6 +25,7 @@ from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
     PageParameters,
+    SpanParameters,
     badge_parameter,
     read_parameters,
     refuse_parameters,
@@ -40,11 +41,13 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import DirectionName
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
-from benchapp.queries.series.levels import MainLevel, read_main_levels
+from benchapp.queries.series.level_range import NOW, LevelRange, make_level_range, read_main_levels
+from benchapp.queries.series.levels import MainLevel
 from benchapp.queries.series.series import (
     SeriesDetail,
     SeriesRow,
@@ -140,8 +143,8 @@ class SeriesPage(AnswerPage, kw_only=True, frozen=True):
 SERIES_COLUMNS: Final = list_columns(SeriesRowAnswer)
 
 
-class SeriesParameters(FilterParameters, PageParameters):
-    """Filters of series."""
+class SeriesParameters(FilterParameters, SpanParameters, PageParameters):
+    """Filters of series. The range is that of their levels (`LevelRange`)."""
 
     columns = SERIES_COLUMNS
     badge = badge_parameter("series whose newest measurement bears any of these badges, separated by commas")
@@ -189,24 +192,26 @@ class OneSeries(ApiView):
 def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
     page, columns = take_page_request(wanted), wanted.pop("columns", SERIES_COLUMNS)
     wanted["oldest_first"] = wanted.pop("sort") == "last_at"
+    wanted["span"] = span = make_level_range(wanted.pop("from_at", None), wanted.pop("to_at", None))
     return answer_list(
         request,
         SeriesPage,
         SeriesRowAnswer,
         page=page,
         read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
-        describe=_describe_rows,
+        describe=lambda rows: _describe_rows(rows, span),
         name="series",
         columns=columns,
         context={
             "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
             "filter": write_filter(wanted["match"]),
+            "range": describe_level_range(span),
         },
     )
 
 
-def _describe_rows(rows: Sequence[SeriesRow]) -> list[SeriesRowAnswer]:
-    levels = read_main_levels([row.id for row in rows])
+def _describe_rows(rows: Sequence[SeriesRow], span: LevelRange = NOW) -> list[SeriesRowAnswer]:
+    levels = read_main_levels([row.id for row in rows], span=span)
     return [_describe_row(row, levels.get(row.id)) for row in rows]
 
 

@@ -50,6 +50,7 @@ from benchapp.api.resources.hosts import (
     no_host,
 )
 from benchapp.api.resources.shapes import PREFIX
+from benchapp.grammar import write_filter
 from benchapp.models import Host
 from benchapp.models.requests.request_policy import describe_allowed
 from benchapp.models.schedules.timetable import DAY_MINUTES
@@ -329,6 +330,7 @@ class Schedules(ApiView):
             describe=lambda hosts: _describe_hosts(ListedHostScheduleAnswer, hosts),
             name="schedules",
             columns=columns,
+            context={"filter": write_filter(chosen.match)},
         )
 
 

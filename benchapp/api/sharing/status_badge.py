@@ -25,7 +25,8 @@ from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters
 from benchapp.metrics import CATALOGUE, format_integer, format_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.levels import read_current_levels, read_main_levels
+from benchapp.queries.series.level_range import read_main_levels
+from benchapp.queries.series.levels import read_current_levels
 from benchapp.queries.series.series import with_points
 
 SERIES_MAXIMUM: Final = 1000

@@ -16,6 +16,7 @@ from benchapp.charts.images.frame import (
     shorten_text,
 )
 from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
 from benchapp.charts.texts.matrix import (
     REASONS,
@@ -210,10 +211,17 @@ def _list_foot(matrix: Matrix, options: ImageOptions) -> Iterator[str]:
     newest = max((cell.level.last_at for *_, cell in matrix.walk() if cell.level), default=None)
     if newest is not None:
         parts.append(f"newest run {format_moment(newest)}")
+    if range := describe_level_range(matrix.span):
+        parts.append(range)
     yield " · ".join(parts)
     names = ", ".join(lower_label(each.label) for each in (*matrix.rows, *matrix.facets))
+    cell = (
+        "level, p10–p90, n runs"
+        if matrix.span.to_at
+        else "current level, p10–p90, n runs, open or accepted change"
+    )
     yield (
-        f"Cell: median {matrix.metric.label} of the current level, p10–p90, n runs, open or accepted change;"
+        f"Cell: median {matrix.metric.label} of the {cell};"
         f" {matrix.metric.better} is better. Rows: {names}; columns: {lower_label(matrix.x.dimension.label)}."
     )
     if options.address:

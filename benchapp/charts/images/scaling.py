@@ -11,6 +11,7 @@ from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_i
 from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.limits import LIMIT_REACH
 from benchapp.charts.texts.scaling import describe_scaling
 from benchapp.dimensions import DIMENSIONS
@@ -394,8 +395,8 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
         runs = format_count(most, "run") if least == most else f"{least} to {format_count(most, 'run')}"
         last_at = max(spread.last_at for spread in spreads)
         parts += [f"n = {runs} per value", f"newest run {format_moment(last_at)}"]
-    if chart.as_of is not None:
-        parts.append(f"state before {format_moment(chart.as_of)}")
+    if range := describe_level_range(chart.span):
+        parts.append(range)
     yield " · ".join(parts)
     names = [lower_label(chart.x.dimension.label)]
     names += [
@@ -404,8 +405,9 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
         if axis is not None
     ]
     mark = "Bars" if is_bars else "Marks"
+    level = "level" if chart.span.to_at else "current level"
     yield (
-        f"{mark}: median of the current level; whiskers: p10 to p90; gaps: no value; hollow crosses: failed;"
+        f"{mark}: median of the {level}; whiskers: p10 to p90; gaps: no value; hollow crosses: failed;"
         f" {chart.metric.better} is better. By {', '.join(names)}."
     )
     if options.address:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
@@ -45,10 +46,16 @@ def describe_matrix(matrix: Matrix) -> str:
 def describe_cells(matrix: Matrix) -> str:
     """Return the caption: the parts of a cell, the better direction, and the number of combinations."""
     hatched = " Hatched: no value, with the reason." if _has_gaps(matrix) else ""
+    described = describe_level_range(matrix.span)
+    span = f" {described[0].upper()}{described[1:]}." if described else ""
+    level = (
+        "level"
+        if matrix.span.to_at
+        else "current level (runs since the last change), open or accepted change"
+    )
     return (
-        f"Cell: median {matrix.metric.label} of the current level (runs since the last change), open or accepted"
-        f" change, newest 20 values, age, number of runs; {matrix.metric.better} is better."
-        f" {describe_matrix_counts(matrix)}.{hatched}"
+        f"Cell: median {matrix.metric.label} of the {level}, newest 20 values, age, number of runs;"
+        f" {matrix.metric.better} is better.{span} {describe_matrix_counts(matrix)}.{hatched}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -31,7 +32,8 @@ from benchapp.queries.incidents.series_marks import (
     count_open_regressions,
     read_series_marks,
 )
-from benchapp.queries.series.levels import CurrentLevel, read_current_levels
+from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
+from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
@@ -44,6 +46,7 @@ CELLS_MAXIMUM: Final = 4000
 # Of a cell with a level and its newest values, measured.
 _CELL_BYTES: Final = 2000
 _DIMENSIONS_MAXIMUM: Final = 2
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
 _PATTERN_PARTS: Final = ("rw", "direction")
@@ -67,21 +70,34 @@ def read_matrix(
     x: str | None = None,
     rows: str | None = None,
     facet: str | None = None,
+    span: LevelRange = NOW,
 ) -> Matrix:
-    """Return the matrix of a filter; axes that are None are chosen.
+    """Return the matrix of a filter in a time range; axes that are None are chosen.
 
     x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if nothing was written
-    since the last; else four, and one more where something was measured without giving a value. Raises BadChart.
+    since the last; else four, three more with a past end, and one more where something was measured without giving a
+    value. Raises BadChart.
     """
+    if span.from_at is not None and span.to_at is not None and span.from_at >= span.to_at:
+        raise BadChart("from", "from must be before to")
+    load = partial(_read_matrix, filter, metric=metric, x=x, rows=rows, facet=facet, span=span)
+    if not span.is_lasting:
+        return load()
     return RESULTS.read(
-        ("matrix", filter, metric, x, rows, facet),
-        partial(_read_matrix, filter, metric=metric, x=x, rows=rows, facet=facet),
+        ("matrix", filter, metric, x, rows, facet, span),
+        load,
         estimate_bytes=lambda matrix: _CELL_BYTES * (1 + matrix.size),
     )
 
 
 def _read_matrix(
-    filter: Filter, *, metric: str | None, x: str | None, rows: str | None, facet: str | None
+    filter: Filter,
+    *,
+    metric: str | None,
+    x: str | None,
+    rows: str | None,
+    facet: str | None,
+    span: LevelRange,
 ) -> Matrix:
     shown = _find_metric(metric)
     chosen_rows = _find_names("rows", rows, most=_DIMENSIONS_MAXIMUM)
@@ -89,7 +105,10 @@ def _read_matrix(
     chosen_x = _find_names("x", x, most=1)
     asked = (*chosen_x, *chosen_rows, *chosen_facets)
     facts = [name for name in asked if DIMENSIONS[name].is_environment]
-    everything, is_cut = read_table(filter, [shown.name], facts=facts)
+    if span.to_at is not None and (facts or filter.fact_terms):
+        fact = (facts or [filter.fact_terms[0].dimension])[0]
+        raise BadChart("to", f"to cannot be combined with {fact}, a fact of runs")
+    everything, is_cut = read_table(filter, [shown.name], facts=facts, span=span)
     valued = _select_valued(everything, shown) or everything
     row_names = chosen_rows or tuple(name for name in _USUAL_ROWS if name not in (*chosen_x, *chosen_facets))
     x_name = chosen_x[0] if chosen_x else _choose_x(valued, {*row_names, *chosen_facets})
@@ -101,9 +120,10 @@ def _read_matrix(
     # A filter on patterns includes their parts.
     free |= set(_PATTERN_PARTS) if "pattern" in free else set()
     chosen = fix_dimensions(valued, axes, free=frozenset(free))
-    return _MatrixBuilder(filter, shown, everything, chosen, row_names=row_names, facet_names=facets).fill(
-        is_cut
+    builder = _MatrixBuilder(
+        filter, shown, everything, chosen, row_names=row_names, facet_names=facets, span=span
     )
+    return builder.fill(is_cut)
 
 
 class _MatrixBuilder:
@@ -118,8 +138,9 @@ class _MatrixBuilder:
         *,
         row_names: tuple[str, ...],
         facet_names: tuple[str, ...],
+        span: LevelRange,
     ) -> None:
-        self.filter, self.metric, self.chosen = filter, metric, chosen
+        self.filter, self.metric, self.chosen, self.span = filter, metric, chosen, span
         self.row_names, self.facet_names = row_names, facet_names
         hidden = set(everything.column("series_id"))
         self.hidden_by_fixed = everything.length
@@ -165,10 +186,11 @@ class _MatrixBuilder:
                 omitted_columns,
                 omitted_panels,
                 self.hidden_by_fixed,
-                count_open_regressions(self.hidden_ids, metric=self.metric.name),
+                0 if self.span.to_at else count_open_regressions(self.hidden_ids, metric=self.metric.name),
                 self.unknown_x,
                 is_cut,
             ),
+            span=self.span,
         )
 
     def _list_keys(self, names: Sequence[str]) -> list[Key]:
@@ -195,10 +217,7 @@ class _MatrixBuilder:
     def _make_cells(
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
     ) -> dict[tuple[Key, Key, Key], MatrixCell]:
-        ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
-        first = {
-            key: next((place for place in places if has_level[place]), None) for key, places in groups.items()
-        }
+        ids, first = self.table.column("id"), self._choose_series(groups)
         series_ids = self.table.column("series_id")
         valued = [place for place in first.values() if place is not None]
         levels, marks = self._read_levels(
@@ -221,13 +240,33 @@ class _MatrixBuilder:
             )
         return cells
 
+    def _choose_series(
+        self, groups: Mapping[tuple[Key, Key, Key], list[int]]
+    ) -> dict[tuple[Key, Key, Key], int | None]:
+        """Return the index of the most recent series with a level in each cell, of a past end the most recent then."""
+        ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
+        valued = {key: [place for place in places if has_level[place]] for key, places in groups.items()}
+        if self.span.to_at is None:
+            return {key: next(iter(places), None) for key, places in valued.items()}
+        several = [ids[place] for places in valued.values() if len(places) > 1 for place in places]
+        levels = read_levels_in(several[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
+        # Of equal ones the first, as of those beyond the maximum.
+        return {
+            key: max(
+                places,
+                key=lambda place: levels[ids[place]].last_at if ids[place] in levels else _EARLIEST,
+                default=None,
+            )
+            for key, places in valued.items()
+        }
+
     def _read_levels(
         self, ids: Sequence[int], series_ids: Sequence[int]
     ) -> tuple[Mapping[int, CurrentLevel], Mapping[int, SeriesMark]]:
-        """Return levels and marks by id; of groups of runs the marks of those in the current level."""
-        marks = read_series_marks(series_ids, metric=self.metric.name)
+        """Return levels and marks by id; marks of groups of runs in the current level, at a past end none."""
+        marks = {} if self.span.to_at else read_series_marks(series_ids, metric=self.metric.name)
         if self.table.group_levels is None:
-            return read_current_levels(ids, self.metric), marks
+            return read_levels_in(ids, self.metric, span=self.span), marks
         groups = self.table.group_levels[self.metric.name]
         return {each: groups[each].level for each in ids}, {
             each: marks[series_id]

@@ -10,6 +10,7 @@ from benchapp.metrics import Metric
 from benchapp.queries.charts.axes import Axis
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.incidents.series_marks import SeriesMark
+from benchapp.queries.series.level_range import NOW, LevelRange
 from benchapp.queries.series.levels import CurrentLevel
 
 CellState = Literal["measured", "failed", "excluded", "unvalued", "missing"]
@@ -86,6 +87,7 @@ class Matrix:
     fixed: tuple[FixedDimension, ...]
     mixed: tuple[str, ...]
     omitted: Omitted
+    span: LevelRange = NOW
 
     def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:
         """Give every cell with its panel, its row and its place on x."""

@@ -70,12 +70,18 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request, with those of further metrics. Raises BadChart.
 
-    One query if nothing was written since the last; else two more (`read_table`), and one for as_of and one for
+    One query if nothing was written since the last; else two more (`read_table`), and three for each of a past end and
     compare_days, of each metric; two more if no metric was given and no series has IOPS. Of has_runs those of
     `read_runs`.
     """
-    if request.compare_days is not None and request.as_of is None:
-        # The earlier period depends on the time.
+    if (
+        request.span.from_at is not None
+        and request.span.to_at is not None
+        and request.span.from_at >= request.span.to_at
+    ):
+        raise BadChart("from", "from must be before to")
+    if not request.span.is_lasting or (request.compare_days is not None and request.span.to_at is None):
+        # The range, or the earlier period, depends on the time.
         return _read_scaling(request)
     asked = tuple(getattr(request, field.name) for field in fields(ScalingRequest))
     # Names of limits have bytes/s in the units of the reader.
@@ -132,6 +138,7 @@ def _read_stack(
         [each.metric.base for each in resolved],
         groups=resolved[0].groups,
         facts=_list_facts(request, axes),
+        span=request.span,
     )
     series = [_select_series(each, table, is_cut=is_cut) for each in resolved]
     leading = next((place for place, each in enumerate(series) if each.valued.length), 0)
@@ -162,9 +169,9 @@ def _list_facts(request: ScalingRequest, axes: Mapping[str, str | None]) -> list
     names = [name for axis in axes.values() if axis for name in split_axis(axis)]
     facts = [name for name in names if name in DIMENSIONS and DIMENSIONS[name].is_environment]
     used = [*facts, *(term.dimension for term in request.filter.fact_terms)]
-    for parameter in ("as_of", "compare_days"):
-        if used and getattr(request, parameter) is not None:
-            raise BadChart(parameter, f"{parameter} cannot be combined with {used[0]}, a fact of runs")
+    past = {"to": request.span.to_at, "compare_days": request.compare_days}
+    for parameter in (name for name, value in past.items() if used and value is not None):
+        raise BadChart(parameter, f"{parameter} cannot be combined with {used[0]}, a fact of runs")
     return facts
 
 
@@ -205,7 +212,10 @@ def _find_metrics(request: ScalingRequest) -> tuple[ScalingMetric, ...]:
 def _read_series(resolved: ResolvedRequest, facts: Sequence[str]) -> MatchingSeries:
     """Return the series of the filter and its groups, and those of them with a value of each metric."""
     names = [each.base for each in (resolved.metric, resolved.over) if each is not None]
-    matching, is_cut = read_table(resolved.request.filter, names, groups=resolved.groups, facts=facts)
+    request = resolved.request
+    matching, is_cut = read_table(
+        request.filter, names, groups=resolved.groups, facts=facts, span=request.span
+    )
     return _select_series(resolved, matching, is_cut=is_cut)
 
 

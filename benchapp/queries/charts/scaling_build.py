@@ -19,7 +19,7 @@ from benchapp.queries.charts.axes import (
 )
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets, list_cell_keys
 from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
-from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM, read_runs, read_series_levels
+from benchapp.queries.charts.scaling_levels import read_runs, read_series_levels
 from benchapp.queries.charts.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
     CHART_RUNS_MAXIMUM,
@@ -31,6 +31,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingFacet,
 )
 from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM
 
 COLORS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12
@@ -106,7 +107,7 @@ def build_chart(
         runs_maximum = _share_runs(len(set(cells.values())) * max(1, len(resolved.metrics)))
         levels = replace(levels, runs=read_runs(resolved, charted, cells=cells, maximum=runs_maximum))
     facets = fill_facets(in_grid, levels, grid, resolved)
-    is_past = resolved.as_of is not None or request.compare_days is not None
+    is_past = request.span.to_at is not None or request.compare_days is not None
     return ScalingChart(
         filter=request.filter,
         shown_filter=add_fixed_terms(request.filter, chosen),
@@ -125,7 +126,7 @@ def build_chart(
         groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
         targets=resolved.targets,
         metrics=resolved.metrics or (resolved.metric,),
-        as_of=resolved.as_of,
+        span=request.span,
         earlier_at=resolved.earlier_at,
         is_cut=series.is_cut,
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,

@@ -1,14 +1,12 @@
 """The level of each series of a scaling chart, now or at an earlier time, and its runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.detection.levels import describe_values
+from benchapp.metrics import CATALOGUE
 from benchapp.queries.binary_columns import from_us
 from benchapp.queries.charts.scaling_shapes import (
     ResolvedRequest,
@@ -18,6 +16,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.queries.series.level_runs import (
     LevelSpan,
     read_current_spans,
@@ -26,8 +25,6 @@ from benchapp.queries.series.level_runs import (
     read_spans_before,
 )
 from benchapp.queries.series.levels import read_current_columns
-
-PAST_SERIES_MAXIMUM: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +43,13 @@ class SeriesLevels:
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:
-    """Return the levels of the series of a table; two queries, and two for each of as_of and the earlier period."""
-    shown_at, earlier_at = resolved.as_of, resolved.earlier_at
+    """Return the levels of the series of a table; two queries, four for each of a past end and the earlier period."""
+    span, earlier_at = resolved.request.span, resolved.earlier_at
     return SeriesLevels(
-        shown=_read(table, resolved.metric, shown_at),
-        earlier={} if earlier_at is None else _read(table, resolved.metric, earlier_at),
-        overs={} if resolved.over is None else _read(table, resolved.over, shown_at),
-        marks={} if shown_at else _read_marks(table, resolved.metric.base),
+        shown=_read(table, resolved.metric, span),
+        earlier={} if earlier_at is None else _read(table, resolved.metric, LevelRange(to_at=earlier_at)),
+        overs={} if resolved.over is None else _read(table, resolved.over, span),
+        marks={} if span.to_at else _read_marks(table, resolved.metric.base),
     )
 
 
@@ -70,14 +67,18 @@ def _read_marks(table: SeriesTable, metric: str) -> Mapping[int, SeriesMark]:
     }
 
 
-def _read(
-    table: SeriesTable, metric: ScalingMetric, before_at: datetime | None
-) -> Mapping[int, ScalingSpread]:
-    """Return the level of a metric by series, per volume if the metric is; before_at: None for now."""
-    if before_at is None:
-        levels = _read_current(table, metric.base)
+def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mapping[int, ScalingSpread]:
+    """Return the level of a metric in a range by series, per volume if the metric is."""
+    if span.to_at is None:
+        current = _read_current(table, metric.base)
+        levels = {number: level for number, level in current.items() if span.has_run(level.last_at)}
     else:
-        levels = _read_past(table.column("id"), metric.base, before_at=before_at)
+        ids = table.column("id")[:PAST_SERIES_MAXIMUM]
+        past = read_levels_in(ids, CATALOGUE[metric.base], span=span, has_recent=False)
+        levels = {
+            series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
+            for series_id, level in past.items()
+        }
     if not metric.is_per_volume:
         return levels
     counts = dict(zip(table.column("id"), table.column("volume_count"), strict=True))
@@ -101,26 +102,6 @@ def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread
         series_id: ScalingSpread(median, p10, p90, n, from_us(to_us))
         for series_id, median, p10, p90, n, to_us in numbers
     }
-
-
-def _read_past(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> Mapping[int, ScalingSpread]:
-    """Return the level of each series before a moment (exclusive), without series that had no value.
-
-    The level that had begun by then: its runs before the moment, which are read if it has later ones. At most
-    PAST_SERIES_MAXIMUM series are read. One query, and those of the runs.
-    """
-    begun = read_spans_before(list(series_ids)[:PAST_SERIES_MAXIMUM], metric, before_at=before_at)
-    found: dict[int, ScalingSpread] = {}
-    parts: dict[int, LevelSpan] = {}
-    for series_id, (span, level) in begun.items():
-        if level.to_at < before_at:
-            found[series_id] = ScalingSpread(level.median, level.p10, level.p90, level.n, level.to_at)
-        else:
-            parts[series_id] = span
-    for series_id, runs in read_level_runs(parts, metric).items():
-        own = describe_values(runs.values, 0, len(runs.values))
-        found[series_id] = ScalingSpread(own.median, own.p10, own.p90, own.n, runs.list_times()[-1])
-    return found
 
 
 def read_runs(
@@ -181,9 +162,8 @@ def read_runs(
 def _read_spans(resolved: ResolvedRequest, table: SeriesTable) -> Mapping[int, LevelSpan]:
     """Return the span of the level shown of each series by id; one query, of groups of runs none."""
     metric, ids = resolved.metric.base, table.column("id")
-    if resolved.as_of is not None:
-        begun = read_spans_before(list(ids)[:PAST_SERIES_MAXIMUM], metric, before_at=resolved.as_of)
-        return {series_id: span for series_id, (span, _) in begun.items()}
+    if (before_at := resolved.request.span.to_at) is not None:
+        return read_spans_before(list(ids)[:PAST_SERIES_MAXIMUM], metric, before_at=before_at)
     if table.group_levels is None:
         return read_current_spans(list(ids), metric)
     return {number: group.span for number, group in table.group_levels[metric].items()}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import log2
 from typing import Final, Literal
 
@@ -13,8 +13,8 @@ from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
 from benchapp.queries.charts.scaling_defaults import FixedDimension
-from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import SeriesMark
+from benchapp.queries.series.level_range import NOW, LevelRange
 
 LIMITS_MAXIMUM: Final = 8
 TARGETS_MAXIMUM: Final = 8
@@ -235,8 +235,8 @@ class ScalingRequest:
     metric: up to three by name or short name, separated by commas; a leading comma as for x.
     x, color, facet: dimensions by name or short name, up to three combined by commas; color and facet may be "none".
     With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
-    free: dimensions not to fix, parameter `any`. as_of: a day of UTC, inclusive. compare_days: also the state so many
-    days earlier. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
+    free: dimensions not to fix, parameter `any`. compare_days: also the levels so many days before the end of the range
+    `span`. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
     "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`. has_runs: also
     the runs of each level, parameter `runs`. has_models: also the scaling model of each curve, parameter `model`, with
     its prediction at each of the widths `predicted`, parameter `predict`.
@@ -249,7 +249,7 @@ class ScalingRequest:
     facet: str | None = None
     over: str | None = None
     free: tuple[str, ...] = ()
-    as_of: date | None = None
+    span: LevelRange = NOW
     compare_days: int | None = None
     limits: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -275,17 +275,12 @@ class ResolvedRequest:
     metrics: tuple[ScalingMetric, ...] = ()
 
     @property
-    def as_of(self) -> datetime | None:
-        """Return the end of the requested day (exclusive), None for now."""
-        return end_of_day(self.request.as_of)
-
-    @property
     def earlier_at(self) -> datetime | None:
         """Return the time of the earlier period, not before the first day of the calendar; None without one."""
         if self.request.compare_days is None:
             return None
         period = timedelta(days=self.request.compare_days)
-        shown_at = self.as_of or timezone.now()
+        shown_at = self.request.span.to_at or timezone.now()
         return max(shown_at - _FIRST_MOMENT, period) - period + _FIRST_MOMENT
 
 
@@ -416,7 +411,7 @@ class ScalingChart:
 
     filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
     some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
-    metrics; those of `metric` are limits of the panels. as_of, earlier_at: exclusive. is_cut: more series match than
+    metrics; those of `metric` are limits of the panels. earlier_at: exclusive. is_cut: more series match than
     are read. is_thinned: more than are read for an earlier time. metrics: of the request; more: charts of
     the further ones, with equal axes. cell_runs_maximum: of a cell; None without runs. predicted: the widths that the
     scaling models predict; None without models.
@@ -438,7 +433,7 @@ class ScalingChart:
     counts: Counts
     groups: tuple[GroupCount, ...] = ()
     targets: tuple[ScalingTarget, ...] = ()
-    as_of: datetime | None = None
+    span: LevelRange = NOW
     earlier_at: datetime | None = None
     is_cut: bool = False
     is_thinned: bool = False

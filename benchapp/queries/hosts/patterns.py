@@ -13,7 +13,8 @@ from benchapp.dimensions import name_pattern
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.levels import CurrentLevel, read_main_levels
+from benchapp.queries.series.level_range import read_main_levels
+from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.series.relative_levels import read_relative_levels
 from benchapp.queries.series.series import SeriesRow, read_rows, with_points
 from benchapp.queries.titles import order_value

@@ -10,7 +10,8 @@ from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.levels import CurrentLevel, read_main_levels
+from benchapp.queries.series.level_range import read_main_levels
+from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.series.series import SeriesRow, read_rows
 
 # Open changes are searched in the newest incidents only: of a sweep one has thousands.

@@ -131,16 +131,14 @@ def read_current_spans(series_ids: Sequence[int], metric: str) -> dict[int, Leve
     return {row[0]: LevelSpan(*row) for row in rows.values_list("series_id", "from_at", "to_at")}
 
 
-def read_spans_before(
-    series_ids: Sequence[int], metric: str, *, before_at: datetime
-) -> dict[int, tuple[LevelSpan, Level]]:
-    """Return the level that had begun before a moment, and its span until then, of each series by its id; one query."""
+def read_spans_before(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> dict[int, LevelSpan]:
+    """Return the span until a moment of the level that had begun before it, of each series by its id; one query."""
     begun = (
         Level.objects.filter(series_id__in=series_ids, metric=metric, from_at__lt=before_at)
         .order_by("series_id", "-from_at")
         .distinct("series_id")
     )
-    return {level.series_id: (_end_before(level, before_at), level) for level in begun}
+    return {level.series_id: _end_before(level, before_at) for level in begun}
 
 
 def _end_before(level: Level, before_at: datetime) -> LevelSpan:

@@ -105,21 +105,24 @@ class MainLevel:
     level: CurrentLevel
 
 
-def read_main_levels(series_ids: Sequence[int]) -> dict[int, MainLevel]:
-    """Return the level that represents each series, without series without a value; two queries at most."""
-    found: dict[int, MainLevel] = {}
-    for metric in _MAIN_METRICS:
-        missing = [series_id for series_id in series_ids if series_id not in found]
-        levels = read_current_levels(missing, metric) if missing else {}
-        found |= {series_id: MainLevel(metric, level) for series_id, level in levels.items()}
-    return found
-
-
 def read_current_levels(series_ids: Sequence[int], metric: Metric) -> dict[int, CurrentLevel]:
     """Return the current level of each series by id, without series without a value; one query."""
     rows = fetch_rows(
         f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND is_current",
         [metric.name, list(series_ids)],
+    )
+    return {row[0]: _make_current(row) for row in rows}
+
+
+def read_begun_levels(
+    series_ids: Sequence[int], metric: Metric, *, before_at: datetime
+) -> dict[int, CurrentLevel]:
+    """Return the level of each series that had begun before a moment, by id, with its later runs; one query."""
+    rows = fetch_rows(
+        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND level.from_at = ("
+        "SELECT max(from_at) FROM benchapp_level own"
+        " WHERE own.series_id = level.series_id AND own.metric = level.metric AND own.from_at < %s)",
+        [metric.name, list(series_ids), before_at],
     )
     return {row[0]: _make_current(row) for row in rows}
 
@@ -224,7 +227,7 @@ def _make_change(
     return LevelChange(change_id, metric, relative, is_regression, incident_id, is_recovery)
 
 
-_MAIN_METRICS: Final = (CATALOGUE["iops"], CATALOGUE["elapsed_s"])
+MAIN_METRICS: Final = (CATALOGUE["iops"], CATALOGUE["elapsed_s"])
 _CHANGE: Final = (
     "change.id, change.metric, change.relative, change.is_regression, change.incident_id, level.is_recovery"
 )

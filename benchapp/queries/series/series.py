@@ -13,6 +13,7 @@ from benchapp.models.filtering import match_series
 from benchapp.queries.badges import order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.series.level_range import NOW, LevelRange, match_span
 from benchapp.queries.series.points import Point, PointSummary, read_points, read_rolling, summarize_series
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
@@ -99,13 +100,14 @@ def list_series(
     after: str | None = None,
     limit: int = 100,
     oldest_first: bool = False,
+    span: LevelRange = NOW,
 ) -> Page[SeriesRow]:
     """Return the series with measurements that match a filter, the freshest first or the stalest; two queries.
 
-    badges: their newest measurement bears any of these; empty for all. Raises BadCursor.
+    badges: their newest measurement bears any of these; empty for all. span: with a run in it. Raises BadCursor.
     """
     cursor = read_cursor(after)
-    series = with_points().filter(match_series(match))
+    series = with_points().filter(match_series(match), match_span(span))
     if badges:
         series = series.filter(badges__overlap=list(badges))
     rows = list(

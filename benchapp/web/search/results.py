@@ -29,13 +29,13 @@ _TITLES: Final[dict[SearchKind, str]] = {
     "study": "Studies",
 }
 _MORE: Final[dict[SearchKind, str]] = {"host": "hosts", "run": "runs"}
-# Pages that show what matches a filter: label, view, has a time range, has a metric.
+# Pages that show what matches a filter: label, view, has a metric.
 _FILTERED: Final = (
-    ("Series", "series_list", False, True),
-    ("History", "history", True, True),
-    ("Scaling", "scaling", False, True),
-    ("Matrix", "matrix", False, True),
-    ("Runs", "runs", True, False),
+    ("Series", "series_list", True),
+    ("History", "history", True),
+    ("Scaling", "scaling", True),
+    ("Matrix", "matrix", True),
+    ("Runs", "runs", False),
 )
 
 
@@ -111,8 +111,8 @@ def _link_filtered(text: str, query: Query) -> list[SearchResult]:
     written = urlencode({"q": write_filter(query.filter) if is_plain else text})
     return [
         SearchResult(label, f"{reverse(view)}?{written}", "with this filter")
-        for label, view, has_time_range, has_metric in _FILTERED
-        if (has_time_range or query.time_range is None) and (has_metric or query.metric is None)
+        for label, view, has_metric in _FILTERED
+        if has_metric or query.metric is None
     ]
 
 

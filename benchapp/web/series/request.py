@@ -7,6 +7,7 @@ from django.http import QueryDict
 
 from benchapp.metrics import CATALOGUE
 from benchapp.queries.series_grid import GridGroup, GridSort
+from benchapp.web.site.time_range import AskedRange, read_time_range
 
 SeriesView = Literal["grid", "table"]
 GROUPS: Final[dict[GridGroup, str]] = {
@@ -36,6 +37,7 @@ class SeriesListRequest:
     sort: GridSort = "change"
     view: SeriesView = "grid"
     page: int = 1
+    range: AskedRange = field(default_factory=AskedRange)
     errors: tuple[str, ...] = field(default=())
 
 
@@ -56,6 +58,7 @@ def read_series_list_request(query: QueryDict) -> SeriesListRequest:
         sort=_read_choice(query, "sort", SORTS, errors),
         view=_read_choice(query, "view", VIEWS, errors),
         page=int(page),
+        range=read_time_range(query, errors),
         errors=tuple(errors),
     )
 

@@ -11,8 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.scaling_cells import FAILED
+from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import SeriesRow
 from benchapp.queries.series_grid import GridPart, GridSeries, GridSort, SeriesGrid, read_series_grid
@@ -85,17 +87,27 @@ def series_list(request: HttpRequest) -> HttpResponse:
     """Show the series that match the filters, in groups, with the newest values, level and change of each."""
     asked = read_series_list_request(request.GET)
     bar = make_filter_bar(
-        request, old=_OLD, keep=("view",), fields="series/_series_fields.html", has_metric=True
+        request,
+        old=_OLD,
+        keep=("view",),
+        fields="series/_series_fields.html",
+        has_metric=True,
+        has_time_range=True,
     )
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     errors = list(asked.errors)
+    span = asked.range.levels
+    if span.to_at is not None and bar.filter.fact_terms:
+        errors.append(f"To: not together with {bar.filter.fact_terms[0].dimension}, a fact of runs.")
+        span = LevelRange()
     grid = read_series_grid(
-        bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page
+        bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page, span=span
     )
     context = {
         **_list_choices(request, asked, grid),
-        "title": _format_title(grid),
+        "title": _format_title(grid, span),
+        "range": describe_level_range(span),
         "bar": bar,
         "errors": errors,
         "asked": asked,
@@ -153,7 +165,7 @@ def _show_series(series: GridSeries, metric: Metric, now: datetime, path: str) -
         spread="" if level is None or level.spread is None else format_percent(level.spread),
         spread_title=_describe_spread(level, metric),
         previous=_describe_previous(series.previous, metric),
-        age=_format_ago(series.row.last_at, now),
+        age=_format_ago(level.to_at if level else series.row.last_at, now),
         mark=mark,
         kind=mark.kind if mark else "",
         chart=make_level_sparkline(series.values, series.steps),
@@ -180,11 +192,13 @@ def _describe_previous(level: LevelRow | None, metric: Metric) -> str:
     return f"was {format_with_unit(level.median, metric)} until {format_day(level.to_at)}"
 
 
-def _format_title(grid: SeriesGrid) -> str:
+def _format_title(grid: SeriesGrid, span: LevelRange) -> str:
     """Return how many series match, and how many of them have regressed."""
     if not grid.total:
         return "No series"
     count = format_count(grid.total, "most recently measured series" if grid.is_cut else "series")
+    if span.to_at:
+        return count
     if not grid.marked:
         return f"{count}, none with an open regression"
     return f"{count}, {format_integer(grid.marked)} with an open regression"

@@ -148,7 +148,7 @@ def make_filter_bar(
         action=path,
         clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
         form=form,
-        time_range=make_time_range(request.GET) if form is not None and has_time_range else None,
+        time_range=make_time_range(request.GET) if fields and has_time_range else None,
         fields=fields,
         legacy=" ".join(old),
         typed=whole,
@@ -195,7 +195,7 @@ def _join_text(query: QueryDict, old: Sequence[str]) -> str:
 def _check_controls(query: Query, *, has_time_range: bool, has_metric: bool) -> None:
     """Raise BadFilter for a time range or metric that the page has no control for."""
     if query.time_range is not None and not has_time_range:
-        message = "This page has no time range. History and Runs have one"
+        message = "This page has no time range. Charts and Runs have one"
         raise BadFilter(message, suggestions=[write_filter(query.filter)])
     if query.metric is not None and not has_metric:
         message = (

@@ -12,7 +12,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from benchapp.queries.days import end_of_day, is_relative_moment, parse_moment, start_of_day
-from benchapp.times import find_zone, name_zone
+from benchapp.queries.series.level_range import LevelRange, make_level_range
+from benchapp.times import find_zone, name_zone, to_iso
 
 # (label, relative time): the range has no end, so that a link, a saved view and a study show the newest runs.
 PRESETS: Final = (
@@ -25,9 +26,35 @@ PRESETS: Final = (
 )
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _UTC_NAME: Final = "UTC"
+_EXAMPLE: Final = "use 2026-05-12, 2026-05-12T02:10Z or -7d"
 _TEXT_MAXIMUM: Final = 40
-# A preset leads to the first page of a list.
-_PAGE: Final = "after"
+# A preset leads to the first page of a list; as_of is the end in earlier addresses.
+_LEFT_OUT: Final = ("after", "page", "as_of")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRange:
+    """The time range of an address. from_at inclusive, to_at exclusive; None is open. from_text, to_text: as there."""
+
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    from_text: str = ""
+    to_text: str = ""
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """Return the given bounds as query parameters: times in UTC, relative ones as they are."""
+        given = (("from", self.from_at, self.from_text), ("to", self.to_at, self.to_text))
+        return {
+            name: text if is_relative_moment(text) else to_iso(moment)
+            for name, moment, text in given
+            if moment is not None
+        }
+
+    @property
+    def levels(self) -> LevelRange:
+        """Return the range of charts with one number for each series."""
+        return make_level_range(self.from_at, self.to_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +103,27 @@ def make_time_range(query: QueryDict, *, prefix: str = "", label: str = "") -> T
             for text, start in PRESETS
         ),
     )
+
+
+def read_time_range(query: QueryDict, errors: list[str]) -> AskedRange:
+    """Return the time range of an address; an invalid part is open, and reported."""
+    zone = read_zone(query, errors)
+    from_text, to_text = (query.get(name, "").strip() for name in ("from", "to"))
+    from_at = _read_bound(from_text, "From", zone, errors)
+    to_at = _read_bound(to_text, "To", zone, errors)
+    if from_at and to_at and from_at >= to_at:
+        errors.append("From is after To. Swap them.")
+        from_at = to_at = None
+    return AskedRange(from_at, to_at, from_text, to_text)
+
+
+def _read_bound(text: str, label: str, zone: tzinfo, errors: list[str]) -> datetime | None:
+    """Parse a date or a time; a date as To includes the whole day."""
+    try:
+        return parse_bound(text, is_end=label == "To", zone=zone)
+    except ValueError:
+        errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
+        return None
 
 
 def read_zone(query: QueryDict, errors: list[str]) -> tzinfo:
@@ -162,7 +210,7 @@ def _link_preset(query: QueryDict, changes: dict[str, str]) -> str:
         (name, value)
         for name, values in query.lists()
         for value in values
-        if value and name not in changes and name != _PAGE
+        if value and name not in changes and name not in _LEFT_OUT
     ]
     return (
         f"?{urlencode([*others, *((name, value) for name, value in changes.items() if value)], safe=':,/*')}"

@@ -23,6 +23,7 @@ from benchapp.web.charts.comparison.figure import BadComparison, show_comparison
 from benchapp.web.charts.history.figure import read_asked_history
 from benchapp.web.charts.matrix.figure import read_asked_matrix
 from benchapp.web.charts.scaling.request import read_asked, read_chart
+from benchapp.web.site.time_range import read_time_range
 
 
 def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
@@ -65,7 +66,8 @@ def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:
 
 
 def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:
-    return draw_matrix(read_asked_matrix(query, parse_filter(query.get("q", ""))), options)
+    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")), range=read_time_range(query, []))
+    return draw_matrix(matrix, options)
 
 
 def _draw_layouts(query: QueryDict, options: ImageOptions) -> bytes:

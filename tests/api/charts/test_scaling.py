@@ -163,10 +163,16 @@ def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
 
 
 def test_past_and_ghost_come_from_the_measurements(reader):
-    make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
+    start_at = NOON - timedelta(days=30)
+    make_series(
+        [100.0, 200.0, 900.0],
+        target=make_target(volume_count=1),
+        start_at=start_at,
+        step=timedelta(days=10),
+    )
     calculate_levels()
 
-    (cell,) = reader.get("/api/v1/scaling?as_of=2026-12-01&compare_days=5").json()["cells"]
+    (cell,) = reader.get("/api/v1/scaling?as_of=2026-11-05&compare_days=5").json()["cells"]
 
     assert (cell["median"], cell["earlier_median"], cell["n"]) == (150.0, 100.0, 2)
 
@@ -202,8 +208,8 @@ def test_parameters_are_those_of_a_request_and_of_the_display():
 
     requested = {field.name for field in fields(ScalingRequest)}
     assert len(requested) == 15
-    assert sources - requested == {"format", "draw", "scale", "ideal", "q"}
-    assert requested - sources == {"filter"}
+    assert sources - requested == {*("format", "draw", "scale", "ideal", "q"), *("from_at", "to_at", "as_of")}
+    assert requested - sources == {"filter", "span"}
 
 
 def test_empty_server_has_an_empty_picture(reader):

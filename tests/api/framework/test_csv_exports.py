@@ -29,6 +29,7 @@ from tests.factories import (
     make_run_request,
     make_series,
     make_target,
+    make_wanted_schedule,
     make_workload,
 )
 
@@ -156,6 +157,7 @@ def names(db: None) -> dict[str, Any]:
     make_detection_result(lines[0])
     make_price()
     make_planned_event()
+    make_wanted_schedule()
     make_detection_policy()
     Study.objects.create(title="Disks", panels=[])
     make_run_request(hosts[0])

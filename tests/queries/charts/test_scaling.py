@@ -15,6 +15,8 @@ from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import scaling_build, series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_findings import find_bends, find_findings, find_reach
+from benchapp.queries.days import end_of_day
+from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series.levels import read_current_levels
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
@@ -57,8 +59,9 @@ def host(db):
     return HOST[0]
 
 
-def read(text="", **options) -> ScalingChart:
-    return read_scaling(ScalingRequest(parse_filter(text), **options))
+def read(text="", *, as_of=None, **options) -> ScalingChart:
+    span = LevelRange(to_at=end_of_day(as_of))
+    return read_scaling(ScalingRequest(parse_filter(text), span=span, **options))
 
 
 def values(chart, place=0):

@@ -112,7 +112,7 @@ def test_earlier_time_with_a_fact_is_refused(viewer: Client, planted: dict) -> N
     answer = viewer.get("/api/v1/scaling", {"x": "kernel", "as_of": "2026-11-01"})
 
     assert answer.status_code == 400
-    assert "as_of cannot be combined with kernel" in answer.json()["detail"]
+    assert "to cannot be combined with kernel" in answer.json()["detail"]
 
 
 def test_agent_and_driver_are_filter_axis_color_and_panel(viewer: Client) -> None:

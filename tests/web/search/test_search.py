@@ -81,12 +81,15 @@ def test_filter_leads_to_the_pages_that_show_what_matches(viewer: Client) -> Non
 
     assert groups_of(page)[:2] == ["Filter: Volumes 16; “gp3”", "Series"]
     assert page.links[:2] == ["/series/?q=volume_count%3A16+gp3", "/history/?q=volume_count%3A16+gp3"]
-    # Pages without a time range are left out.
-    assert find(viewer, "gp3 16 volumes last week").links[:3] == [
-        "/history/?q=gp3+16+volumes+last+week",
-        "/runs/?q=gp3+16+volumes+last+week",
+    assert find(viewer, "gp3 16 volumes last week").links[:6] == [
+        *(
+            f"/{name}/?q=gp3+16+volumes+last+week"
+            for name in ("series", "history", "scaling", "matrix", "runs")
+        ),
         reverse("series", args=[series.pk]),
     ]
+    # Pages without a metric are left out.
+    assert not [link for link in find(viewer, "gp3 p99").links if link.startswith("/runs/?")]
 
 
 def test_misspelled_words_are_corrected_and_nothing_found_says_so(viewer: Client) -> None:

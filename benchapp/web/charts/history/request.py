@@ -1,7 +1,6 @@
 """Query parameters of the history pages: series, metric, time range, display."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
 from typing import Final
 from urllib.parse import urlencode
 
@@ -10,21 +9,17 @@ from django.http import QueryDict
 from benchapp.dimensions import FACT_NAMES, find_dimension
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
-from benchapp.queries.days import is_relative_moment
-from benchapp.times import to_iso
 from benchapp.web.site.filter_forms import Span
-from benchapp.web.site.time_range import parse_bound, read_zone
+from benchapp.web.site.time_range import AskedRange, read_time_range
 
 ZONES: Final = ("utc", "own", "host")
 # Metrics of the panels below the main chart.
 _LINKED: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-_EXAMPLE: Final = "use 2026-05-12, 2026-05-12T02:10Z or -7d"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRequest:
-    """One chart. ids: None if a filter selects the series. from_at inclusive, to_at exclusive; None is open.
-    from_text, to_text: as in the address.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRequest(AskedRange):
+    """One chart. ids: None if a filter selects the series.
 
     zone: "" for that of the page, utc, own (of the browser) or host. color: a fact of the environment that colors runs,
     or None. errors: invalid parameters, one sentence each.
@@ -32,10 +27,6 @@ class HistoryRequest:
 
     metric: Metric
     ids: tuple[int, ...] | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-    from_text: str = ""
-    to_text: str = ""
     is_log: bool = False
     is_linked: bool = True
     zone: str = ""
@@ -58,35 +49,19 @@ class HistoryRequest:
         """Return the time range for queries."""
         return {"from_at": self.from_at, "to_at": self.to_at}
 
-    @property
-    def bounds(self) -> dict[str, str]:
-        """Return the given bounds as query parameters: times in UTC, relative ones as they are."""
-        given = (("from", self.from_at, self.from_text), ("to", self.to_at, self.to_text))
-        return {
-            name: text if is_relative_moment(text) else to_iso(moment)
-            for name, moment, text in given
-            if moment is not None
-        }
-
 
 def read_history_request(query: QueryDict, *, default: Metric | None = None) -> HistoryRequest:
     """Parse query parameters; default: the metric if none is given (IOPS). Invalid ones are ignored and reported."""
     errors: list[str] = []
     metric = _read_metric(query, default or CATALOGUE["iops"], errors)
-    zone = read_zone(query, errors)
-    from_text, to_text = (query.get(name, "").strip() for name in ("from", "to"))
-    from_at = _read_bound(from_text, "From", zone, errors)
-    to_at = _read_bound(to_text, "To", zone, errors)
-    if from_at and to_at and from_at >= to_at:
-        errors.append("From is after To. Swap them.")
-        from_at = to_at = None
+    asked = read_time_range(query, errors)
     return HistoryRequest(
         metric=metric,
         ids=_read_ids(query.get("series", ""), errors),
-        from_at=from_at,
-        to_at=to_at,
-        from_text=from_text,
-        to_text=to_text,
+        from_at=asked.from_at,
+        to_at=asked.to_at,
+        from_text=asked.from_text,
+        to_text=asked.to_text,
         is_log=query.get("scale") == "log",
         is_linked=query.get("panels") != "one",
         zone=next((zone for zone in ZONES if zone == query.get("tz")), ""),
@@ -131,12 +106,3 @@ def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:
         errors.append(f"{wrong[:40]!r} is not a valid series id. Separate ids by commas: 1,2,3.")
         return None
     return tuple(dict.fromkeys(map(int, parts)))[:IDS_MAXIMUM]
-
-
-def _read_bound(text: str, label: str, zone: tzinfo, errors: list[str]) -> datetime | None:
-    """Parse a date or a time; a date as To includes the whole day."""
-    try:
-        return parse_bound(text, is_end=label == "To", zone=zone)
-    except ValueError:
-        errors.append(f"{label} is not a valid date: {_EXAMPLE}.")
-        return None

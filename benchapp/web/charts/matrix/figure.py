@@ -29,6 +29,7 @@ from benchapp.web.site.command_lines import link_chart_image
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
+from benchapp.web.site.time_range import AskedRange, read_time_range
 from benchapp.web.site.value_texts import format_age
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")
@@ -87,19 +88,20 @@ def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
 
     has_links: False without links to other pages. Raises BadFilter and BadChart.
     """
-    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")))
-    return make_matrix_figure(matrix, has_links=has_links)
+    range = read_time_range(query, [])
+    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")), range=range)
+    return make_matrix_figure(matrix, range=range, has_links=has_links)
 
 
-def read_asked_matrix(query: QueryDict, filter: Filter) -> Matrix:
+def read_asked_matrix(query: QueryDict, filter: Filter, *, range: AskedRange) -> Matrix:
     """Return the matrix of a filter with the axes that a query asks for. Raises BadChart."""
     asked = {name: _join(query.getlist(name)) for name in CHOSEN}
-    return read_matrix(filter, **asked)
+    return read_matrix(filter, **asked, span=range.levels)
 
 
-def make_matrix_figure(matrix: Matrix, *, has_links: bool = True) -> MatrixFigure:
-    """Show a matrix; has_links: False without links to other pages."""
-    query = _write_query(matrix)
+def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = True) -> MatrixFigure:
+    """Show a matrix; range: in the address; has_links: False without links to other pages."""
+    query = _write_query(matrix, range)
     paths = _CellPaths(reverse("series_list"), reverse("history")) if has_links else None
     return MatrixFigure(
         matrix=matrix,
@@ -130,7 +132,7 @@ def _join(values: Sequence[str]) -> str | None:
     return ",".join([part for part in parts if part != NONE]) or (NONE if parts else None)
 
 
-def _write_query(matrix: Matrix) -> str:
+def _write_query(matrix: Matrix, range: AskedRange) -> str:
     """Return the query string that reproduces this matrix, with the automatic choices."""
     chosen: Mapping[str, str] = {
         "q": write_filter(matrix.shown_filter),
@@ -138,6 +140,7 @@ def _write_query(matrix: Matrix) -> str:
         "x": matrix.x.dimension.name,
         "rows": ",".join(row.name for row in matrix.rows),
         "facet": ",".join(facet.name for facet in matrix.facets) or NONE,
+        **range.bounds,
     }
     return urlencode({name: value for name, value in chosen.items() if value}, safe=":,/*")
 

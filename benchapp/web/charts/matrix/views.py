@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.matrix import LONG_REASONS, REASONS
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -22,6 +23,7 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.time_range import AskedRange, read_time_range
 
 _OTHERS_MAXIMUM: Final = 12
 _Option = tuple[str, str, bool]
@@ -41,18 +43,22 @@ class FixedLine:
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
     """Show the matrix of a filter; axes and fixed dimensions that the address does not name are chosen."""
-    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html", has_metric=True)
+    bar = make_filter_bar(
+        request, fields="charts/matrix/_matrix_fields.html", has_metric=True, has_time_range=True
+    )
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     errors: list[str] = []
-    shown = _read(request, bar, errors)
-    figure = make_matrix_figure(shown)
+    range = read_time_range(request.GET, errors)
+    shown = _read(request, bar, range, errors)
+    figure = make_matrix_figure(shown, range=range)
     base_url = make_base_url(request)
     context = {
         "bar": bar,
         "errors": errors,
         "figure": figure,
         "title": figure.title,
+        "range": describe_level_range(shown.span),
         "fixed": [_make_fixed(fixed, bar, request) for fixed in shown.fixed],
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
@@ -63,10 +69,10 @@ def matrix(request: HttpRequest) -> HttpResponse:
     return render(request, "charts/matrix/matrix.html", context, status=400 if errors else 200)
 
 
-def _read(request: HttpRequest, bar: FilterBar, errors: list[str]) -> Matrix:
+def _read(request: HttpRequest, bar: FilterBar, range: AskedRange, errors: list[str]) -> Matrix:
     """Return the matrix; for invalid parameters the default one, and a sentence in errors."""
     try:
-        return read_asked_matrix(request.GET, bar.filter)
+        return read_asked_matrix(request.GET, bar.filter, range=range)
     except BadChart as problem:
         errors.append(f"{problem.parameter.title()}: {problem}.")
         return read_matrix(bar.filter)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.limits import LIMIT_REACH, describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
-from benchapp.queries.charts.scaling_levels import PAST_SERIES_MAXIMUM
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM
 from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
     format_count,
@@ -25,8 +26,8 @@ def describe_marks(chart: ScalingChart) -> str:
         parts.append(
             f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
         )
-    if chart.as_of is not None:
-        parts.append(f"as of {format_moment(chart.as_of)}")
+    if range := describe_level_range(chart.span):
+        parts.append(range)
     if chart.earlier_at is not None:
         has_earlier = any(cell.earlier is not None for _, _, _, cell in chart.walk())
         marks = "outlines: values as of" if has_earlier else "no values before"

@@ -1,8 +1,7 @@
 """The parameters of a scaling chart in the address of its page, and the link that reproduces the chart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,7 +13,10 @@ from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.queries.charts.axes import parse_groups
 from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM, parse_widths
+from benchapp.queries.days import end_of_day
+from benchapp.queries.series.level_range import NOW
 from benchapp.web.site.command_lines import link_chart_image
+from benchapp.web.site.time_range import AskedRange, read_time_range
 
 PATH: Final = "/scaling/"
 API_PATH: Final = "/api/v1/scaling"
@@ -35,8 +37,11 @@ class GroupField:
 class ScalingForm(ScalingRequest):
     """The parameters of the page: those of the chart, and of its display; None: not given.
 
-    group_fields: all groups of the address, also those that are not valid and therefore not in `groups`.
+    group_fields: all groups of the address, also those that are not valid and therefore not in `groups`. range: that of
+    `span` in the address.
     """
+
+    range: AskedRange = field(default_factory=AskedRange)
 
     group_fields: tuple["GroupField", ...] = ()
     draw: str | None = None
@@ -52,7 +57,7 @@ class ScalingForm(ScalingRequest):
 def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingForm, list[str]]:
     """Return the parameters of an address, and its errors as sentences. filter: if it was parsed before."""
     errors: list[str] = []
-    groups = _read_groups(query, errors)
+    groups, range = _read_groups(query, errors), _read_range(query, errors)
     asked = ScalingForm(
         filter=_read_filter(query, errors) if filter is None else filter,
         x=_join_axis(query.getlist("x")),
@@ -61,7 +66,8 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
         facet=query.get("facet") or None,
         over=query.get("over") or None,
         free=tuple(name for names in query.getlist("any") for name in names.split(",") if name),
-        as_of=_read_day(query, errors),
+        span=range.levels,
+        range=range,
         compare_days=_read_compare_days(query, errors),
         draw=_read_choice(query, "draw", _DRAWS, errors=errors),
         scale=_read_choice(query, "scale", ("linear", "log"), errors=errors),
@@ -148,7 +154,7 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
         "facet": chart.facet.name if chart.facet else None,
         "over": chart.over.name if chart.over else None,
         "any": ",".join(chart.free) or None,
-        "as_of": asked.as_of.isoformat() if asked.as_of else None,
+        **asked.range.bounds,
         "compare_days": str(asked.compare_days) if asked.compare_days else None,
         "draw": asked.draw,
         "scale": asked.scale,
@@ -168,6 +174,8 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
 
 def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
     several = {"any": "free", "limit": "limits", "group": "groups", "target": "targets"}
+    if parameter in ("from", "to"):
+        return replace(asked, span=NOW, range=AskedRange())
     empty: dict[str, Any] = {several[parameter]: ()} if parameter in several else {parameter: None}
     if parameter == "model":
         empty = {"has_models": False, "predicted": ()}
@@ -205,15 +213,18 @@ def _join(filter: Filter, text: str) -> Filter:
     return Filter((*filter.terms, *more.terms), filter.words)
 
 
-def _read_day(query: QueryDict, errors: list[str]) -> date | None:
+def _read_range(query: QueryDict, errors: list[str]) -> AskedRange:
+    """Return the time range; as_of, a day of UTC in earlier addresses, is its end."""
     text = query.get("as_of", "")
+    if not text or query.get("to"):
+        return read_time_range(query, errors)
     try:
-        day = parse_date(text) if text else None
+        day = parse_date(text)
     except ValueError:
         day = None
-    if text and day is None:
+    if day is None:
         errors.append(f"As of: {text[:40]!r} is not a valid date; write it as 2026-05-12.")
-    return day
+    return replace(read_time_range(query, errors), to_at=end_of_day(day))
 
 
 def _read_compare_days(query: QueryDict, errors: list[str]) -> int | None:

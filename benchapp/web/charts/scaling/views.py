@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter, write_value
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
@@ -72,7 +73,9 @@ def scaling(request: HttpRequest) -> HttpResponse:
     address = apply_fixed(request.GET)
     if address is not None:
         return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
-    bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html", has_metric=True)
+    bar = make_filter_bar(
+        request, fields="charts/scaling/_scaling_fields.html", has_metric=True, has_time_range=True
+    )
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     asked, errors = read_asked(request.GET, bar.filter)
@@ -84,6 +87,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "figure": figure,
         "chart": chart,
         "title": figure.title,
+        "range": describe_level_range(chart.span),
         "errors": errors,
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(asked, chart),
@@ -112,7 +116,6 @@ def _has_more(asked: ScalingForm) -> bool:
     """Return whether a chart option is set."""
     return any(
         (
-            asked.as_of,
             asked.compare_days,
             asked.draw,
             asked.is_ideal,
