@@ -35,6 +35,7 @@ _KEYS = {
     ),
     "update": ("auto", "public_key"),
     "requests": ("allow", "directories", "per_day", "quiet_hours"),
+    "schedule": ("from_server", "allow", "directories", "per_day", "quiet_hours"),
 }
 _FREE_SECTIONS = ("target", "labels")
 
@@ -47,8 +48,9 @@ class Config:
     max_load, busy_percent: above these a run is skipped. log: the log file of runs.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
     trusts_directory: allow root to measure where another user can write. updates_automatically: install the version
-    that the server ships; update_key: Ed25519 public key that must have signed it. requests: the section [requests], as
-    text.
+    that the server ships; update_key: Ed25519 public key that must have signed it. requests, schedule: the sections
+    [requests] and [schedule], as text. adopts_schedules: install the schedules that the server wants, within
+    [schedule].
     """
 
     path: str
@@ -75,6 +77,8 @@ class Config:
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
+    schedule: Mapping[str, str] = field(default_factory=dict)
+    adopts_schedules: bool = False
 
 
 def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: bool = True) -> Config:
@@ -116,6 +120,8 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             target=_read_section(parser, "target"),
             labels=_read_section(parser, "labels"),
             requests=_read_section(parser, "requests"),
+            schedule=_read_section(parser, "schedule"),
+            adopts_schedules=_read_choice(values, "schedule.from_server"),
         )
     except ValueError as error:
         raise ConfigurationError(f"{chosen}: {error}") from None

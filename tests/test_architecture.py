@@ -102,7 +102,19 @@ FRAMEWORKS = {"django", "rest_framework", "celery", "kombu"}
 SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     "agent": {
         "__main__": {"commands"},
+        "adopting": {
+            "delivery",
+            "exit_codes",
+            "files",
+            "measuring",
+            "methods",
+            "profiles",
+            "requests",
+            "running",
+            "scheduling",
+        },
         "commands": {
+            "adopting",
             "config",
             "console",
             "delivery",

@@ -43,6 +43,8 @@ configuration (INI, all keys optional):
   [update]  auto = yes, public_key = Base64 of an Ed25519 key
   [requests] allow = quick; saturation runtime=5..30, directories, per_day = 4,
             quiet_hours = 08:00-18:00
+  [schedule] from_server = yes, allow = quick, directories, per_day = 24,
+            quiet_hours = 08:00-18:00
   [target]  volume_type = gp3, volume_count = 4, provisioned_iops = 16000, ...
   [labels]  anything = text
 """
@@ -340,9 +342,10 @@ def _add_poll(
     poll = commands.add_parser(
         "poll",
         parents=[common],
-        help="run what the server requests and [requests] allows",
-        description="Asks the server for requested runs, and runs at most three that [requests] of the configuration "
-        "allows. Scheduled runs do the same afterwards. Without `allow` nothing is run.",
+        help="run what the server requests and [requests] allows, adopt its schedule",
+        description="Adopts the schedule that the server wants, as far as [schedule] of the configuration allows it. "
+        "Then asks the server for requested runs, and runs at most three that [requests] allows. Scheduled runs do the "
+        "same afterwards. By default nothing is adopted or run.",
         epilog="exit codes: bench-agent --help",
     )
     poll.add_argument("--log", metavar="FILE", help="append all output to this file (rotated at 1 MiB)")
@@ -358,6 +361,7 @@ def _add_schedule(
         "install",
         parents=[common],
         help="install a crontab entry or systemd timer, replacing the profile's previous one",
+        description="Installs the entry of one profile, or with --poll the one that asks the server.",
         epilog="example: bench-agent schedule install --cron --every 6h --splay 10m --profile quick --directory /data",
     )
     kind = install.add_mutually_exclusive_group(required=True)
@@ -368,7 +372,10 @@ def _add_schedule(
         ("--at", "HH:MM", "first start of a day, local time (default: 00:00)"),
         ("--splay", "TIME", "random delay before the start, at most TIME"),
     ):
-        install.add_argument(option, metavar=placeholder, required=option == "--every", help=purpose)
+        install.add_argument(option, metavar=placeholder, help=purpose)
+    install.add_argument(
+        "--poll", action="store_true", help="schedule `bench-agent poll` (every 10m) instead of a profile"
+    )
     _add_measured(install)
     install.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="set a parameter of the profile"

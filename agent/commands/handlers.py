@@ -21,6 +21,10 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
         console.set_unattended()
     session = open_session(arguments, console)
     code = run_profile(arguments, session)
+    if session.config.schedule and not console.is_terminal and not arguments.no_send:
+        from agent.adopting.adopt_schedule import adopt_after_run
+
+        adopt_after_run(session)
     # A person at a terminal asked for one run.
     if session.config.requests and not console.is_terminal and not arguments.no_send:
         from agent.requests.poll_command import poll_after_run
@@ -33,6 +37,7 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Run what the server requests and this host allows."""
+    from agent.adopting.adopt_schedule import adopt_schedule
     from agent.requests import poll_command
     from agent.running.run_command import open_log
     from agent.updating.update_command import update_after_delivery
@@ -41,7 +46,7 @@ def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
         console.set_unattended()
     session = open_session(arguments, console)
     open_log(arguments, session)
-    code = poll_command.run_poll(session, budget_s=arguments.budget)
+    code = poll_command.run_poll(session, budget_s=arguments.budget, adopt=adopt_schedule)
     update_after_delivery(session)
     return code
 
@@ -62,9 +67,12 @@ def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
+    from agent.adopting.adoption_texts import describe_adoption
     from agent.scheduling import schedule_command
 
-    return schedule_command.run_schedule(arguments, open_session(arguments, console))
+    return schedule_command.run_schedule(
+        arguments, open_session(arguments, console), describe_adoption=describe_adoption
+    )
 
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
@@ -162,6 +170,7 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
+    from agent.adopting.adoption_texts import describe_adoption
     from agent.sweeping.sweep_state import list_interrupted
 
     session = open_session(arguments, console)
@@ -178,6 +187,9 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         detail = refused.reason.get("detail") or refused.reason.get("code") or refused.reason.get("status")
         console.report(f"  {refused.entry.id}  {detail}")
     console.report(f"dropped   {spool.count_dropped()}")
+    adoption_lines, adoption = describe_adoption(session)
+    for line in adoption_lines:
+        console.report(f"schedule  {line}")
     console.report("running   " + ("no" if holder is None else f"yes, process {holder}"))
     # A running process is this sweep, or waits until it ends.
     interrupted = [] if holder is not None else list_interrupted(os.path.join(spool.directory, "sweeps"))
@@ -193,6 +205,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "oldest_at": oldest,
         "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
         "dropped": spool.count_dropped(),
+        "schedule_from_server": adoption,
         "running_process": holder,
         "interrupted_sweeps": [{"id": state.id, "steps": state.steps()} for state in interrupted],
     }

@@ -55,6 +55,10 @@ def check_everything(
         from agent.requests.poll_command import describe_policy
 
         yield _run_check("requests", lambda: describe_policy(session))
+    if config.schedule:
+        from agent.adopting.adopt_schedule import describe_adoption_policy
+
+        yield _run_check("from_server", lambda: describe_adoption_policy(session))
     try:
         client = session.make_client()
     except ConfigurationError as error:

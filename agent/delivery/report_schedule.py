@@ -13,6 +13,7 @@ from agent.exit_codes import ConfigurationError, ExitCode
 from agent.files import replace_file
 
 _NAME = "schedule.json"
+_FIRST_MEMBERS = ("profile", "every_s", "splay_s", "directory")
 
 
 def store_pending_schedule(spool: Spool, entries: Sequence[dict[str, Any]]) -> None:
@@ -40,6 +41,9 @@ def send_pending_schedule(spool: Spool, client: Client, *, console: Console) -> 
         os.unlink(path)  # not written by the agent
         return ExitCode.OK
     response = client.put_schedule(entries)
+    if response.status == 400 and any(set(entry) - set(_FIRST_MEMBERS) for entry in entries):
+        # A server of an earlier version refuses the members that it does not know.
+        response = client.put_schedule([{name: entry[name] for name in _FIRST_MEMBERS} for entry in entries])
     if response.status == 200 and "entries" in (response.body or {}):  # a captive portal returns 200, too
         _remove_if_unchanged(path, text)
         return ExitCode.OK

@@ -19,7 +19,7 @@ from agent.quantities import format_size, format_time
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
 _DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps")
-_FILES = ("counts.json", "schedule.json", "requests.json", "update.json", "lock")
+_FILES = ("counts.json", "schedule.json", "requests.json", "adoption.json", "update.json", "lock")
 # An earlier clock has not been set since boot; ages by it are meaningless.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
 # fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.

@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 from agent.delivery.client import DeliveryOutcome, Response, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, Interrupted, TryLater, worst
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.methods.registry import check_plan
 from agent.quantities import format_time
+from agent.requests.adoption_result import AdoptionResult
 from agent.requests.request_ledger import RequestLedger
 from agent.requests.request_policy import (
     RequestedRun,
     RequestPolicy,
+    describe_refusal,
     find_refusal,
     read_request_policy,
     read_requested_run,
@@ -36,12 +38,6 @@ _RUNS_MAXIMUM = 3
 # A request that ended the agent twice, or the machine, is not started again.
 _STARTS_MAXIMUM = 2
 _OWN = "/api/v1/hosts/me/requests"
-_REFUSALS = {
-    "profile-not-allowed": "the profile is not in [requests] allow",
-    "parameter-not-allowed": "a parameter is not in [requests] allow",
-    "value-not-allowed": "the value of a parameter is not in [requests] allow",
-    "directory-not-allowed": "the directory is not in [requests] directories",
-}
 
 
 @dataclass
@@ -64,9 +60,14 @@ class _Poller:
     budget_s: float
 
 
-def run_poll(session: Session, *, budget_s: float) -> ExitCode:
-    """Run the command `poll`. Another agent that is running polls after its run."""
+def run_poll(session: Session, *, budget_s: float, adopt: Callable[[Session], AdoptionResult]) -> ExitCode:
+    """Run the command `poll`. Another agent that is running polls after its run.
+
+    adopt: adopts the schedule that the server wants, before requested runs, which may take hours.
+    """
+    adoption: AdoptionResult | None = None
     try:
+        adoption = adopt(session)
         result = poll_requests(session, budget_s=budget_s)
     except TryLater as busy:
         session.console.note(str(busy))
@@ -76,7 +77,15 @@ def run_poll(session: Session, *, budget_s: float) -> ExitCode:
             session.console.warn(result.problem)
         elif not result.outcomes:
             session.console.report("no requests")
-    return session.finish(result.exit_code, {"requests": result.outcomes, "problem": result.problem})
+    if adoption is not None and adoption.problem:
+        session.console.warn(f"schedule of the server: {adoption.problem}")
+        result.exit_code = worst(result.exit_code, adoption.exit_code)
+    document = {
+        "requests": result.outcomes,
+        "problem": result.problem,
+        "schedule": adoption.dump() if adoption is not None and adoption.was_asked else None,
+    }
+    return session.finish(result.exit_code, document)
 
 
 def poll_after_run(session: Session, *, budget_s: float) -> None:
@@ -195,7 +204,7 @@ def _check(poller: _Poller, requested: RequestedRun) -> tuple[Plan | None, str]:
     """Return the plan of an allowed request, or None and the reason."""
     refusal = find_refusal(poller.policy, requested)
     if refusal is not None:
-        return None, _REFUSALS[refusal]
+        return None, describe_refusal(refusal, section="requests")
     try:
         plan = requested.make_plan()
         check_plan(plan)

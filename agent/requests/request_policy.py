@@ -26,6 +26,12 @@ _VALUES_MAXIMUM = 50
 _DIRECTORIES_MAXIMUM = 50
 _DAY_MINUTES = 24 * 60
 _WINDOW = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
+_REFUSALS = {
+    "profile-not-allowed": "the profile is not in [{section}] allow",
+    "parameter-not-allowed": "a parameter is not in [{section}] allow",
+    "value-not-allowed": "the value of a parameter is not in [{section}] allow",
+    "directory-not-allowed": "the directory is not in [{section}] directories",
+}
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -144,33 +150,40 @@ class RequestedRun:
 
     def make_plan(self) -> Plan:
         """Return the plan; ConfigurationError for unknown names and values that the profile does not accept."""
-        profile = load_profile(self.profile)
-        known = {parameter.name: parameter for parameter in profile.parameters}
-        return make_plan(
-            profile,
-            {name: _write_value(known.get(name), value) for name, value in self.parameters.items()},
-        )
+        return make_plan(load_profile(self.profile), self.write_parameters())
+
+    def write_parameters(self) -> dict[str, str]:
+        """Return the parameters as `--set` reads them; ConfigurationError for an unknown profile."""
+        known = {parameter.name: parameter for parameter in load_profile(self.profile).parameters}
+        return {name: _write_value(known.get(name), value) for name, value in self.parameters.items()}
 
 
-def read_request_policy(settings: Mapping[str, str], *, directory: str | None) -> RequestPolicy:
-    """Return the policy of the section [requests]; ConfigurationError names the key.
+def read_request_policy(
+    settings: Mapping[str, str],
+    *,
+    directory: str | None,
+    section: str = "requests",
+    per_day_default: int = PER_DAY_DEFAULT,
+    per_day_maximum: int = PER_DAY_MAXIMUM,
+) -> RequestPolicy:
+    """Return the policy of a section; ConfigurationError names the key.
 
-    directory: of [run], the default of `directories`.
+    directory: of [run], the default of `directories`. section: another one than [requests] has the same keys.
     """
     allow = settings.get("allow", "")
     try:
         profiles = parse_allowed(allow)
     except ValueError as error:
-        raise ConfigurationError(f"[requests] allow: {error}") from None
+        raise ConfigurationError(f"[{section}] allow: {error}") from None
     try:
         return RequestPolicy(
             profiles=profiles,
             directories=_parse_directories(settings.get("directories") or directory or ""),
-            per_day=_parse_per_day(settings.get("per_day") or str(PER_DAY_DEFAULT)),
+            per_day=_parse_per_day(settings.get("per_day") or str(per_day_default), maximum=per_day_maximum),
             quiet_hours=_parse_quiet_hours(settings.get("quiet_hours") or ""),
         )
     except ValueError as error:
-        raise ConfigurationError(f"[requests] {error}") from None
+        raise ConfigurationError(f"[{section}] {error}") from None
 
 
 def parse_allowed(text: str) -> tuple[AllowedProfile, ...]:
@@ -190,6 +203,11 @@ def find_refusal(policy: RequestPolicy, requested: RequestedRun) -> str | None:
     if None not in refusals:
         return refusals[0]
     return None if requested.directory in policy.directories else "directory-not-allowed"
+
+
+def describe_refusal(code: str, *, section: str) -> str:
+    """Return the reason of a code of `find_refusal` in words. section: of the configuration, with the lists."""
+    return _REFUSALS[code].format(section=section)
 
 
 def read_requested_run(document: Any) -> RequestedRun | None:
@@ -288,13 +306,13 @@ def _parse_directories(text: str) -> tuple[str, ...]:
     return directories
 
 
-def _parse_per_day(text: str) -> int:
+def _parse_per_day(text: str, *, maximum: int) -> int:
     try:
         per_day = parse_count(text)
     except ValueError as error:
         raise ValueError(f"per_day: {error}") from None
-    if not 1 <= per_day <= PER_DAY_MAXIMUM:
-        raise ValueError(f"per_day: {per_day} is not a number from 1 to {PER_DAY_MAXIMUM}")
+    if not 1 <= per_day <= maximum:
+        raise ValueError(f"per_day: {per_day} is not a number from 1 to {maximum}")
     return per_day
 
 

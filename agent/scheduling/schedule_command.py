@@ -7,15 +7,15 @@ import os
 import pwd
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from agent.delivery.report_schedule import send_pending_schedule, store_pending_schedule
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.scheduling import crontab, systemd
 from agent.scheduling.agent_command import find_temporary_path
 from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
-from agent.scheduling.schedule_request import read_schedule_request, write_command
-from agent.scheduling.timetable import Schedule, find_next, find_slots, format_interval, make_entries
+from agent.scheduling.schedule_request import read_poll_request, read_schedule_request, write_command
+from agent.scheduling.timetable import POLL, Schedule, find_next, find_slots, format_interval, make_entries
 
 if TYPE_CHECKING:
     from agent.running.session import Session
@@ -23,16 +23,26 @@ if TYPE_CHECKING:
 _ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
 
 
-def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Install, remove, show or report schedules."""
-    actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
+DescribeAdoption = Callable[["Session"], Tuple[List[str], Optional[Dict[str, Any]]]]
+
+
+def run_schedule(
+    arguments: argparse.Namespace, session: Session, *, describe_adoption: DescribeAdoption
+) -> ExitCode:
+    """Install, remove, show or report schedules. describe_adoption: what the server wants, as lines and for --json."""
+    if arguments.action == "show":
+        return _show(arguments, session, describe_adoption)
+    actions = {"install": _install, "remove": _remove, "report": _report}
     return actions[arguments.action](arguments, session)
 
 
 def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     machine, user = find_machine(), _read_user(arguments.user)
-    request = read_schedule_request(arguments, session)
-    schedule, command = request.schedule, write_command(arguments, request, session=session)
+    if arguments.poll:
+        schedule, command = read_poll_request(arguments, session)
+    else:
+        request = read_schedule_request(arguments, session)
+        schedule, command = request.schedule, write_command(arguments, request, session=session)
     plan = _plan_cron if arguments.cron else _plan_systemd
     if arguments.dry_run:
         return session.finish(
@@ -50,7 +60,7 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     document = {
         **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
         "written": list(places),
-        "is_reported": _report_schedule(machine, user, session) == ExitCode.OK,
+        "is_reported": report_schedules(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
@@ -75,7 +85,7 @@ def remove_schedules(
     machine = find_machine()
     removed = _remove_cron(machine, profile, user)
     of_systemd, problems = systemd.remove_units(machine.find_units(), profile)
-    is_reported = _report_schedule(machine, user, session) == ExitCode.OK
+    is_reported = report_schedules(machine, user, session) == ExitCode.OK
     return RemovedSchedules([*removed, *of_systemd], is_reported, problems)
 
 
@@ -97,24 +107,28 @@ def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
     return session.finish(ExitCode.CONFIGURATION if found.problems else ExitCode.OK, document)
 
 
-def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
+def _show(arguments: argparse.Namespace, session: Session, describe_adoption: DescribeAdoption) -> ExitCode:
     found = find_schedules(find_machine(), _read_user(arguments.user))
     now = datetime.now()
     documents = []
     for one in found:
+        origin = ", from the server" if one.schedule.is_from_server else ""
         next_at = None if one.is_running is False else find_next(find_slots(one.schedule), now)
         when = f"next {next_at:%Y-%m-%d %H:%M} local time{_format_splay(one.schedule)}" if next_at else ""
         session.console.report(
-            f"{one.kind:<9}{one.schedule.describe()}; {when or f'{one.kind} is not running'}"
+            f"{one.kind:<9}{one.schedule.describe()}{origin}; {when or f'{one.kind} is not running'}"
         )
         documents.append(_describe(one.kind, one.schedule, next_at=next_at))
     if not found:
         session.console.report("no schedules; see `bench-agent schedule install --help`")
-    return session.finish(ExitCode.OK, {"schedules": documents})
+    lines, adoption = describe_adoption(session)
+    for line in lines:
+        session.console.report(line)
+    return session.finish(ExitCode.OK, {"schedules": documents, "from_server": adoption})
 
 
 def _report(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    code = _report_schedule(find_machine(), None, session)
+    code = report_schedules(find_machine(), None, session)
     texts = {
         ExitCode.OK: "schedules reported to the server",
         ExitCode.TRY_LATER: "schedules will be reported with the next run",
@@ -156,7 +170,7 @@ def _plan_systemd(
     units = machine.find_units()
     texts = {
         os.path.join(units.directory, systemd.name_unit(schedule.profile, kind)): text
-        for kind, text in _write_units(units, schedule, command, user=user, session=session).items()
+        for kind, text in write_units(units, schedule, command, user=user, session=session).items()
     }
     for path, text in texts.items():
         session.console.report(f"would write {path}:\n{text}")
@@ -182,7 +196,7 @@ def _install_systemd(
     machine: Machine, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
 ) -> tuple[tuple[str, ...], list[str]]:
     units = machine.find_units()
-    texts = _write_units(units, schedule, command, user=user, session=session)
+    texts = write_units(units, schedule, command, user=user, session=session)
     if not units.is_running:
         session.console.warn(
             "systemd is not running: the unit files are written; enable the timer later with "
@@ -194,11 +208,18 @@ def _install_systemd(
     return systemd.install_units(units, schedule, service=texts["service"], timer=texts["timer"])
 
 
-def _write_units(
+def write_units(
     units: systemd.Units, schedule: Schedule, command: Sequence[str], *, user: str | None, session: Session
 ) -> dict[str, str]:
     written = [session.config.spool_directory, *([session.config.log] if session.config.log else [])]
-    service = systemd.write_service(schedule, command, written=written, user=user, is_user=units.is_user)
+    service = systemd.write_service(
+        schedule,
+        command,
+        written=written,
+        user=user,
+        is_user=units.is_user,
+        units_directory=units.directory if session.config.adopts_schedules else None,
+    )
     return {"service": service, "timer": systemd.write_timer(schedule)}
 
 
@@ -228,7 +249,7 @@ def _remove_other_kind(
         session.console.note(f"removed its previous {'timer' if is_cron else 'crontab entry'}")
 
 
-def _report_schedule(machine: Machine, user: str | None, session: Session) -> ExitCode:
+def report_schedules(machine: Machine, user: str | None, session: Session) -> ExitCode:
     """Report the installed schedules to the server, or store them for the next delivery."""
     if user is not None:
         session.console.note(
@@ -257,7 +278,11 @@ def _warn_about_environment(session: Session, command: Sequence[str]) -> None:
 def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dict[str, Any]:
     return {
         "kind": kind,
-        **make_entries([schedule])[0],
+        **(
+            {"profile": POLL, "every_s": schedule.every_s}
+            if schedule.is_poll
+            else make_entries([schedule])[0]
+        ),
         "next_at": next_at.isoformat(timespec="minutes") if next_at else None,
     }
 

@@ -8,16 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.exit_codes import ConfigurationError
+from agent.measuring.splay import choose_splay, make_seed
 from agent.measuring.workspace import check_path_trusted
 from agent.methods.registry import check_plan
 from agent.profiles.profile import Plan
 from agent.quantities import parse_duration
 from agent.running.run_command import choose_directory, read_plan
 from agent.scheduling.agent_command import find_own_command
-from agent.scheduling.timetable import Schedule, read_clock, read_interval
+from agent.scheduling.timetable import POLL, Schedule, read_clock, read_interval
 
 if TYPE_CHECKING:
     from agent.running.session import Session
+
+
+_POLL_EVERY = "10m"
+_RUN_OPTIONS = (
+    *("--splay", "--profile", "--jobfile", "--file", "--file-size", "--directory", "--time-limit"),
+    *("--allow-outside", "--trust-directory", "--set"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
     # A read-only profile writes nothing there, and with --user the run is not root's.
     if not (is_trusted or plan.profile.is_read_only or arguments.user):
         check_path_trusted(directory)
+    if not arguments.every:
+        raise ConfigurationError("--every is required, for example --every 6h")
     every_s = read_interval(arguments.every)
     try:
         splay_s = parse_duration(arguments.splay) if arguments.splay else 0
@@ -50,7 +60,31 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
             f"{splay_s} s splay; runs would overlap, use a longer interval"
         )
     at_minute = read_clock(arguments.at) if arguments.at else 0
-    return ScheduleRequest(plan, Schedule(plan.profile.name, directory, every_s, splay_s, at_minute))
+    if plan.profile.name == POLL:
+        raise ConfigurationError(f"--profile {POLL}: this name is reserved; choose another one")
+    parameters = None if plan.profile.is_own else dict(plan.given)
+    return ScheduleRequest(
+        plan, Schedule(plan.profile.name, directory, every_s, splay_s, at_minute, parameters=parameters)
+    )
+
+
+def read_poll_request(arguments: argparse.Namespace, session: Session) -> tuple[Schedule, tuple[str, ...]]:
+    """Return schedule and command of the entry that asks the server; ConfigurationError for options of a run."""
+    given = [option for option in _RUN_OPTIONS if getattr(arguments, option[2:].replace("-", "_"))]
+    if given:
+        raise ConfigurationError(f"{given[0]} cannot be used with --poll, which measures nothing")
+    every_s = read_interval(arguments.every or _POLL_EVERY)
+    # Hosts of a fleet ask at different minutes, each always at the same one.
+    minutes = int(choose_splay(every_s // 60, seed=make_seed(POLL, ""), day=""))
+    at_minute = read_clock(arguments.at) if arguments.at else minutes
+    quiet = ["--quiet"] if arguments.cron else []
+    command = (*find_own_command(), POLL, *quiet, *_name_config(arguments, session))
+    return Schedule(POLL, "", every_s, at_minute=at_minute), command
+
+
+def _name_config(arguments: argparse.Namespace, session: Session) -> list[str]:
+    is_named = arguments.config or os.environ.get("BENCH_AGENT_CONFIG")
+    return ["--config", os.path.abspath(session.config.path)] if is_named else []
 
 
 def write_command(
@@ -61,8 +95,7 @@ def write_command(
     command = [*find_own_command(), "run"]
     if arguments.cron:
         command.append("--quiet")
-    if arguments.config or os.environ.get("BENCH_AGENT_CONFIG"):
-        command += ["--config", os.path.abspath(session.config.path)]
+    command += _name_config(arguments, session)
     command += ["--profile", schedule.profile, *_list_measurement_options(arguments, request)]
     if arguments.cron and schedule.splay_s:
         command += ["--splay", f"{schedule.splay_s}s"]

@@ -28,7 +28,7 @@ _PROTECTED = ("/usr", "/boot", "/efi", "/etc")
 _SERVICE = """\
 {mark}
 [Unit]
-Description=Storage benchmark {profile} in {directory}
+Description={description}
 {unit}
 [Service]
 Type=oneshot
@@ -51,7 +51,7 @@ _HARDENING = "CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_BOOT CAP_SYS_TIME CA
 _TIMER = """\
 {mark}
 [Unit]
-Description=Storage benchmark {profile} every {every}
+Description={description} every {every}
 
 [Timer]
 OnCalendar={calendar}
@@ -107,19 +107,23 @@ def write_service(
     written: Sequence[str] = (),
     user: str | None = None,
     is_user: bool = False,
+    units_directory: str | None = None,
 ) -> str:
-    """Return the text of a service.
+    """Return the text of a service. units_directory: of the units, which it may replace; None if it may not.
 
     written: paths that a run writes besides the directory under test; user: for User=, None for root; is_user: for a
     user's own systemd, which cannot create a sandbox.
     """
     places = (schedule.directory, *written)
     protects = not is_user and not any(_is_below(place, _PROTECTED) for place in places)
-    hardening = ("ProtectSystem=full\n" if protects else "") + ("" if is_user else _HARDENING)
+    protection = "ProtectSystem=full\n" if protects else ""
+    if protects and units_directory:
+        # The run adopts schedules of the server.
+        protection += f"ReadWritePaths={units_directory}\n"
+    hardening = protection + ("" if is_user else _HARDENING)
     return _SERVICE.format(
         mark=write_mark(schedule),
-        profile=_escape(schedule.profile),
-        directory=_escape(schedule.directory),
+        description=_describe(schedule) + ("" if schedule.is_poll else f" in {_escape(schedule.directory)}"),
         unit="" if is_user else _NETWORK,
         command=" ".join(quote(argument) for argument in command),
         user=f"User={user}\n" if user else "",
@@ -131,7 +135,7 @@ def write_timer(schedule: Schedule) -> str:
     """Return the text of a timer; systemd adds the splay, and starts missed runs (Persistent)."""
     return _TIMER.format(
         mark=write_mark(schedule),
-        profile=_escape(schedule.profile),
+        description=_describe(schedule),
         every=format_interval(schedule.every_s),
         calendar=write_calendar(schedule),
         splay_s=schedule.splay_s,
@@ -209,6 +213,14 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
     return removed, problems
 
 
+def reload_units(units: Units, profile: str) -> None:
+    """Let systemd read the units of a profile again, and start its timer."""
+    if units.is_running:
+        name = name_unit(profile, "timer")
+        for step in (("daemon-reload",), ("enable", "--now", name), ("restart", name)):
+            _run_systemctl(units, *step)
+
+
 def is_enabled(units: Units, profile: str) -> bool:
     """Return whether the timer is enabled."""
     return os.path.lexists(os.path.join(units.directory, "timers.target.wants", name_unit(profile, "timer")))
@@ -257,6 +269,10 @@ def _run_systemctl(units: Units, *arguments: str) -> list[str]:
         return []
     error_text = ended.stderr.decode("utf-8", "replace").strip() or f"status {ended.returncode}"
     return [f"{' '.join(argv)} failed: {error_text}"]
+
+
+def _describe(schedule: Schedule) -> str:
+    return "Poll for benchmarks" if schedule.is_poll else f"Storage benchmark {_escape(schedule.profile)}"
 
 
 def _escape(text: str) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
 from agent.exit_codes import ConfigurationError
 from agent.quantities import parse_duration
@@ -24,20 +24,35 @@ _INTERVALS_S = (
 POSSIBLE = f"{', '.join(f'{n}m' for n in _MINUTES)}; {', '.join(f'{n}h' for n in _HOURS)}; 24h or 1d; 7d (on Sundays)"
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _MARK = "# bench-agent "
+# The name of the entry that asks the server; no profile may have it.
+POLL = "poll"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule of one profile. at_minute: minutes after local midnight; splay_s: 0 for none."""
+    """The schedule of one profile. at_minute: minutes after local midnight; splay_s: 0 for none.
+
+    parameters: those that differ from their default, in base units; None if unknown. is_from_server: adopted. The entry
+    that asks the server has the profile POLL and no directory.
+    """
 
     profile: str
     directory: str
     every_s: int
     splay_s: int = 0
     at_minute: int = 0
+    parameters: Mapping[str, int | str] | None = None
+    is_from_server: bool = False
+
+    @property
+    def is_poll(self) -> bool:
+        """Return whether this is the entry that asks the server."""
+        return self.profile == POLL and not self.directory
 
     def describe(self) -> str:
         """Return the schedule as text."""
+        if self.is_poll:
+            return f"poll every {format_interval(self.every_s)}"
         splay = f", up to {format_interval(self.splay_s)} later" if self.splay_s else ""
         return f"{self.profile} in {self.directory} every {format_interval(self.every_s)}{splay}"
 
@@ -101,15 +116,18 @@ def find_next(slots: Slots, now: datetime) -> datetime:
 
 def write_mark(schedule: Schedule) -> str:
     """Return the comment from which `schedule show` and `schedule remove` read a schedule."""
-    return _MARK + json.dumps(
-        {
-            "profile": schedule.profile,
-            "directory": schedule.directory,
-            "every_s": schedule.every_s,
-            "splay_s": schedule.splay_s,
-            "at_minute": schedule.at_minute,
-        }
-    )
+    fields: dict[str, Any] = {
+        "profile": schedule.profile,
+        "directory": schedule.directory,
+        "every_s": schedule.every_s,
+        "splay_s": schedule.splay_s,
+        "at_minute": schedule.at_minute,
+    }
+    if schedule.parameters is not None:
+        fields["parameters"] = dict(schedule.parameters)
+    if schedule.is_from_server:
+        fields["is_from_server"] = True
+    return _MARK + json.dumps(fields)
 
 
 def read_mark(line: str) -> Schedule | None:
@@ -124,13 +142,20 @@ def read_mark(line: str) -> Schedule | None:
             every_s=int(fields["every_s"]),
             splay_s=int(fields["splay_s"]),
             at_minute=int(fields["at_minute"]),
+            parameters=_read_parameters(fields.get("parameters")),
+            is_from_server=fields.get("is_from_server") is True,
         )
     except (ValueError, KeyError, TypeError):
         return None
 
 
+def _read_parameters(value: Any) -> dict[str, int | str] | None:
+    is_valid = isinstance(value, dict) and all(type(each) in (int, str) for each in value.values())
+    return dict(value) if is_valid else None
+
+
 def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
-    """Return the schedules for the server."""
+    """Return the schedules for the server, which expects no runs of polls."""
     return [
         {
             "profile": schedule.profile,
@@ -138,8 +163,12 @@ def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
             "splay_s": schedule.splay_s,
             # As in the envelope: bytes that are not valid UTF-8 become "?".
             "directory": schedule.directory.encode("utf-8", "replace").decode(),
+            "at_minute": schedule.at_minute,
+            **({} if schedule.parameters is None else {"parameters": dict(schedule.parameters)}),
+            **({"is_from_server": True} if schedule.is_from_server else {}),
         }
         for schedule in sorted(schedules, key=lambda schedule: (schedule.profile, schedule.directory))
+        if not schedule.is_poll
     ]
 
 

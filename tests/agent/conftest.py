@@ -151,6 +151,7 @@ def hide_own_schedules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sched
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.scheduling.installed_schedules.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.adopting.adopt_schedule.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.measuring.load.OBSERVATION_S", 0.005)
     return schedules
 

@@ -64,8 +64,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append(ReceivedRequest("POST", self.path, self.headers, body))
-        reply = self.server.next_reply() if not self.path.endswith("/requests/next") else offer_request
-        reply(self, body)
+        if self.path.endswith("/requests/next"):
+            offer_request(self, body)
+        elif self.path.endswith("/schedule/adoption"):
+            self.server.adoptions.append(json.loads(body))
+            self.server.adoption(self, body)
+        else:
+            self.server.next_reply()(self, body)
 
     def do_PATCH(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -160,6 +165,9 @@ class HostileServer(ThreadingHTTPServer):
         self.stored: dict[str, bytes] = {}
         self.first_answers: Counter[str] = Counter()
         self.schedule: object = None
+        # What is wanted of the host: see `want`; what it reported.
+        self.adoption: Reply = reply_problem(404, "not-found")
+        self.adoptions: list[dict[str, object]] = []
         # Requested runs that are offered, oldest first, until their start or end is reported; what was reported.
         self.offers: list[dict[str, object]] = []
         # Offers a run to a host that waits.
@@ -216,6 +224,11 @@ class HostileServer(ThreadingHTTPServer):
         self.announced = {"Bench-Agent-Version": version}
         self.release = lambda handler, body: handler.answer(200, document)
         self.archive = lambda handler, body: handler.answer(200, content, kind="application/zip")
+
+    def want(self, *wanted: Mapping[str, object], version: str = "ab12") -> None:
+        """Want these schedules of the host."""
+        document = {"version": version, "wanted": list(wanted)}
+        self.adoption = lambda handler, body: handler.answer(200, document)
 
     def posts(self) -> list[ReceivedRequest]:
         return [seen for seen in self.seen if seen.method == "POST"]

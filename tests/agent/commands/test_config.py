@@ -73,7 +73,7 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
     [
         (
             "[sever]\nurl=x\n",
-            r"unknown section \[sever\]; available: server, spool, run, update, requests, target, labels",
+            r"unknown section \[sever\]; available: server, spool, run, update, requests, schedule, target, labels",
         ),
         ("[server]\nurll=x\n", "unknown key 'urll' in \\[server\\]; available: url, token_file"),
         ("[server]\ntimeout=fast\n", r"agent.ini: \[server\] timeout: 'fast' is not a valid duration"),

@@ -178,7 +178,7 @@ def test_crontab_has_the_expected_text(machine: Machine, table: Path) -> None:
     assert ended.returncode == 0
     agent = f"{shlex.quote(sys.executable)} {ROOT}/agent/__main__.py"
     config, directory = machine.environ["BENCH_AGENT_CONFIG"], machine.directory
-    mark = MARK.replace('"/data"', f'"{directory}"')
+    mark = MARK.replace('"/data"', f'"{directory}"').replace("150}", '150, "parameters": {"runtime": 1}}')
     line = (
         f"30 2,8,14,20 * * * {agent} run --quiet --config {config} --profile quick --directory {directory}"
         " --set runtime=1 --splay 600s --patience 10800s"

@@ -180,6 +180,7 @@ def test_schedule_is_reported_at_install_and_remove(
 
     assert ended.returncode == 0
     entry = {"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": str(host.directory)}
+    entry.update(at_minute=0, parameters={})
     assert server.schedule == [entry]
     assert server.seen[-1].path == "/api/v1/hosts/me/schedule"
     host.run("schedule", "remove")
@@ -207,7 +208,14 @@ def test_unreported_schedule_is_reported_with_the_next_run(
     assert (ended.returncode, json.loads(ended.stdout)["is_reported"], server.schedule) == (0, False, None)
     assert host.measure().returncode == 0
     assert server.schedule == [
-        {"profile": "quick", "every_s": 21600, "splay_s": 0, "directory": str(host.directory)}
+        {
+            "profile": "quick",
+            "every_s": 21600,
+            "splay_s": 0,
+            "directory": str(host.directory),
+            "at_minute": 0,
+            "parameters": {},
+        }
     ]
     assert not (host.spool / "schedule.json").exists()
 
@@ -223,7 +231,8 @@ def test_unreported_schedule_is_reported_by_flush(
 
 
 def test_rejected_schedule_is_not_sent_again(host: Machine, table: Path, server: HostileServer) -> None:
-    server.script.append(replies.reply_problem(400, "value-invalid"))
+    # The second one without the members that earlier servers do not know.
+    server.script.extend([replies.reply_problem(400, "value-invalid")] * 2)
 
     ended = host.install()
 
@@ -234,7 +243,7 @@ def test_rejected_schedule_is_not_sent_again(host: Machine, table: Path, server:
 
 def test_refused_report_is_an_error(host: Machine, table: Path, server: HostileServer) -> None:
     host.install()
-    server.script.append(replies.reply_problem(400, "value-invalid"))
+    server.script.extend([replies.reply_problem(400, "value-invalid")] * 2)
 
     ended = host.run("schedule", "report", "--json")
 

@@ -1,0 +1,1 @@
+"""Schedules from the server: what this host adopts of them."""

@@ -1,0 +1,52 @@
+"""What was wanted and adopted last, on disk: for `status`, and so that a report is repeated until it arrives."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any, Mapping, Sequence
+
+from agent.exit_codes import CannotMeasure
+from agent.files import write_durably
+
+_NAME = "adoption.json"
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """The last adoption. is_allowed: [schedule] from_server at that time; wanted: lines as the server sent them.
+
+    refused: [{profile, reason}]; problem: why nothing was installed, "" without one. previous: marks of the adopted
+    schedules before the last change, replaced_at: when that was, by this host's clock.
+    """
+
+    is_allowed: bool = False
+    version: str = ""
+    wanted: Sequence[Mapping[str, Any]] = ()
+    refused: Sequence[Mapping[str, str]] = ()
+    problem: str = ""
+    previous: Sequence[str] = field(default_factory=tuple)
+    replaced_at: float | None = None
+
+
+class AdoptionStore:
+    """The file in a spool; writing requires its lock."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = os.path.join(directory, _NAME)
+
+    def read(self) -> Adoption | None:
+        """Return the last adoption; None before the first, and if the file is not valid."""
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                return Adoption(**json.load(file))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, adoption: Adoption) -> None:
+        """Store an adoption durably."""
+        try:
+            write_durably(self._path, json.dumps(asdict(adoption)).encode())
+        except OSError as error:
+            raise CannotMeasure(f"cannot write {self._path}: {error}") from None

@@ -1,0 +1,152 @@
+"""The schedule that the server wants: read from its answer, and checked against what this host allows.
+
+Nothing of it is trusted: the server may be compromised, or another service may answer at its URL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Mapping, Sequence
+
+from agent.exit_codes import AgentError, ConfigurationError
+from agent.measuring.workspace import check_path_trusted
+from agent.methods.registry import check_plan
+from agent.profiles.profile import Plan
+from agent.requests.request_policy import RequestedRun, RequestPolicy, describe_refusal, find_refusal
+from agent.scheduling.adopted_schedules import AdoptedRun
+from agent.scheduling.timetable import DAY_S, POLL, Schedule, find_slots, read_interval
+
+# More than the server accepts for a pool and a host together.
+_LINES_MAXIMUM = 100
+_NAME_MAXIMUM = 100
+_VERSION = re.compile(r"[0-9a-f]{1,64}")
+_MEMBERS = {"profile", "parameters", "directory", "every_s", "at_minute"}
+
+
+@dataclass(frozen=True)
+class WantedLine:
+    """A schedule that the server wants. at_minute: after local midnight."""
+
+    profile: str
+    parameters: Mapping[str, int | str]
+    directory: str
+    every_s: int
+    at_minute: int
+
+
+@dataclass(frozen=True)
+class RefusedLine:
+    """A wanted schedule that this host does not adopt."""
+
+    profile: str
+    reason: str
+
+
+def read_wanted(body: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] | None:
+    """Return version and lines of an answer; None if any part of it is not one."""
+    version, rows = body.get("version"), body.get("wanted")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version) or not isinstance(rows, list):
+        return None
+    lines = [_read_line(row) for row in rows] if len(rows) <= _LINES_MAXIMUM else [None]
+    found = tuple(line for line in lines if line is not None)
+    profiles = {line.profile for line in found}
+    return (version, found) if len(found) == len(lines) == len(profiles) else None
+
+
+def _read_line(row: Any) -> WantedLine | None:
+    if not isinstance(row, dict) or not set(row) >= _MEMBERS:
+        return None
+    numbers = (row["every_s"], row["at_minute"])
+    texts = (row["profile"], row["directory"])
+    parameters = row["parameters"]
+    is_valid = (
+        all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+        and all(isinstance(text, str) and "\x00" not in text for text in texts)
+        and len(row["profile"]) <= _NAME_MAXIMUM
+        and isinstance(parameters, dict)
+        and all(type(value) in (int, str) for value in parameters.values())
+    )
+    if not is_valid:
+        return None
+    return WantedLine(row["profile"], parameters, row["directory"], row["every_s"], row["at_minute"])
+
+
+def choose_adopted(
+    lines: Sequence[WantedLine], policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool
+) -> tuple[list[AdoptedRun], list[RefusedLine]]:
+    """Return what to install, and what not, with the reasons. own: profiles that were scheduled on this host."""
+    adopted: list[AdoptedRun] = []
+    refused: list[RefusedLine] = []
+    starts = 0
+    for line in sorted(lines, key=lambda line: line.profile):
+        try:
+            run = _check_line(line, policy, own=own, trusts_directory=trusts_directory)
+            starts += max(DAY_S // line.every_s, 1)
+            if starts > policy.per_day:
+                raise ConfigurationError(
+                    f"more than {policy.per_day} scheduled runs within 24 hours, see [schedule] per_day"
+                )
+            adopted.append(run)
+        except AgentError as error:
+            refused.append(RefusedLine(line.profile, str(error)[:1000]))
+    return adopted, refused
+
+
+def _check_line(
+    line: WantedLine, policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool
+) -> AdoptedRun:
+    """Return what to install; ConfigurationError with the reason if this host does not allow it."""
+    requested = RequestedRun("", line.profile, line.parameters, line.directory)
+    refusal = find_refusal(policy, requested)
+    if refusal is not None:
+        raise ConfigurationError(describe_refusal(refusal, section="schedule"))
+    if line.profile == POLL:
+        raise ConfigurationError(f"the name {POLL} is reserved")
+    if line.profile in own:
+        raise ConfigurationError(
+            "the profile was scheduled on this host; the server can schedule it after "
+            f"`bench-agent schedule remove --profile {line.profile}`"
+        )
+    try:
+        read_interval(f"{line.every_s}s")
+    except ConfigurationError:
+        raise ConfigurationError(f"an interval of {line.every_s} s is not supported") from None
+    if line.at_minute >= DAY_S // 60:
+        raise ConfigurationError(f"{line.at_minute} minutes after midnight are not within a day")
+    plan = requested.make_plan()
+    check_plan(plan)
+    _check_times(line, plan, policy)
+    if not os.path.isdir(line.directory):
+        raise ConfigurationError(f"{line.directory} is not a directory")
+    if not trusts_directory:
+        check_path_trusted(line.directory)
+    schedule = Schedule(
+        line.profile,
+        line.directory,
+        line.every_s,
+        at_minute=line.at_minute,
+        # As runs report them: those that have their default are left out.
+        parameters=dict(plan.given),
+        is_from_server=True,
+    )
+    options = [
+        part for name, text in requested.write_parameters().items() for part in ("--set", f"{name}={text}")
+    ]
+    return AdoptedRun(schedule, options)
+
+
+def _check_times(line: WantedLine, plan: Plan, policy: RequestPolicy) -> None:
+    if plan.duration_s >= line.every_s:
+        raise ConfigurationError(f"a run takes about {plan.duration_s:.0f} s, runs would overlap")
+    slots = find_slots(
+        replace(Schedule(line.profile, line.directory, line.every_s), at_minute=line.at_minute)
+    )
+    midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for hour in slots.hours or range(24):
+        for minute in slots.minutes:
+            start = midnight.replace(hour=hour, minute=minute)
+            if policy.find_quiet_end(start, duration_s=plan.duration_s) is not None:
+                raise ConfigurationError(f"the run of {start:%H:%M} touches [schedule] quiet_hours")
