@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from django.utils import timezone
+from numpy.typing import NDArray
 
 from benchapp.analysis.layouts.mixes import (
     REFUSALS,
@@ -16,6 +17,7 @@ from benchapp.analysis.layouts.mixes import (
     MixRefusal,
     estimate_mix,
 )
+from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Term, parse_term
 from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.scaling_defaults import (
@@ -45,6 +47,7 @@ __all__ = [
     "MixQuestion",
     "MixRefusal",
     "collect_mixes",
+    "list_free_dimensions",
     "read_mixes",
 ]
 
@@ -61,6 +64,7 @@ _FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction",
 _DIRECTIONS: Final = ("read", "write")
 # Published results state no read share.
 _PURE_SHARES: Final = {"randread": 100, "read": 100, "randwrite": 0, "write": 0}
+_PERCENT: Final = 100
 # Of a curve, measured.
 _CURVE_BYTES: Final = 3000
 
@@ -174,8 +178,7 @@ def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
     fixed: tuple[FixedDimension, ...] = ()
     if table.length:
         axes = Axes("rw", None, None, more=(*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS))
-        named = {term.dimension for term in question.filter.terms if not term.is_negated}
-        chosen = fix_dimensions(table, axes, free=_FREE | named)
+        chosen = fix_dimensions(table, axes, free=list_free_dimensions(question.filter))
         is_shown = np.isin(table.array("id"), chosen.table.array("id"))
         table, fixed, levels = chosen.table, chosen.fixed, levels.select(is_shown)
     mixes, incomplete_count = collect_mixes(table, levels)
@@ -198,6 +201,15 @@ def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
     )
 
 
+def list_free_dimensions(filter: Filter) -> frozenset[str]:
+    """Return the dimensions that may have several values in a curve: of the workload none, also if the filter names it.
+
+    Reads of one block size and writes of another are no mix.
+    """
+    named = {term.dimension for term in filter.terms if not term.is_negated}
+    return _FREE | {name for name in named if name in DIMENSIONS and DIMENSIONS[name].group != "workload"}
+
+
 # The values of LAYOUT_DIMENSIONS, and of LOAD_DIMENSIONS.
 MixKey = tuple[tuple[Any, ...], tuple[Any, ...]]
 
@@ -207,22 +219,30 @@ def collect_mixes(table: SeriesTable, levels: RowLevels) -> tuple[dict[MixKey, t
 
     table: reads, writes and mixes; mixes of an unknown read share do not count. levels: of a throughput.
     """
-    names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "rw", "read_share_percent", "direction")
+    names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "direction")
+    shares = _list_shares(table)
+    is_known = shares >= 0
+    table, levels, shares = table.select(is_known), levels.select(is_known), shares[is_known]
     if not table.length:
         return {}, 0
-    _, firsts, cells = np.unique(number_combinations(table, names), return_index=True, return_inverse=True)
-    keys = zip(*(table.shared(name).take(firsts).list_values() for name in names), strict=True)
+    loads = np.unique(number_combinations(table, names), return_inverse=True)[1]
+    _, firsts, cells = np.unique(loads * (_PERCENT + 1) + shares, return_index=True, return_inverse=True)
+    keys = zip(
+        *(table.shared(name).take(firsts).list_values() for name in names),
+        shares[firsts].tolist(),
+        strict=True,
+    )
     spreads = levels.mix(cells, len(firsts))
     order = np.argsort(cells, kind="stable")
     rows = np.split(order, np.searchsorted(cells[order], np.arange(1, len(firsts))))
     ids = table.array("series_id")
     found: dict[MixKey, dict[int, dict[str, tuple[ScalingSpread, tuple[int, ...]]]]] = {}
-    for cell, (*values, rw, known_share, direction) in enumerate(keys):
-        spread, share = spreads[cell], _PURE_SHARES.get(str(rw), known_share)
-        if share is None or spread is None:
+    for cell, (*values, direction, share) in enumerate(keys):
+        spread = spreads[cell]
+        if spread is None:
             continue
         key = (tuple(values[: len(LAYOUT_DIMENSIONS)]), tuple(values[len(LAYOUT_DIMENSIONS) :]))
-        by_direction = found.setdefault(key, {}).setdefault(int(share), {})
+        by_direction = found.setdefault(key, {}).setdefault(share, {})
         by_direction[str(direction)] = (spread, tuple(ids[rows[cell]].tolist()))
     mixes: dict[MixKey, tuple[MeasuredMix, ...]] = {}
     incomplete_count = 0
@@ -232,6 +252,15 @@ def collect_mixes(table: SeriesTable, levels: RowLevels) -> tuple[dict[MixKey, t
         if complete:
             mixes[key] = tuple(_join(share, own) for share, own in sorted(complete.items()))
     return mixes, incomplete_count
+
+
+def _list_shares(table: SeriesTable) -> NDArray[np.int64]:
+    """Return the read share of each row in percent: of reads and writes that of their pattern; -1 if it is unknown."""
+    patterns, shares = table.shared("rw"), table.shared("read_share_percent")
+    of_pattern = np.array([_PURE_SHARES.get(str(value), -1) for value in patterns.values], dtype=np.int64)
+    recorded = np.array([-1 if value is None else value for value in shares.values], dtype=np.int64)
+    pure = of_pattern[patterns.codes]
+    return np.where(pure >= 0, pure, recorded[shares.codes])
 
 
 def _is_complete(share: int, directions: Mapping[str, Any]) -> bool:

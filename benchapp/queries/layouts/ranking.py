@@ -37,7 +37,13 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import read_series_marks
 from benchapp.queries.layouts.layout import LAYOUT_DETAILS, LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
-from benchapp.queries.layouts.mixes import MeasuredMix, MixCurve, MixEstimate, collect_mixes
+from benchapp.queries.layouts.mixes import (
+    MeasuredMix,
+    MixCurve,
+    MixEstimate,
+    collect_mixes,
+    list_free_dimensions,
+)
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.snapshots import RESULTS
@@ -300,8 +306,9 @@ def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
 
 
 def _list_free(question: LayoutQuestion) -> frozenset[str]:
-    named = {term.dimension for term in question.filter.terms if not term.is_negated}
-    return _FREE | named | ({"read_share_percent"} if question.interpolates else frozenset())
+    if question.interpolates:
+        return list_free_dimensions(question.filter)
+    return _FREE | {term.dimension for term in question.filter.terms if not term.is_negated}
 
 
 class _LoadCollector:

@@ -132,10 +132,13 @@ def make_layouts_figure(
 
 
 def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
-    """Return label and value of each fixed dimension, and the page with any value of it."""
+    """Return label and value of each fixed dimension, and the page with any value of it; "" where it stays fixed."""
     question, filter = ranking.question, ranking.question.filter
     path, links = reverse("layouts"), []
     for name, label, value in list_fixed(ranking):
+        if question.interpolates and DIMENSIONS[name].group == "workload":
+            links.append((label, value, ""))
+            continue
         term = parse_term(name, _ANY_VALUE.get(DIMENSIONS[name].kind, ">=0,unknown"))
         asked = replace(question, filter=Filter((*filter.terms, term), filter.words))
         links.append((label, value, f"{path}?{write_layout_query(asked)}"))

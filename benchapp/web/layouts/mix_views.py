@@ -90,6 +90,16 @@ class MixForm(forms.Form):
             raise forms.ValidationError(f"Block size: {problem}.") from problem
         return text
 
+    def clean(self) -> dict[str, Any]:
+        """Check that the filter and the terms of the workload together are not too many."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        try:
+            if not self.errors:
+                self.make_question().make_filter()
+        except BadFilter as problem:
+            self.add_error("q", f"{problem}.")
+        return cleaned
+
     def make_question(self) -> MixQuestion:
         """Return the question of a valid form."""
         given = {name: value for name, value in self.cleaned_data.items() if value not in (None, "")}

@@ -82,6 +82,33 @@ def test_reads_of_published_results_have_their_share_by_their_pattern() -> None:
     assert [mix.read_share for mix in curve.mixes] == [0, 100]
 
 
+def test_reads_with_and_without_a_recorded_share_are_one_level() -> None:
+    host = make_host("db-1")
+    for share, value in ((None, 1000.0), (100, 3000.0)):
+        make_series([value], host=host, workload=make_workload(rw="randread", read_share_percent=share))
+    make_series([500.0], host=host, workload=make_workload(rw="randwrite"), direction="write")
+    calculate_levels()
+
+    (curve,) = read().curves
+
+    reads = curve.mixes[-1]
+    assert (reads.read_share, reads.spread.n, len(reads.series_ids)) == (100, 2, 2)
+    assert (reads.spread.p10, reads.spread.p90) == (1000, 3000)
+
+
+@pytest.mark.parametrize("text", ["bs:4k,64k", "bs:>=4k", "engine:*"])
+def test_reads_of_one_workload_and_writes_of_another_are_no_mix(text: str) -> None:
+    host = make_host("db-1")
+    for rw, size, engine in (("randread", 4096, "libaio"), ("randwrite", 65_536, "io_uring")):
+        work = make_workload(rw=rw, block_size_bytes=size, engine=engine)
+        make_series([1000.0], host=host, workload=work, direction=rw.removeprefix("rand"))
+    calculate_levels()
+
+    answer = read(text)
+
+    assert (answer.curves, answer.hidden_count) == ((), 1)
+
+
 def test_mix_with_one_direction_only_is_left_out_and_counted() -> None:
     plant_mixes(PURE)
     mixed = make_workload(rw="randrw", read_share_percent=70, iodepth=8)

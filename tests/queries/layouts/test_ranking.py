@@ -241,7 +241,7 @@ def test_several_hosts_are_mixed_as_on_scaling() -> None:
 
 def rank_mixes(**options: Any) -> LayoutRanking:
     asked = {"iops": 15_000, "pattern": "randrw", "read_share": 50, "mixes": "interpolated", **options}
-    return rank_layouts(LayoutQuestion(Filter(), **asked), now=LATER)
+    return rank_layouts(LayoutQuestion(**{"filter": Filter(), **asked}), now=LATER)
 
 
 @pytest.mark.django_db
@@ -289,6 +289,15 @@ class TestInterpolatedMixes:
 
         assert row.load.between == (30, 70)
         assert rank_mixes(read_share=10).rows == ()
+
+    def test_block_sizes_are_not_mixed_if_the_filter_names_several(self) -> None:
+        host = make_host("db-1")
+        for rw, size in (("randread", 4096), ("randwrite", 65_536)):
+            work = make_workload(rw=rw, block_size_bytes=size)
+            series = make_series([1000.0], host=host, workload=work, direction=rw.removeprefix("rand"))
+            calculate_levels([series.pk])
+
+        assert rank_mixes(filter=parse_filter("bs:4k,64k")).rows == ()
 
     def test_a_pure_pattern_has_nothing_to_interpolate(self) -> None:
         plant_mixes(PURE)

@@ -34,6 +34,13 @@ def test_measured_mix_is_shown_as_measured(viewer: Client) -> None:
     assert b'class="hollow"' not in response.content
 
 
+def test_filter_with_the_terms_of_the_workload_is_limited(viewer: Client) -> None:
+    response = viewer.get("/mixes/", {"q": " ".join(f"-host:db-{number}" for number in range(40))})
+
+    assert response.status_code == 400
+    assert "A filter has at most 40 terms" in Page(response).words
+
+
 def test_nothing_is_extrapolated(viewer: Client) -> None:
     plant_mixes({100: 40_000.0, 70: 15_000.0})
 
