@@ -167,13 +167,16 @@ class WaitProgress(Progress):
 
 
 class SweepProgress(Progress):
-    """Shows step number, number of steps and time left over all runs of a sweep.
+    """Shows step number, number of steps and time left over all runs of a sweep or experiment.
 
     durations_s: planned duration of each step; if earlier steps took longer, the estimate is scaled up.
     """
 
-    def __init__(self, steps: Sequence[str], *, durations_s: Sequence[float], is_quiet: bool) -> None:
-        super().__init__("sweep", "", steps=steps, total_s=sum(durations_s) or 1.0, is_quiet=is_quiet)
+    def __init__(
+        self, steps: Sequence[str], *, durations_s: Sequence[float], is_quiet: bool, name: str = "sweep"
+    ) -> None:
+        super().__init__(name, "", steps=steps, total_s=sum(durations_s) or 1.0, is_quiet=is_quiet)
+        self._name = name
         self._durations_s = durations_s
         self._step = -1
         self._planned_s = 0.0
@@ -188,7 +191,7 @@ class SweepProgress(Progress):
         if not self._is_quiet:
             self.finish()
             print(
-                f"sweep: {self._describe(self._measure_elapsed(self._started_at))}",
+                f"{self._name}: {self._describe(self._measure_elapsed(self._started_at))}",
                 file=sys.stderr,
                 flush=True,
             )

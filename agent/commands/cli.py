@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Sequence
 
 from agent import __version__
+from agent.experiments import PAIRS_MAXIMUM
 from agent.gating import RUNS_MAXIMUM
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_run,
         _add_gate,
         _add_sweep,
+        _add_experiment,
         _add_poll,
         _add_schedule,
         _add_enroll,
@@ -327,6 +329,60 @@ def _add_sweep(
     _add_budget(sweep)
 
 
+def _add_experiment(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    experiment = commands.add_parser(
+        "experiment",
+        parents=[common],
+        help="measure two arms in alternation: kernels, mount options, firmware",
+        description="Measures the arms in ABBA order and labels each run with its arm. Between two arms the host is "
+        "set up by --switch-command, or by a person who confirms it. Both commands are those of this command line: "
+        "none comes from the server, and of a plan only the order is read.",
+        epilog="example: bench-agent experiment --pairs 10 --profile quick --directory /data --switch-command "
+        "'mount -o remount,$(test $BENCH_AGENT_ARM = a && echo relatime || echo noatime) /data'",
+    )
+    experiment.add_argument(
+        "--pairs",
+        metavar="N",
+        type=_read_pair_count,
+        help="number of pairs of runs; the page A/B experiment states how many are needed",
+    )
+    for option, placeholder, purpose in (
+        ("--plan", "FILE", "answer of GET /api/v1/experiment, instead of --pairs"),
+        (
+            "--resume",
+            "ID",
+            "continue an experiment that was stopped, or after a reboot; `last` for the latest",
+        ),
+        ("--switch-command", "COMMAND", "shell command that makes this host the arm $BENCH_AGENT_ARM"),
+        (
+            "--check-command",
+            "COMMAND",
+            "shell command that succeeds if this host is the arm $BENCH_AGENT_ARM",
+        ),
+    ):
+        experiment.add_argument(option, metavar=placeholder, help=purpose)
+    experiment.add_argument(
+        "--reboots",
+        action="store_true",
+        help="the host is the arm after the reboot that --switch-command starts: end, and continue by --resume",
+    )
+    experiment.add_argument("--arms", metavar="A,B", default="a,b", help="names of the arms (default: a,b)")
+    experiment.add_argument(
+        "--arm-label", metavar="KEY", default="arm", help="label with the arm of a run (default: arm)"
+    )
+    _add_measured(experiment)
+    _add_pairs(experiment)
+    _add_sent(experiment)
+    experiment.add_argument("--log", metavar="FILE", help="append all output to this file (rotated at 1 MiB)")
+    experiment.add_argument("--dry-run", action="store_true", help="print the order without running it")
+    experiment.add_argument(
+        "--no-send", action="store_true", help="store the results in the spool without sending them"
+    )
+    _add_budget(experiment)
+
+
 def _add_pairs(parser: argparse.ArgumentParser) -> None:
     for option, purpose in (
         ("--set", "set a parameter of the profile"),
@@ -457,6 +513,13 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         default=60.0,
         help="maximum time for delivery (default: 60)",
     )
+
+
+def _read_pair_count(text: str) -> int:
+    """Return a number of pairs of runs from 1 to 300, as the server plans them."""
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= PAIRS_MAXIMUM):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pairs from 1 to {PAIRS_MAXIMUM}")
+    return int(text)
 
 
 def _read_repeat(text: str) -> int:

@@ -65,6 +65,13 @@ def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     return sweep_command.run_sweep(arguments, open_session(arguments, console))
 
 
+def run_experiment(arguments: argparse.Namespace, console: Console) -> ExitCode:
+    """Measure two arms in ABBA order."""
+    from agent.experiments import experiment_command
+
+    return experiment_command.run_experiment(arguments, open_session(arguments, console))
+
+
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
     from agent.adopting.adoption_texts import describe_adoption
@@ -171,6 +178,7 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
     from agent.adopting.adoption_texts import describe_adoption
+    from agent.experiments.experiment_state import list_interrupted as list_experiments
     from agent.sweeping.sweep_state import list_interrupted
 
     session = open_session(arguments, console)
@@ -197,6 +205,11 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         over = sum(step["state"] in ("done", "failed") for step in state.steps())
         console.report(f"sweep     {state.id}: interrupted after {over} of {len(state.steps())} steps")
         console.report(f"          continue with: bench-agent sweep --resume {state.id}")
+    experiments = [] if holder is not None else list_experiments(os.path.join(spool.directory, "experiments"))
+    for experiment in experiments:
+        waiting = len(experiment.list_waiting())
+        console.report(f"experiment {experiment.id}: {waiting} of {len(experiment.arms)} runs are left")
+        console.report(f"          continue with: bench-agent experiment --resume {experiment.id}")
     document = {
         "server": config.url,
         "spool": spool.directory,
@@ -207,6 +220,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "dropped": spool.count_dropped(),
         "schedule_from_server": adoption,
         "running_process": holder,
+        "interrupted_experiments": [{"id": each.id, "runs": each.runs()} for each in experiments],
         "interrupted_sweeps": [{"id": state.id, "steps": state.steps()} for state in interrupted],
     }
     return session.finish(ExitCode.OK, document)

@@ -18,7 +18,7 @@ from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
-_DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps")
+_DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps", "experiments")
 _FILES = ("counts.json", "schedule.json", "requests.json", "adoption.json", "update.json", "lock")
 # An earlier clock has not been set since boot; ages by it are meaningless.
 _CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01

@@ -56,7 +56,7 @@ class ResultSender:
         self.rejected.update(delivery.rejected)
         if delivery.remaining:
             self._not_before = time.monotonic() + _DELIVERY_PAUSE_S
-            self.session.console.note(f"{delivery.problem}; results stay in the spool, the sweep continues")
+            self.session.console.note(f"{delivery.problem}; results stay in the spool, measuring continues")
 
     def deliver_all(self, *, budget_s: float) -> ExitCode:
         """Post pending results within the budget; return the exit code."""

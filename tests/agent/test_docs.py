@@ -55,6 +55,12 @@ def test_every_option_of_the_gate_that_is_not_one_of_run_has_a_row() -> None:
     assert set(read_first_column("agent.md", "gate option")) == own
 
 
+def test_every_option_of_an_experiment_that_is_not_one_of_run_has_a_row() -> None:
+    own = list_options("experiment") - list_options("run")
+
+    assert set(read_first_column("deciding.md", "experiment option")) == own
+
+
 def test_every_option_of_self_update_has_a_row() -> None:
     assert set(read_first_column("agent.md", "update option")) == list_options("self-update")
 

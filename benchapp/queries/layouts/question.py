@@ -29,7 +29,7 @@ MIXED_PATTERNS: Final[Mapping[str, tuple[str, str, str]]] = {
 MixBasis = Literal["measured", "interpolated"]
 MIX_BASES: Final[Mapping[MixBasis, str]] = {
     "measured": "Measured",
-    "interpolated": "Measured and interpolated",
+    "interpolated": "Also interpolated",
 }
 # Dimensions that may be one value instead.
 VARYING: Final = ("volume_type", "volume_count", "stripe_count", "instance_type", "filesystem")

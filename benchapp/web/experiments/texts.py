@@ -1,5 +1,6 @@
 """The result of an A/B experiment in words, and its plan as commands."""
 
+import re
 from shlex import quote
 from typing import Final
 
@@ -24,6 +25,8 @@ from benchapp.queries.experiments.experiment import (
 )
 
 _LABEL_PREFIX: Final = "label."
+# What `bench-agent experiment` accepts as name of an arm and of their label.
+_ARM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 def describe_experiment_title(experiment: Experiment, found: ExperimentResult) -> str:
@@ -111,10 +114,43 @@ def _describe_caveat(caveat: Caveat, row: ExperimentRow, check: DriftCheck) -> s
 
 
 def write_commands(experiment: Experiment, pairs: int) -> str:
-    """Return a shell loop that runs so many pairs of the arms in ABBA order.
+    """Return the command that runs so many pairs of the arms in ABBA order.
 
-    Labels and profile are those that the filters name; what sets an arm up is for the reader to fill in.
+    Labels and profile are those that the filters name; what sets an arm up is for the reader to fill in. Arms that
+    differ in more than one label are a shell loop.
     """
+    named = _name_arms(experiment)
+    if named is None:
+        return _write_loop(experiment, pairs)
+    label, arms = named
+    profile = _find_value(experiment.common, "profile") or _find_value(experiment.a, "profile") or "PROFILE"
+    own = "" if label == "arm" else f" --arm-label {quote(label)}"
+    own += "" if arms == ("a", "b") else f" --arms {quote(','.join(arms))}"
+    labels = "".join(
+        f" --label {quote(f'{key}={value}')}" for key, value in _list_labels(experiment.common).items()
+    )
+    return (
+        f"bench-agent experiment --pairs {pairs} --profile {quote(profile)}{labels}{own}"
+        " --switch-command './set-up \"$BENCH_AGENT_ARM\"'"
+    )
+
+
+def _name_arms(experiment: Experiment) -> tuple[str, tuple[str, str]] | None:
+    """Return the label of the arms and its values; None if the agent's command cannot run them."""
+    if _find_value(experiment.a, "profile") != _find_value(experiment.b, "profile"):
+        return None
+    a, b = _list_labels(experiment.a), _list_labels(experiment.b)
+    if not a and not b:
+        return "arm", ("a", "b")
+    names = (*a.values(), *b.values())
+    if len(a) != 1 or a.keys() != b.keys() or names[0] == names[1]:
+        return None
+    key = next(iter(a))
+    is_valid = all(_ARM.fullmatch(text) for text in (key, *names))
+    return (key, (names[0], names[1])) if is_valid and key != "experiment" else None
+
+
+def _write_loop(experiment: Experiment, pairs: int) -> str:
     profile = _find_value(experiment.common, "profile") or "PROFILE"
     lines = [f"for arm in $(yes 'a b b a' | head -n {(pairs + 1) // 2}); do", "    case $arm in"]
     for name, arm in (("a", experiment.a), ("b", experiment.b)):

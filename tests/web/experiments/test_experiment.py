@@ -1,8 +1,11 @@
 """The page of an A/B experiment."""
 
+import shlex
+
 import pytest
 from django.test import Client
 
+from agent.commands.cli import build_parser
 from benchapp.grammar import parse_filter
 from benchapp.queries.experiments.experiment import Experiment
 from benchapp.web.experiments.texts import write_commands
@@ -44,7 +47,7 @@ def test_experiment_is_planned_before_its_first_run(viewer: Client) -> None:
 
     assert "Experiment: no pairs of runs" in page
     assert "find a difference of 10 % with a probability of at least 80 %; 0 pairs measured." in page
-    assert "bench-agent run --profile PROFILE --label arm=b ;;" in page
+    assert "bench-agent experiment --pairs" in page and "--profile PROFILE --switch-command" in page
 
 
 def test_missing_parts_of_a_form_are_named_and_an_empty_one_explains(viewer: Client) -> None:
@@ -58,6 +61,40 @@ def test_missing_parts_of_a_form_are_named_and_an_empty_one_explains(viewer: Cli
     assert "Arm B: an arm is a filter, as label.arm:b." in Page(missing).words
     assert "Give each arm a filter" in Page(viewer.get("/experiment/")).words
     assert "No measurements match arm A." in Page(viewer.get("/experiment/", ASKED)).words
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "command"),
+    [
+        (
+            "label.arm:a",
+            "label.arm:b",
+            "bench-agent experiment --pairs 5 --profile quick --label study=7",
+        ),
+        (
+            "label.scheduler:none",
+            "label.scheduler:mq-deadline",
+            (
+                "bench-agent experiment --pairs 5 --profile quick --label study=7 --arm-label scheduler"
+                " --arms none,mq-deadline"
+            ),
+        ),
+        (
+            "kernel:6.1",
+            "kernel:6.12",
+            "bench-agent experiment --pairs 5 --profile quick --label study=7",
+        ),
+    ],
+)
+def test_plan_is_a_command_of_the_agent(a: str, b: str, command: str) -> None:
+    common = parse_filter("profile:quick label.study:7")
+    asked = Experiment(parse_filter(a), parse_filter(b), from_at=NOON, common=common)
+
+    written = write_commands(asked, 5)
+
+    assert written == f"""{command} --switch-command './set-up "$BENCH_AGENT_ARM"'"""
+    arguments = build_parser().parse_args(shlex.split(written)[1:])
+    assert (arguments.pairs, arguments.switch_command) == (5, './set-up "$BENCH_AGENT_ARM"')
 
 
 def test_commands_have_the_labels_of_the_arms_quoted_and_the_profile() -> None:

@@ -1,0 +1,327 @@
+"""The command `experiment`: measure two arms in ABBA order, and report the address of the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import uuid
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Mapping
+from urllib.parse import urlencode, urljoin
+
+from agent.console import SweepProgress
+from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
+from agent.experiments import PAIRS_MAXIMUM
+from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id
+from agent.experiments.experiment_state import ExperimentState, create_state, load_state
+from agent.quantities import format_duration
+from agent.running.measure import RunRequest, measure
+from agent.running.run_command import find_client, open_log, read_run_request
+from agent.sweeping.sweep_run import ResultSender
+
+if TYPE_CHECKING:
+    from agent.running.session import Session
+
+EXPERIMENT_LABEL = "experiment"
+_PLAN_MAXIMUM_BYTES = 10**6
+_ORDER = re.compile(r"(?:ab|ba){1,%d}" % PAIRS_MAXIMUM)
+# Values of terms in a filter.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+# What is stored for --resume: all that determines a run, and how the host becomes an arm.
+_STORED: Mapping[str, Any] = {
+    "profile": None,
+    "jobfile": None,
+    "file": None,
+    "file_size": None,
+    "directory": None,
+    "time_limit": None,
+    "allow_outside": False,
+    "trust_directory": False,
+    "set": [],
+    "target": [],
+    "label": [],
+    "cloud": False,
+    "serials": False,
+    "logs": False,
+    "arm_label": "arm",
+    "arms": "a,b",
+    "switch_command": None,
+    "check_command": None,
+    "reboots": False,
+}
+
+
+def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Run a new or resumed experiment."""
+    open_log(arguments, session)
+    if arguments.resume:
+        state = _load(arguments, session)
+        if state.is_finished:
+            session.console.report(f"experiment {state.id} is finished")
+            return session.finish(ExitCode.OK, {"id": state.id, "runs": state.runs()})
+        stored = argparse.Namespace(**{**vars(arguments), **state.request})
+        requests = _read_requests(stored, session, experiment_id=state.id)
+    else:
+        stored = arguments
+        order, experiment_id = _read_order(arguments), str(uuid.uuid4())
+        requests = _read_requests(arguments, session, experiment_id=experiment_id)
+        names = _read_arms(arguments)
+        if arguments.dry_run:
+            return _show(order, requests, session)
+        request = {name: getattr(arguments, name) for name in _STORED}
+        for name in ("jobfile", "file", "directory"):
+            # --resume may start in another directory.
+            request[name] = request[name] and os.path.abspath(request[name])
+        state = create_state(
+            _find_directory(session), experiment_id, request=request, arms=[names[letter] for letter in order]
+        )
+    switch = ArmSwitch(stored.switch_command or "", stored.check_command or "", stored.reboots)
+    client = None if arguments.no_send else find_client(session)
+    with session.spool.lock():
+        # Another process may have continued it while this one waited for the lock.
+        state = load_state(_find_directory(session), state.id)
+        run = _ExperimentRun(state, requests, switch, session, ResultSender(session, client))
+        session.console.note(f"experiment {state.id}: {len(state.arms)} runs")
+        run.recover()
+        try:
+            is_paused = run.run()
+        except AgentError:
+            session.console.note(f"continue with: bench-agent experiment --resume {state.id}")
+            raise
+        code = run.sender.deliver_all(budget_s=arguments.budget)
+    return _report(run, session, code=code, is_paused=is_paused)
+
+
+class _ExperimentRun:
+    """A running experiment; its methods require the spool's lock."""
+
+    def __init__(
+        self,
+        state: ExperimentState,
+        requests: Mapping[str, RunRequest],
+        switch: ArmSwitch,
+        session: Session,
+        sender: ResultSender,
+    ) -> None:
+        self.state, self.sender = state, sender
+        self._requests, self._switch, self._session = requests, switch, session
+        self._progress = SweepProgress(
+            [f"arm {arm}" for arm in state.arms],
+            durations_s=[requests[arm].plan.duration_s for arm in state.arms],
+            is_quiet=session.console.is_quiet,
+            name="experiment",
+        )
+
+    def recover(self) -> None:
+        """Find out whether the result of a killed run was stored."""
+        running = self.state.running()
+        if running is None:
+            return
+        number, run_id = running
+        if self.sender.is_known(run_id):
+            self.state.end_run(number, failure=None, is_spooled=True)
+        else:
+            self.state.reset_run(number)
+
+    def run(self) -> bool:
+        """Measure all runs that are left; return whether the experiment waits for a reboot."""
+        arms = self.state.arms
+        for number in self.state.list_waiting():
+            if not self._become(arms[number - 1]):
+                return True
+            self._measure(number, arms[number - 1])
+            self.sender.deliver()
+        self.state.finish()
+        return False
+
+    def _become(self, arm: str) -> bool:
+        """Make the host an arm unless it is; return False if that needs a reboot first."""
+        state, switch = self.state, self._switch
+        if state.arm == arm:
+            return True
+        self._progress.finish()
+        is_arm = switch.is_arm(arm)
+        boot_id = read_boot_id()
+        if is_arm or (is_arm is None and switch.reboots and state.is_switched_by_reboot(arm, boot_id)):
+            state.end_switch(arm)
+            return True
+        state.begin_switch(arm, boot_id)
+        switch.switch(arm, self._session.console)
+        if switch.reboots and switch.command:
+            return False
+        if switch.is_arm(arm) is False:
+            raise SwitchFailed(
+                f"arm {arm}: --check-command failed after the switch: the host is not this arm"
+            )
+        state.end_switch(arm)
+        return True
+
+    def _measure(self, number: int, arm: str) -> None:
+        run_id = str(uuid.uuid4())
+        self.state.begin_run(number, run_id)
+        self._progress.begin_step(number)
+        request = self._requests[arm]
+        try:
+            run = measure(replace(request, run_id=run_id, progress=self._progress), self._session)
+        except CannotMeasure as error:
+            self._fail(number, str(error), is_spooled=False)
+            return
+        except BaseException:
+            # Stopped, or the host is too busy: the run is repeated by --resume, unless its result was stored.
+            if self.sender.is_spooled(run_id):
+                self.state.end_run(number, failure=None, is_spooled=True)
+            else:
+                self.state.reset_run(number)
+            raise
+        self._progress.end_step()
+        if run.failure:
+            self._fail(number, run.failure, is_spooled=True)
+        else:
+            self.state.end_run(number, failure=None, is_spooled=True)
+
+    def _fail(self, number: int, reason: str, *, is_spooled: bool) -> None:
+        self.state.end_run(number, failure=reason, is_spooled=is_spooled)
+        self._session.console.warn(f"run {number} of {len(self.state.arms)}: {reason}")
+
+
+def _load(arguments: argparse.Namespace, session: Session) -> ExperimentState:
+    given = [name for name, default in _STORED.items() if getattr(arguments, name) != default]
+    given += [name for name in ("pairs", "plan", "dry_run") if getattr(arguments, name)]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ConfigurationError(f"--resume continues as planned; leave out {options}")
+    return load_state(_find_directory(session), arguments.resume)
+
+
+def _read_requests(
+    arguments: argparse.Namespace, session: Session, *, experiment_id: str
+) -> dict[str, RunRequest]:
+    """Return the parameters of the runs of each arm; ConfigurationError if they are not valid."""
+    if arguments.reboots and not arguments.switch_command:
+        raise ConfigurationError(
+            "--reboots needs --switch-command; without one, reboot when you are asked to set up an arm,"
+            " and resume afterwards"
+        )
+    arms = _read_arms(arguments)
+    own = {arguments.arm_label, EXPERIMENT_LABEL}
+    # A busy host ends the experiment only by the limits of the configuration.
+    given = argparse.Namespace(**{**vars(arguments), "max_load": None, "skip_if_busy": None})
+    request = read_run_request(given, session)
+    taken = sorted(own & set(request.labels))
+    if taken:
+        raise ConfigurationError(f"--label {taken[0]}=…: this label is set by the experiment")
+    return {
+        arm: replace(
+            request,
+            labels={**request.labels, EXPERIMENT_LABEL: experiment_id, arguments.arm_label: arm},
+        )
+        for arm in arms.values()
+    }
+
+
+def _read_arms(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the names of the arms by letter."""
+    names = [name.strip() for name in arguments.arms.split(",")]
+    if len(names) != 2 or names[0] == names[1] or not all(_NAME.fullmatch(name) for name in names):
+        raise ConfigurationError(
+            f"--arms {arguments.arms}: expected two different names of letters, digits, '.', '_' and '-': a,b"
+        )
+    if not _NAME.fullmatch(arguments.arm_label) or arguments.arm_label == EXPERIMENT_LABEL:
+        raise ConfigurationError(
+            f"--arm-label {arguments.arm_label}: expected letters, digits, '.', '_' and '-'"
+        )
+    return dict(zip("ab", names))
+
+
+def _read_order(arguments: argparse.Namespace) -> str:
+    """Return the order of the arms, "abba…": of so many pairs, or of a plan. ConfigurationError without one."""
+    if bool(arguments.pairs) == bool(arguments.plan):
+        raise ConfigurationError("give either --pairs or --plan")
+    if arguments.pairs:
+        return order_arms(arguments.pairs)
+    return _read_plan(arguments.plan)
+
+
+def order_arms(pairs: int) -> str:
+    """Return the arms of so many pairs in ABBA order, so that a linear drift cancels over two pairs."""
+    return "".join("ba" if place % 2 else "ab" for place in range(pairs))
+
+
+def _read_plan(path: str) -> str:
+    """Return the order of a plan: the answer of GET /api/v1/experiment. Only the order is read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_PLAN_MAXIMUM_BYTES + 1)
+        if len(text) > _PLAN_MAXIMUM_BYTES:
+            raise ValueError(f"it is larger than {_PLAN_MAXIMUM_BYTES} bytes")
+        document = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--plan {path}: {error}") from None
+    plan = document.get("plan") if isinstance(document, dict) else None
+    order = plan.get("order") if isinstance(plan, dict) else None
+    if not isinstance(order, str) or not _ORDER.fullmatch(order):
+        raise ConfigurationError(
+            f"--plan {path}: no plan with an order of at most {PAIRS_MAXIMUM} pairs of a and b; save the answer of"
+            " GET /api/v1/experiment"
+        )
+    return order
+
+
+def _show(order: str, requests: Mapping[str, RunRequest], session: Session) -> ExitCode:
+    """Print the plan without running it."""
+    names = list(requests)
+    arms = [names["ab".index(letter)] for letter in order]
+    duration_s = sum(requests[arm].plan.duration_s for arm in arms)
+    session.console.report(f"runs      {len(arms)}, about {format_duration(duration_s)} without the switches")
+    session.console.report(f"order     {' '.join(arms)}")
+    session.console.report(f"switches  {sum(1 for _ in groupby(arms))}")
+    return session.finish(ExitCode.OK, {"order": arms, "duration_s": duration_s})
+
+
+def _report(run: _ExperimentRun, session: Session, *, code: ExitCode, is_paused: bool) -> ExitCode:
+    state, sender = run.state, run.sender
+    runs = state.runs()
+    counts = {name: sum(each["state"] == name for each in runs) for name in ("done", "failed", "waiting")}
+    base = f"{session.config.url}/"
+    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
+    result = _find_result(state, session)
+    failed = f", {counts['failed']} failed" if counts["failed"] else ""
+    session.console.report(f"experiment {state.id}: {counts['done']} of {len(runs)} runs completed{failed}")
+    if result:
+        session.console.report(f"result: {result}")
+    if is_paused:
+        session.console.report(f"after the reboot: bench-agent experiment --resume {state.id}")
+    document = {
+        "id": state.id,
+        **counts,
+        "is_waiting_for_reboot": is_paused,
+        "result": result,
+        "runs": [{**each, "url": urls.get(each["run_id"] or "")} for each in runs],
+        "rejected": sender.rejected,
+        "remaining": len(session.spool.pending()),
+    }
+    measured = ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
+    return session.finish(worst(code, measured), document)
+
+
+def _find_result(state: ExperimentState, session: Session) -> str | None:
+    """Return the page of the result; None without a server."""
+    url = session.config.url
+    if not url:
+        return None
+    label = state.request["arm_label"]
+    a, b = str(state.request["arms"]).split(",")
+    query = {
+        "q": f"label.{EXPERIMENT_LABEL}:{state.id}",
+        "a": f"label.{label}:{a.strip()}",
+        "b": f"label.{label}:{b.strip()}",
+        "from": state.created_at,
+    }
+    return f"{url}/experiment/?{urlencode(query, safe=':')}"
+
+
+def _find_directory(session: Session) -> str:
+    return os.path.join(session.spool.directory, "experiments")
