@@ -132,19 +132,24 @@ def is_violated(threshold: Threshold, values: Sequence[float], *, was_violated: 
     newest = values[-NEWEST_RUNS:]
     if len(newest) < NEWEST_RUNS:
         return was_violated
-    misses = sum(not threshold.is_met(value) for value in newest)
+    return _is_violation(sum(not threshold.is_met(value) for value in newest), was_violated=was_violated)
+
+
+def _is_violation(misses: int, *, was_violated: bool) -> bool:
+    """Return whether a series violates a threshold that this number of its newest runs do not meet."""
     return misses >= MISSES or (was_violated and misses > 0)
 
 
 def find_start(threshold: Threshold, values: Sequence[float]) -> int | None:
     """Return the index of the first run of the violation that the newest of these values are in; None if in none."""
+    is_miss = [not threshold.is_met(value) for value in values]
     start: int | None = None
-    for end in range(NEWEST_RUNS, len(values) + 1):
-        if not is_violated(threshold, values[end - NEWEST_RUNS : end], was_violated=start is not None):
+    for first in range(len(values) - NEWEST_RUNS + 1):
+        misses = sum(is_miss[first : first + NEWEST_RUNS])
+        if not _is_violation(misses, was_violated=start is not None):
             start = None
         elif start is None:
-            window = range(end - NEWEST_RUNS, end)
-            start = next(place for place in window if not threshold.is_met(values[place]))
+            start = is_miss.index(True, first)
     return start
 
 

@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchapp.grammar import parse_filter
+from benchapp.metrics import CATALOGUE
 from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series, Subscription, ThresholdViolation
 from benchapp.models.filtering import match_series
 from benchapp.models.notifications.violating_levels import select_violating
@@ -112,7 +113,7 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     """Store which of these series begin and cease to violate thresholds, and queue notices; return their number.
 
     Call it in the transaction that stored the levels of these series, whose rows are locked. One query without
-    thresholds, else three; for those that begin also the queries of `match_stored_filters`, and five.
+    thresholds, else three; for those that begin also those of `match_stored_filters`, six, and two for each metric.
     """
     subscriptions = list(
         Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
@@ -156,8 +157,12 @@ def store_present_violations(subscription: Subscription, *, added: Iterable[str]
             )
         for first in range(0, len(ids), _SERIES_AT_ONCE):
             part = ids[first : first + _SERIES_AT_ONCE]
-            since = _read_starts(threshold, part, now=now)
-            _insert([(subscription.pk, text, each, since[each], False) for each in part], now=now)
+            runs = _read_runs(threshold.metric, part)
+            rows = [
+                (subscription.pk, text, each, _find_start_at(threshold, runs[each], now=now), False)
+                for each in part
+            ]
+            _insert(rows, now=now)
 
 
 def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[ThresholdPreview]:
@@ -235,13 +240,14 @@ def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:
     """Insert the violations and return their notices: one for each threshold, of all its series."""
     if not begun:
         return []
-    by_threshold: dict[Threshold, set[int]] = defaultdict(set)
+    # Once for all thresholds of a metric: there may be many.
+    by_metric: dict[str, set[int]] = defaultdict(set)
     for each in begun:
-        by_threshold[each.threshold].add(each.series_id)
+        by_metric[each.threshold.metric].add(each.series_id)
+    runs = {metric: _read_runs(metric, sorted(ids)) for metric, ids in by_metric.items()}
     starts = {
-        (threshold, series_id): since_at
-        for threshold, ids in by_threshold.items()
-        for series_id, since_at in _read_starts(threshold, sorted(ids), now=now).items()
+        (threshold, series_id): _find_start_at(threshold, runs[threshold.metric][series_id], now=now)
+        for threshold, series_id in {(each.threshold, each.series_id) for each in begun}
     }
     expected = _find_expected(starts)
     since = {each.key: starts[each.threshold, each.series_id] for each in begun}
@@ -321,21 +327,25 @@ def _find_expected(starts: Mapping[tuple[Threshold, int], datetime]) -> set[tupl
     }
 
 
-def _read_starts(threshold: Threshold, ids: Sequence[int], *, now: datetime) -> dict[int, datetime]:
-    """Return the start of the first run of the violation of each series, among its newest 100 runs.
+def _read_runs(metric: str, ids: Sequence[int]) -> dict[int, list[tuple[datetime, float]]]:
+    """Return start and value of the newest 100 runs of each series that count, oldest first.
 
-    now: for a series without a run that counts. Two queries, and those of `match_maintenance`.
+    Two queries, and those of `match_maintenance`.
     """
     runs: dict[int, list[tuple[datetime, float]]] = {series_id: [] for series_id in ids}
     with connection.cursor() as cursor:
-        cursor.execute(_READ_RUNS.format(metric=threshold.entry.name), [list(ids), _RUNS_READ])
+        cursor.execute(_READ_RUNS.format(metric=CATALOGUE[metric].name), [list(ids), _RUNS_READ])
         for series_id, started_at, value in cursor.fetchall():
             runs[series_id].append((started_at, value))
-    starts = {}
-    for series_id, counted in _list_outside_maintenance(runs):
-        place = find_start(threshold, [value for _, value in counted])
-        starts[series_id] = counted[-1 if place is None else place][0] if counted else now
-    return starts
+    return dict(_list_outside_maintenance(runs))
+
+
+def _find_start_at(
+    threshold: Threshold, counted: Sequence[tuple[datetime, float]], *, now: datetime
+) -> datetime:
+    """Return the start of the first run of the violation; now: for a series without a run that counts."""
+    place = find_start(threshold, [value for _, value in counted])
+    return counted[-1 if place is None else place][0] if counted else now
 
 
 def _list_outside_maintenance(

@@ -262,12 +262,12 @@ def test_subscription_with_violations_can_be_deleted() -> None:
     assert not ThresholdViolation.objects.exists()
 
 
-def test_number_of_queries_does_not_depend_on_the_number_of_series(
+def test_number_of_queries_does_not_depend_on_the_number_of_series_and_thresholds(
     django_assert_max_num_queries: Any,
 ) -> None:
     with django_assert_max_num_queries(1):
         notify_violations([1, 2, 3])
-    subscribe(filter="bs:4k")
+    subscribe(filter="bs:4k", thresholds=(LIMIT, "p99 latency < 4 ms", "p99 latency < 3 ms"))
     target = make_target(volume_type="gp3")
     lines = [make_series([9e6] * 3, metric=P99, target=target) for _ in range(5)]
     detect_and_notify()
@@ -277,4 +277,4 @@ def test_number_of_queries_does_not_depend_on_the_number_of_series(
     with django_assert_max_num_queries(13):
         notify_violations([series.pk for series in lines])
 
-    assert ThresholdViolation.objects.count() == 5
+    assert ThresholdViolation.objects.count() == 15
