@@ -304,6 +304,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
+    # Layout questions of subscriptions, each at most once an hour.
+    "answer_layout_questions": {
+        "task": "benchapp.tasks.answer_layout_questions",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
     # Additional runs that confirm regressions, one at a time for each host.
     "confirm": {
         "task": "benchapp.tasks.confirm",

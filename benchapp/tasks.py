@@ -7,6 +7,7 @@ beat → sweep ─────────────────────�
 beat → renormalize what an older parser read, while nothing waits ─▶ judge
 beat → confirm: request additional runs of unconfirmed regressions
 beat, page → notify: look for silent hosts, send what is due of the outbox
+beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 beat → forget notices that were settled long ago, old dry runs, audit records and run requests
@@ -22,6 +23,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
@@ -30,6 +32,7 @@ from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.notifications.account_mail import send_address_link, send_reset_links
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered
 from benchapp.pipeline.notifications.enqueue import send_due
+from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
@@ -106,6 +109,14 @@ def notify() -> None:
     """
     notify_silent_hosts()
     send_due(budget_s=_TASK_BUDGET_S)
+
+
+@shared_task(time_limit=90)
+def answer_layout_questions() -> None:
+    """Evaluate the layout questions of subscriptions that are due. Never retried: beat comes every five minutes."""
+    if notify_layout_answers(find_layout_answer, refusal=NotAnswerable, budget_s=_TASK_BUDGET_S):
+        with transaction.atomic():
+            notify.delay_on_commit()
 
 
 @shared_task(time_limit=90, autoretry_for=(NotDelivered,), max_retries=4, retry_backoff=10, retry_jitter=True)

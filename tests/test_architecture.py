@@ -30,9 +30,9 @@ LAYERS: dict[str, set[str]] = {
     "models": {"metrics", "dimensions", "grammar", "thresholds"},
     "queries": {"models", "metrics", "dimensions", "grammar", "analysis", "thresholds"},
     "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar", "thresholds", "times"},
-    "charts": {"queries", "models", "metrics", "dimensions", "grammar", "thresholds", "times"},
+    "charts": {"analysis", "queries", "models", "metrics", "dimensions", "grammar", "thresholds", "times"},
     "queue": set(),
-    "tasks": {"pipeline", "models"},
+    "tasks": {"charts", "pipeline", "models"},
     "api": {
         "agent_archive",
         "charts",

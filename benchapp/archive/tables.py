@@ -4,9 +4,9 @@ An import gives columns that an older archive does not have their default, and r
 `FORMAT` is raised only if a column is removed, is added without a default, or gets another meaning.
 
 Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations,
-subscriptions, violations of their thresholds, e-mail addresses, notices, pinned charts, saved views, prices (which are
-exported as CSV), links of shared studies, dry runs, run requests, request and confirmation policies, wanted schedules
-and what hosts adopted of them, and states of detection, which are calculated again.
+subscriptions, violations of their thresholds, their layout answers, e-mail addresses, notices, pinned charts, saved
+views, prices (which are exported as CSV), links of shared studies, dry runs, run requests, request and confirmation
+policies, wanted schedules and what hosts adopted of them, and states of detection, which are calculated again.
 """
 
 from dataclasses import dataclass

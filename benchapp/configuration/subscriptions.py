@@ -20,6 +20,7 @@ from benchapp.pipeline.notifications.subscriptions import (
     delete_subscription,
     read_settings,
 )
+from benchapp.queries.layouts.question_form import BadQuestion, canonicalize_question
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SALT: Final = "benchapp.configuration.subscriptions"
@@ -64,7 +65,12 @@ def _resolve(values: Values) -> Values:
 
 def _normalize(values: Values) -> Values:
     try:
-        return {"owner": values["owner"], **asdict(read_settings(values))}
+        settings = asdict(read_settings(values))
+        if settings["layout_question"]:
+            settings["layout_question"] = canonicalize_question(settings["layout_question"])
+        return {"owner": values["owner"], **settings}
+    except BadQuestion as error:
+        raise BadEntry("/layout_question", str(error)) from error
     except BadSubscription as error:
         if error.field == "address" and values["channel"] != Channel.EMAIL:
             # Reasons can quote the host, the port or more of the value.

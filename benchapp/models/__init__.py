@@ -17,6 +17,7 @@ from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Sev
 from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
+from benchapp.models.notifications.layout_answer import StoredLayoutAnswer
 from benchapp.models.personal.pinned_chart import PinnedChart
 from benchapp.models.personal.saved_view import SavedView
 from benchapp.models.planned_event import (
@@ -138,6 +139,7 @@ __all__ = [
     "SeriesEnvironment",
     "Severity",
     "State",
+    "StoredLayoutAnswer",
     "Study",
     "StudySnapshot",
     "StudySnapshotImage",

@@ -40,9 +40,10 @@ class Subscription(models.Model):
     """One address and its notification settings.
 
     address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
-    language. metrics: of incidents, all if empty. thresholds: canonical texts of benchapp.thresholds. is_digest: once a
-    day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these
-    hours (UTC). failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
+    language. metrics: of incidents, all if empty. thresholds: canonical texts of benchapp.thresholds. layout_question:
+    query string of Choose a layout whose answer is watched, "" for none. is_digest: once a day at digest_hour instead
+    of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these hours (UTC). failures: consecutive; at
+    FAILURES_MAXIMUM it is paused with a reason.
     """
 
     FAILURES_MAXIMUM = 20
@@ -55,6 +56,8 @@ class Subscription(models.Model):
     minimum_severity = models.CharField(max_length=6, default="low")
     metrics = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     thresholds = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    layout_question = models.CharField(max_length=2000, blank=True, default="")
+    notify_incidents = models.BooleanField(default=True, help_text="also about incidents")
     notify_silent_hosts = models.BooleanField(default=True, help_text="also when hosts become silent")
     is_digest = models.BooleanField(default=False)
     digest_hour = models.PositiveSmallIntegerField(default=7)

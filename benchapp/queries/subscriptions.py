@@ -46,6 +46,8 @@ class SubscriptionRow:
     metrics: Sequence[str]
     thresholds: Sequence[str]
     violations: Mapping[str, int]
+    layout_question: str
+    notify_incidents: bool
     notify_silent_hosts: bool
     is_digest: bool
     digest_hour: int

@@ -26,6 +26,7 @@ LEFT_OUT = {
     "RunRequest",
     "SavedView",
     "ScheduleAdoption",
+    "StoredLayoutAnswer",
     "StudySnapshot",
     "StudySnapshotImage",
     "Subscription",

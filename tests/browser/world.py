@@ -9,6 +9,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -37,6 +38,7 @@ from benchapp.models import (
 from benchapp.pipeline.access.accounts import create_invitation
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.normalize.series_environments import recalculate_environments
+from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.thresholds import store_present_violations
 from tests.envelopes import read_fio
 from tests.factories import (
@@ -227,8 +229,10 @@ def _make_subscription(owner: User) -> Subscription:
         failures=2,
         metrics=["iops", "latency_p99_ns"],
         thresholds=thresholds,
+        layout_question="iops=1",
     )
     store_present_violations(webhook, added=thresholds)
+    notify_layout_answers(find_layout_answer, refusal=NotAnswerable)
     now = timezone.now()
     attempts = [{"at": now.isoformat(), "outcome": "answered 503"}, {"at": now.isoformat(), "outcome": ""}]
     for key, state in (("incident 1: opened", "waiting"), ("incident 2: opened", "sent")):

@@ -78,7 +78,10 @@ def installation(anna: User) -> None:
     make_subscription(anna, filter="host:db-1", quiet_from_hour=22, quiet_to_hour=6)
     make_subscription(anna, is_digest=True, digest_hour=9)
     Subscription.objects.filter(is_digest=True).update(
-        metrics=["iops"], thresholds=["p99 latency < 5 ms", "IOPS > 10k"]
+        metrics=["iops"],
+        thresholds=["p99 latency < 5 ms", "IOPS > 10k"],
+        layout_question="iops=20000&p99_ms=3",
+        notify_incidents=False,
     )
     make_subscription(anna, channel="webhook", address=HOOK)
     make_subscription(anna, channel="slack", address=f"{HOOK}2", minimum_severity="high")
@@ -277,6 +280,10 @@ def test_dry_run_writes_nothing_and_finds_what_applying_would_refuse(installatio
         (
             "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  thresholds: [p99 < 5]",
             "line 6: subscriptions/0/thresholds: 'p99 < 5': a unit is required",
+        ),
+        (
+            "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  layout_question: p99_ms=3",
+            "line 6: subscriptions/0/layout_question: iops: state iops or mb_per_s",
         ),
         (
             "subscriptions:\n- owner: anna\n  channel: email\n  address: a@example.org\n  metrics: [3]",

@@ -1,6 +1,7 @@
 """One's own subscriptions; admins can read, test and delete all."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpResponse
@@ -31,6 +32,9 @@ from benchapp.pipeline.notifications.subscriptions import (
     request_test,
 )
 from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
+from benchapp.queries.layouts.question_form import QUERY_MAXIMUM, BadQuestion, canonicalize_question
+from benchapp.queries.layouts.ranking import Verdict
+from benchapp.queries.notifications.layout_answers import LayoutFacts, read_layout_answer
 from benchapp.queries.notifications.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
 from benchapp.queue import wake_notify
@@ -58,6 +62,28 @@ class ViolationAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class RememberedLayoutAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: str
+    verdict: Verdict
+    load: Annotated[str, Meta(description="throughput, queue depth, jobs and price, in words")]
+    runs: int
+    last_at: Time
+    incidents: Sequence[int]
+
+
+class LayoutQuestionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    sentence: Annotated[str | None, Meta(description="null before there was an answer")]
+    best: Annotated[RememberedLayoutAnswer | None, Meta(description="the first of the ranking")]
+    closest_miss: RememberedLayoutAnswer | None
+    lacks: Annotated[str, Meta(description="of the closest miss, in words")]
+    pending_sentence: Annotated[
+        str, Meta(description="of another answer that was found once; it is reported if it is found again")
+    ]
+    problem: Annotated[str, Meta(description="why the question has no answer today")]
+    evaluated_at: Time
+    changed_at: Time | None
+
+
 class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: int
     owner: str
@@ -67,6 +93,10 @@ class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
     minimum_severity: Annotated[str, Meta(description="low, medium or high")]
     metrics: Annotated[Sequence[MetricName], Meta(description="incidents in these only; empty: in all")]
     thresholds: Sequence[ThresholdAnswer]
+    layout_question: Annotated[
+        str, Meta(description="query string of Choose a layout whose answer is watched")
+    ]
+    notify_incidents: bool
     notify_silent_hosts: bool
     is_digest: bool
     digest_hour: Annotated[int, Meta(description="UTC")]
@@ -98,6 +128,9 @@ class OneSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
     violations: Annotated[
         Sequence[ViolationAnswer], Meta(description=f"the newest {VIOLATIONS_SHOWN}, newest first")
     ]
+    layout_answer: Annotated[
+        LayoutQuestionAnswer | None, Meta(description="null without a question, and before its evaluation")
+    ]
 
 
 class NewSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
@@ -106,6 +139,18 @@ class NewSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
 
 class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
     subscriptions: Sequence[SubscriptionAnswer]
+
+
+class LayoutQuestionField(serializers.CharField):
+    """A layout question as a query string."""
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the canonical query string."""
+        text = super().to_internal_value(data)
+        try:
+            return canonicalize_question(text) if text else ""
+        except BadQuestion as problem:
+            raise serializers.ValidationError(str(problem)) from problem
 
 
 class SubscriptionInput(serializers.Serializer[Any]):
@@ -127,6 +172,13 @@ class SubscriptionInput(serializers.Serializer[Any]):
         max_length=THRESHOLDS_MAXIMUM,
         help_text="metric, comparison, value and unit: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s",
     )
+    layout_question = LayoutQuestionField(
+        required=False,
+        allow_blank=True,
+        max_length=QUERY_MAXIMUM,
+        help_text="the parameters of GET /layouts as a query string: a notice when the answer changes",
+    )
+    notify_incidents = serializers.BooleanField(required=False)
     notify_silent_hosts = serializers.BooleanField(required=False)
     is_digest = serializers.BooleanField(required=False)
     digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)
@@ -194,7 +246,10 @@ class OneSubscription(ApiView):
         return answer_json(
             request,
             _describe(
-                OneSubscriptionAnswer, row, violations=[_describe_violation(each) for each in violations]
+                OneSubscriptionAnswer,
+                row,
+                violations=[_describe_violation(each) for each in violations],
+                layout_answer=_describe_layout_answer(row),
             ),
         )
 
@@ -309,6 +364,36 @@ def _describe_threshold(text: str, violations: int) -> ThresholdAnswer:
         comparison=threshold.comparison,
         value=threshold.limit,
         violations=violations,
+    )
+
+
+def _describe_layout_answer(row: SubscriptionRow) -> LayoutQuestionAnswer | None:
+    stored = read_layout_answer(row.id) if row.layout_question else None
+    if stored is None:
+        return None
+    answer = stored.answer
+    return LayoutQuestionAnswer(
+        sentence=answer.sentence if answer else None,
+        best=_describe_layout(answer.best) if answer else None,
+        closest_miss=_describe_layout(answer.closest) if answer else None,
+        lacks=answer.lacks if answer else "",
+        pending_sentence=stored.pending_sentence,
+        problem=stored.problem,
+        evaluated_at=stored.evaluated_at,
+        changed_at=stored.changed_at,
+    )
+
+
+def _describe_layout(layout: LayoutFacts | None) -> RememberedLayoutAnswer | None:
+    if layout is None:
+        return None
+    return RememberedLayoutAnswer(
+        title=layout.title,
+        verdict=layout.verdict,
+        load=layout.load,
+        runs=layout.runs,
+        last_at=datetime.fromisoformat(layout.last_at),
+        incidents=layout.incidents,
     )
 
 

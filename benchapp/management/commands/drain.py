@@ -9,10 +9,12 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.notifications.enqueue import send_due
+from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 
@@ -78,4 +80,5 @@ def _judge_one_batch() -> int:
 
 
 def _notify() -> int:
-    return notify_silent_hosts() + send_due() + forget_old_notices()
+    answers = notify_layout_answers(find_layout_answer, refusal=NotAnswerable)
+    return answers + notify_silent_hosts() + send_due() + forget_old_notices()

@@ -63,7 +63,7 @@ def enqueue(event_ids: Sequence[int]) -> None:
     """
     now = timezone.now()
     events = [event for event in _read_events(event_ids) if _should_notify(event, now)]
-    subscriptions = list(list_active()) if events else []
+    subscriptions = list(list_active().filter(notify_incidents=True)) if events else []
     if not subscriptions:
         return
     incident_ids = {event.incident_id for event in events}

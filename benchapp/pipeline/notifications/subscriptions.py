@@ -12,7 +12,16 @@ from django.utils import timezone
 
 from benchapp.grammar import BadFilter, canonicalize_filter
 from benchapp.metrics import JUDGED_METRICS
-from benchapp.models import AuditKind, Channel, Notice, NoticeState, Severity, Subscription, User
+from benchapp.models import (
+    AuditKind,
+    Channel,
+    Notice,
+    NoticeState,
+    Severity,
+    StoredLayoutAnswer,
+    Subscription,
+    User,
+)
 from benchapp.models.subscription import hide_secret
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.audit import record_write, snapshot
@@ -66,6 +75,7 @@ class SubscriptionSettings:
     """The settings of a subscription; hours in UTC, quiet hours both or neither.
 
     metrics: of incidents, all if empty. thresholds: texts as `benchapp.thresholds.parse_threshold` reads them.
+    layout_question: a query string that the caller has validated, "" for none.
     """
 
     channel: str
@@ -74,6 +84,8 @@ class SubscriptionSettings:
     minimum_severity: str = Severity.LOW.value
     metrics: list[str] = field(default_factory=list)
     thresholds: list[str] = field(default_factory=list)
+    layout_question: str = ""
+    notify_incidents: bool = True
     notify_silent_hosts: bool = True
     is_digest: bool = False
     digest_hour: int = 7
@@ -120,6 +132,8 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
         before = _snapshot(subscription)
         earlier = set() if values.filter != subscription.filter else set(subscription.thresholds)
         has_new_secret_part = values.address != subscription.address
+        if values.layout_question != subscription.layout_question:
+            StoredLayoutAnswer.objects.filter(subscription=subscription).delete()
         for name, value in asdict(values).items():
             setattr(subscription, name, value)
         subscription.save(update_fields=list(asdict(values)))

@@ -5,6 +5,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import forms
+from django.core.exceptions import TooManyFieldsSent
 from django.http import QueryDict
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ from benchapp.queries.layouts.question import (
 )
 
 VARYING_CHOICES: Final = tuple((name, DIMENSIONS[name].label) for name in VARYING)
+QUERY_MAXIMUM: Final = 2000
 _SAFE: Final = ":,/*"
 
 
@@ -122,6 +124,20 @@ def check_question(query: str) -> None:
         find_region(list_prices(), question.region, day=timezone.now().date())
     except UnknownRegion as problem:
         raise BadQuestion(f"region: {problem}") from problem
+
+
+def canonicalize_question(text: str) -> str:
+    """Return a question as its query string without defaults; also of an address of the page. Raises BadQuestion."""
+    query = text.strip().rpartition("?")[2]
+    if len(query) > QUERY_MAXIMUM:
+        raise BadQuestion(f"more than {QUERY_MAXIMUM} characters")
+    try:
+        written = write_layout_query(read_question(QueryDict(query)))
+    except (TooManyFieldsSent, UnicodeError) as problem:
+        raise BadQuestion("not a query string of Choose a layout") from problem
+    if len(written) > QUERY_MAXIMUM:
+        raise BadQuestion(f"more than {QUERY_MAXIMUM} characters")
+    return written
 
 
 def write_layout_query(question: LayoutQuestion) -> str:

@@ -5,6 +5,7 @@ from django import forms
 from benchapp.metrics import CATALOGUE, JUDGED_METRICS
 from benchapp.models import Channel, Severity
 from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
+from benchapp.queries.layouts.question_form import BadQuestion, canonicalize_question
 
 _HOURS = [(str(hour), f"{hour:02}:00") for hour in range(24)]
 _SEVERITIES = [
@@ -68,6 +69,14 @@ class SubscriptionForm(forms.Form):
         help_text="None: all metrics.",
     )
     thresholds = ThresholdsField()
+    layout_question = forms.CharField(
+        label="Layout question",
+        required=False,
+        max_length=2200,
+        help_text="Address of a ranking on Choose a layout: a notice when its answer changes.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    notify_incidents = forms.BooleanField(label="Notify about incidents", required=False, initial=True)
     notify_silent_hosts = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
     is_digest = forms.BooleanField(label="Daily digest", required=False)
     digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int, initial="7")
@@ -86,6 +95,14 @@ class SubscriptionForm(forms.Form):
         empty_value=None,
         help_text="Notifications from quiet hours are sent afterwards.",
     )
+
+    def clean_layout_question(self) -> str:
+        """Return the question as its query string."""
+        text = str(self.cleaned_data["layout_question"]).strip()
+        try:
+            return canonicalize_question(text) if text else ""
+        except BadQuestion as problem:
+            raise forms.ValidationError(f"{problem}.") from problem
 
     def refuse(self, field: str, message: str) -> None:
         """Add an error to its field."""

@@ -26,6 +26,7 @@ from benchapp.pipeline.notifications.subscriptions import (
     resume_subscription,
 )
 from benchapp.pipeline.notifications.thresholds import ThresholdPreview, preview_thresholds
+from benchapp.queries.notifications.layout_answers import read_layout_answer
 from benchapp.queries.notifications.violations import VIOLATIONS_SHOWN, list_violations
 from benchapp.queries.subscriptions import (
     NOTICES_SHOWN,
@@ -65,11 +66,14 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
     """Create a subscription; a webhook's secret is shown once on the next page."""
     person = read_person(request)
     has_email = settings.EMAIL_SERVER is not None
-    first = {
+    first: dict[str, Any] = {
         "channel": Channel.EMAIL if has_email else Channel.SLACK,
         "address": person.email if has_email else "",
         "filter": request.GET.get("filter", "")[:2000],
     }
+    if question := request.GET.get("layout_question", "")[:2200]:
+        # Its notices are those of the question, unless the user asks for more.
+        first |= {"layout_question": question, "notify_incidents": False, "notify_silent_hosts": False}
     form = SubscriptionForm(request.POST if request.method == "POST" else None, initial=first)
     made, previews = _apply(request, form, lambda values: create_subscription(person, values))
     if made is not None:
@@ -93,6 +97,7 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "notices_shown": NOTICES_SHOWN,
         "violations": list_violations(subscription_id) if row.thresholds else [],
         "violations_shown": VIOLATIONS_SHOWN,
+        "layout_answer": read_layout_answer(subscription_id) if row.layout_question else None,
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "subscriptions/subscription.html", context)

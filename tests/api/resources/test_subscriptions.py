@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, Role, Scope, Subscription, User
+from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from tests.factories import NOON, add_series, make_host, make_token, make_user
+from tests.layouts import plant_layouts
 from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +62,7 @@ def test_webhook_is_made_and_its_secret_shown_once(client: Client) -> None:
         ({"digest_hour": 24}, "/digest_hour"),
         ({"metrics": ["latency_p95_ns"]}, "/metrics/0"),
         ({"thresholds": ["p99 < 5"]}, "/thresholds"),
+        ({"layout_question": "pattern=randread"}, "/layout_question"),
         ({"thresholds": ["iops > 1"] * 11}, "/thresholds"),
         ({"owner": "ben"}, "/owner"),
     ],
@@ -143,3 +147,24 @@ def test_thresholds_are_answered_with_their_values_and_violations(client: Client
     (violation,) = read["violations"]
     assert (violation["series"], violation["value"], violation["is_notified"]) == (violating.pk, 9e6, False)
     assert violation["since_at"] == NOON.isoformat().replace("+00:00", "Z")
+
+
+def test_layout_question_is_answered_with_its_remembered_answer(client: Client) -> None:
+    plant_layouts()
+    made = post(
+        client,
+        channel="slack",
+        address="https://hooks.example.org/x",
+        notify_incidents=False,
+        layout_question="p99_ms=3.0&iops=20000",
+    ).json()
+    before = client.get(made["url"]).json()
+    notify_layout_answers(find_layout_answer, refusal=NotAnswerable)
+
+    answer = client.get(made["url"]).json()["layout_answer"]
+
+    assert (made["layout_question"], made["notify_incidents"]) == ("iops=20000&p99_ms=3", False)
+    assert before["layout_answer"] is None
+    assert "meets the requirement for USD 581 per month" in answer["sentence"]
+    assert (answer["best"]["verdict"], answer["best"]["runs"], answer["changed_at"]) == ("meets", 3, None)
+    assert "of 20\u202f000 IOPS" in answer["lacks"]

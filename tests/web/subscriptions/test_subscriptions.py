@@ -9,9 +9,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
+from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.subscriptions import SUBSCRIPTIONS_MAXIMUM
 from tests.factories import NOON, add_series, make_host, make_user
+from tests.layouts import plant_layouts
 from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +24,7 @@ FORM = {
     "address": "anna@example.org",
     "filter": "host:db-*",
     "minimum_severity": "medium",
+    "notify_incidents": "on",
     "notify_silent_hosts": "on",
     "digest_hour": "7",
     "quiet_from_hour": "22",
@@ -327,3 +331,54 @@ def test_page_lists_present_violations(client: Client, anna: User) -> None:
     assert f'href="/series/{violating.pk}/?metric=latency_p99_ns"' in page
     assert "9.00 ms" in page
     assert "violated in 1 series" in read(client, "subscriptions")
+
+
+def test_layout_question_of_a_ranking_is_watched(client: Client) -> None:
+    plant_layouts()
+    ranking = client.get("/layouts/?iops=20000&p99_ms=3.0&pattern=randread").content.decode()
+    (link,) = re.findall(r'href="(/subscriptions/add\?layout_question=[^"]+)"', ranking)
+    form = client.get(link).context["form"]
+    question = form.initial["layout_question"]
+    assert (form.initial["notify_incidents"], form.initial["notify_silent_hosts"]) == (False, False)
+
+    page = post(
+        client,
+        "add_subscription",
+        **{
+            **FORM,
+            "notify_incidents": "",
+            "layout_question": f"https://bench.example.org/layouts/?{question}",
+        },
+    )
+
+    stored = Subscription.objects.get()
+    assert (stored.layout_question, stored.notify_incidents) == ("iops=20000&p99_ms=3", False)
+    assert "no incidents" in page
+    assert "Not evaluated yet" in page
+    notify_layout_answers(find_layout_answer, refusal=NotAnswerable)
+    page = read(client, "subscription", stored.pk)
+    assert "meets the requirement for USD 581 per month" in page
+    assert "Closest miss:" in page
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("pattern=randread", "state iops or mb_per_s"),
+        ("iops=many", "iops: Enter a number"),
+        ("iops=1&q=flavor:sweet", "q: "),
+        ("iops=1&q=" + "host:a%20" * 240, "more than 2000 characters"),
+    ],
+)
+def test_bad_layout_question_is_reported_at_its_field(client: Client, question: str, words: str) -> None:
+    response = client.post(reverse("add_subscription"), {**FORM, "layout_question": question})
+
+    assert response.status_code == 400
+    assert words in response.context["form"].errors["layout_question"][0]
+
+
+def test_button_of_a_ranking_is_for_users_only(client: Client, settings: Any) -> None:
+    settings.PUBLIC_READ = True
+
+    assert "Notify on change" in client.get("/layouts/?iops=1").content.decode()
+    assert "Notify on change" not in Client().get("/layouts/?iops=1").content.decode()
