@@ -28,6 +28,7 @@ def plant_mixes(
     depth: int = 8,
     started_at: datetime = NOON,
     target: Mapping[str, Any] | None = None,
+    work: Mapping[str, Any] | None = None,
     name: str = "db-mixes",
 ) -> list[Series]:
     """Make three runs of each read share on one host, 1 % apart; random 4k, with p99 latency."""
@@ -44,10 +45,10 @@ def plant_mixes(
     made = []
     for share, value in iops.items():
         rw = {100: "randread", 0: "randwrite"}.get(share, "randrw")
-        work = make_workload(rw=rw, read_share_percent=share, iodepth=depth)
+        load = make_workload(**{"rw": rw, "read_share_percent": share, "iodepth": depth, **(work or {})})
         for direction, part in (("read", share / 100), ("write", 1 - share / 100)):
             if part:
-                series = make_series(host=host, target=layout, workload=work, direction=direction)
+                series = make_series(host=host, target=layout, workload=load, direction=direction)
                 times = [started_at + timedelta(hours=hour) for hour in range(3)]
                 values = [
                     {

@@ -28,6 +28,7 @@ from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
     MIX_BASES,
+    MIXED_PATTERNS,
     PATTERNS,
     PRICED_PARTS,
     REQUIRED_MAXIMUM,
@@ -199,9 +200,10 @@ class LayoutsView(ApiView):
                 file_name="layouts",
                 context={
                     "pattern": question.pattern,
+                    "read_share_percent": question.read_share if question.pattern in MIXED_PATTERNS else None,
                     "region": ranking.region,
                     "currency": ranking.currency,
-                    "filter": write_filter(question.filter),
+                    "filter": write_filter(ranking.shown_filter),
                 },
             )
         return answer_json(request, _describe_ranking(ranking, rows))

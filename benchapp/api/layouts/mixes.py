@@ -1,7 +1,7 @@
 """Mixed workloads: measured mixes of reads and writes of each layout, and the estimate of another one."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -128,6 +128,7 @@ class MixRow(ApiAnswer, kw_only=True, frozen=True):
 class MixPage(AnswerPage, kw_only=True, frozen=True):
     metric: str
     read_share_percent: int
+    fixed: Annotated[Mapping[str, Sequence[Any]], Meta(description="dimensions with one value")]
     series: Annotated[int, Meta(description="series that count")]
     outdated: Annotated[int, Meta(description="series left out for their age")]
     hidden_by_fixed: int
@@ -177,6 +178,7 @@ class MixesView(ApiView):
             about={
                 "metric": answer.question.metric,
                 "read_share_percent": share,
+                "fixed": {fixed.dimension: fixed.values for fixed in answer.fixed},
                 "series": answer.series_count,
                 "outdated": answer.outdated_count,
                 "hidden_by_fixed": answer.hidden_count,
@@ -188,7 +190,7 @@ class MixesView(ApiView):
                 "metric": answer.question.metric,
                 "unit": CATALOGUE[answer.question.metric].unit,
                 "pattern": answer.question.pattern,
-                "filter": write_filter(answer.question.filter),
+                "filter": write_filter(answer.shown_filter),
             },
         )
 

@@ -210,7 +210,7 @@ def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: boo
         yield f"{describe_counts(ranking)}."
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
-    filter = write_filter(ranking.question.filter)
+    filter = write_filter(ranking.shown_filter)
     newest = max((row.load.last_at for row in ranking.all_rows), default=None)
     parts = [f"Filter: {filter}"] if filter else []
     parts += [f"newest run {format_moment(newest)}"] if newest is not None else []

@@ -21,9 +21,15 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixRow,
     Omitted,
 )
-from benchapp.queries.charts.scaling_build import add_fixed_terms
 from benchapp.queries.charts.scaling_cells import FAILED
-from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, fix_dimensions, keep_values, list_mixed
+from benchapp.queries.charts.scaling_defaults import (
+    Axes,
+    ChosenAxes,
+    add_fixed_terms,
+    fix_dimensions,
+    keep_values,
+    list_mixed,
+)
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
@@ -173,7 +179,7 @@ class _MatrixBuilder:
         values = tuple(key[0] for key in columns)
         return Matrix(
             filter=self.filter,
-            shown_filter=add_fixed_terms(self.filter, self.chosen),
+            shown_filter=add_fixed_terms(self.filter, self.chosen.fixed),
             metric=self.metric,
             x=make_axis(x, values),
             rows=_list_dimensions(self.row_names),

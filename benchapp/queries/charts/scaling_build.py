@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.dimensions import SERIES_DIMENSIONS
-from benchapp.grammar import Filter, Term, Test, Value
+from benchapp.grammar import Value
 from benchapp.queries.charts.axes import (
     GROUP,
     AxisValue,
@@ -18,7 +18,13 @@ from benchapp.queries.charts.axes import (
     order_axis_value,
 )
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets, list_cell_keys
-from benchapp.queries.charts.scaling_defaults import Axes, ChosenAxes, keep_values, list_mixed
+from benchapp.queries.charts.scaling_defaults import (
+    Axes,
+    ChosenAxes,
+    add_fixed_terms,
+    keep_values,
+    list_mixed,
+)
 from benchapp.queries.charts.scaling_levels import read_runs, read_series_levels
 from benchapp.queries.charts.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
@@ -110,7 +116,7 @@ def build_chart(
     is_past = request.span.to_at is not None or request.compare_days is not None
     return ScalingChart(
         filter=request.filter,
-        shown_filter=add_fixed_terms(request.filter, chosen),
+        shown_filter=add_fixed_terms(request.filter, chosen.fixed),
         metric=resolved.metric,
         over=resolved.over,
         x=make_axis(axes.x, grid.xs),
@@ -138,15 +144,6 @@ def build_chart(
 def _share_runs(cell_count: int) -> int:
     """Return how many runs a cell may have, of so many cells with a value."""
     return max(1, min(CELL_RUNS_MAXIMUM, CHART_RUNS_MAXIMUM // max(1, cell_count)))
-
-
-def add_fixed_terms(filter: Filter, chosen: ChosenAxes) -> Filter:
-    """Return the filter with the fixed dimensions as terms."""
-    for fixed in chosen.fixed:
-        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in fixed.values)
-        others = filter.without(fixed.dimension)
-        filter = Filter((*others.terms, Term(fixed.dimension, tests)), others.words)
-    return filter
 
 
 def _select_plotted(table: SeriesTable, charted_ids: Collection[int]) -> SeriesTable:

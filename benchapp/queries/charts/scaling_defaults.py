@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, is_fixable
-from benchapp.grammar import Value
+from benchapp.grammar import Filter, Term, Test, Value
 from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
@@ -185,6 +185,15 @@ def fix_dimensions(
     return ChosenAxes(
         axes, tuple(FixedDimension(name, values, _list_choices(whole, name)) for name, values in fixed), table
     )
+
+
+def add_fixed_terms(filter: Filter, fixed: Sequence[FixedDimension]) -> Filter:
+    """Return the filter with the fixed dimensions as terms."""
+    for each in fixed:
+        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in each.values)
+        others = filter.without(each.dimension)
+        filter = Filter((*others.terms, Term(each.dimension, tests)), others.words)
+    return filter
 
 
 def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:

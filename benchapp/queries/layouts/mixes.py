@@ -23,6 +23,7 @@ from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.scaling_defaults import (
     Axes,
     FixedDimension,
+    add_fixed_terms,
     fix_dimensions,
     number_combinations,
 )
@@ -147,6 +148,13 @@ class MixAnswer:
     hidden_count: int
     incomplete_count: int
     is_cut: bool
+
+    @property
+    def shown_filter(self) -> Filter:
+        """Return the filter of the question with its block size and the fixed dimensions as terms."""
+        filter, size = self.question.filter, self.question.block_size
+        named = filter.with_terms([parse_term("block_size_bytes", size)]) if size else filter
+        return add_fixed_terms(named, self.fixed)
 
 
 def read_mixes(question: MixQuestion, *, now: datetime | None = None) -> MixAnswer:

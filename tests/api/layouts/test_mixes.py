@@ -6,6 +6,7 @@ import io
 import pytest
 from django.test import Client
 
+from benchapp.grammar import parse_filter
 from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +56,20 @@ def test_csv_marks_the_interpolated_row(reader: Client) -> None:
         ("50", "true", ""),
     ]
     assert (rows[2]["between_low_percent"], rows[2]["between_high_percent"]) == ("0", "100")
+
+
+@pytest.mark.parametrize(("query", "filter"), [("", "bs:4k"), ("&block_size=64k", "bs:64k")])
+def test_block_size_is_named_also_if_it_was_chosen(reader: Client, query: str, filter: str) -> None:
+    plant_mixes(PURE)
+    plant_mixes(PURE, depth=1)
+    plant_mixes(PURE, work={"block_size_bytes": 65_536})
+
+    text = reader.get(f"{PATH}?q=type:gp3{query}&format=csv").content.decode()
+    body = reader.get(f"{PATH}?q=type:gp3{query}").json()
+
+    filters = {row["filter"] for row in csv.DictReader(io.StringIO(text, newline=""))}
+    assert [str(parse_filter(each)) for each in filters] == [str(parse_filter(f"type:gp3 {filter}"))]
+    assert body["fixed"] == ({} if query else {"block_size_bytes": [4096]})
 
 
 @pytest.mark.parametrize(
