@@ -126,8 +126,11 @@ def write_commands(experiment: Experiment, pairs: int) -> str:
     profile = _find_value(experiment.common, "profile") or _find_value(experiment.a, "profile") or "PROFILE"
     own = "" if label == "arm" else f" --arm-label {quote(label)}"
     own += "" if arms == ("a", "b") else f" --arms {quote(','.join(arms))}"
+    # Each experiment has its own id as this label.
     labels = "".join(
-        f" --label {quote(f'{key}={value}')}" for key, value in _list_labels(experiment.common).items()
+        f" --label {quote(f'{key}={value}')}"
+        for key, value in _list_labels(experiment.common).items()
+        if key != "experiment"
     )
     return (
         f"bench-agent experiment --pairs {pairs} --profile {quote(profile)}{labels}{own}"

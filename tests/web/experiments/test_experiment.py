@@ -87,7 +87,7 @@ def test_missing_parts_of_a_form_are_named_and_an_empty_one_explains(viewer: Cli
     ],
 )
 def test_plan_is_a_command_of_the_agent(a: str, b: str, command: str) -> None:
-    common = parse_filter("profile:quick label.study:7")
+    common = parse_filter("profile:quick label.study:7 label.experiment:4331d87c")
     asked = Experiment(parse_filter(a), parse_filter(b), from_at=NOON, common=common)
 
     written = write_commands(asked, 5)

@@ -95,3 +95,13 @@ def test_empty_page_and_errors_name_what_to_do(viewer: Client) -> None:
     assert "Pattern: choose one of random, sequential." in words
     assert "Block size: " in words
     assert "Age of newest run: " in words
+
+
+def test_series_links_to_the_mixes_with_its_load(viewer: Client) -> None:
+    series, _ = plant_mixes(PURE)
+
+    links = Page(viewer.get(f"/series/{series.pk}/")).links
+
+    (link,) = [link for link in links if link.startswith("/mixes/")]
+    words = Page(viewer.get(link)).words
+    assert "70 % reads: " in words and "interpolated between 0 % and 100 % reads" in words
