@@ -142,9 +142,11 @@ def _adopt(
     session: Session,
 ) -> tuple[Adoption, AdoptionResult]:
     installed = find_schedules(machine)
-    own = [one.schedule.profile for one in installed if not one.schedule.is_from_server]
     adopted, refused = choose_adopted(
-        lines, policy, own=own, trusts_directory=session.config.trusts_directory
+        lines,
+        policy,
+        installed=[one.schedule for one in installed],
+        trusts_directory=session.config.trusts_directory,
     )
     adoption = Adoption(
         is_allowed=True,

@@ -9,7 +9,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from agent.exit_codes import AgentError, ConfigurationError
 from agent.measuring.workspace import check_path_trusted
@@ -75,24 +75,60 @@ def _read_line(row: Any) -> WantedLine | None:
 
 
 def choose_adopted(
-    lines: Sequence[WantedLine], policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool
+    lines: Sequence[WantedLine],
+    policy: RequestPolicy,
+    *,
+    installed: Sequence[Schedule],
+    trusts_directory: bool,
 ) -> tuple[list[AdoptedRun], list[RefusedLine]]:
-    """Return what to install, and what not, with the reasons. own: profiles that were scheduled on this host."""
-    adopted: list[AdoptedRun] = []
+    """Return what to install, and what not, with the reasons. installed: the present schedules of this host."""
+    own = [schedule.profile for schedule in installed if not schedule.is_from_server]
+    allowed: list[AdoptedRun] = []
     refused: list[RefusedLine] = []
-    starts = 0
     for line in sorted(lines, key=lambda line: line.profile):
         try:
-            run = _check_line(line, policy, own=own, trusts_directory=trusts_directory)
-            starts += max(DAY_S // line.every_s, 1)
-            if starts > policy.per_day:
-                raise ConfigurationError(
-                    f"more than {policy.per_day} scheduled runs within 24 hours, see [schedule] per_day"
-                )
-            adopted.append(run)
+            allowed.append(_check_line(line, policy, own=own, trusts_directory=trusts_directory))
         except AgentError as error:
             refused.append(RefusedLine(line.profile, str(error)[:1000]))
-    return adopted, refused
+    adopted, exceeding = _fit_into_day(
+        allowed, policy, kept=_count_kept(installed, {line.profile for line in lines})
+    )
+    return adopted, sorted([*refused, *exceeding], key=lambda each: each.profile)
+
+
+def _count_kept(installed: Sequence[Schedule], wanted: Collection[str]) -> dict[str, int]:
+    """Return the runs a day of adopted schedules by profile: each stays if its line is refused."""
+    return {
+        schedule.profile: _count_runs(schedule)
+        for schedule in installed
+        if schedule.is_from_server and schedule.profile in wanted
+    }
+
+
+def _count_runs(schedule: Schedule) -> int:
+    return max(DAY_S // schedule.every_s, 1)
+
+
+def _fit_into_day(
+    allowed: Sequence[AdoptedRun], policy: RequestPolicy, *, kept: Mapping[str, int]
+) -> tuple[list[AdoptedRun], list[RefusedLine]]:
+    """Return the runs that do not exceed `per_day` together with those that are kept, and refuse the others."""
+    runs = dict(kept)
+    adopted: list[AdoptedRun] = []
+    refused: list[RefusedLine] = []
+    # Those that become fewer first: they make room.
+    for each in sorted(
+        allowed, key=lambda run: _count_runs(run.schedule) - runs.get(run.schedule.profile, 0)
+    ):
+        profile, count = each.schedule.profile, _count_runs(each.schedule)
+        before = runs.get(profile, 0)
+        if count >= before and sum(runs.values()) - before + count > policy.per_day:
+            reason = f"more than {policy.per_day} scheduled runs within 24 hours, see [schedule] per_day"
+            refused.append(RefusedLine(profile, reason))
+            continue
+        runs[profile] = count
+        adopted.append(each)
+    return sorted(adopted, key=lambda run: run.schedule.profile), refused
 
 
 def _check_line(

@@ -162,6 +162,53 @@ def test_refused_change_keeps_what_is_installed_and_allowed_lines_are_adopted(
     }
 
 
+def test_runs_of_a_schedule_that_stays_because_its_line_is_refused_count(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host, allow="quick runtime=4..30; saturation", per_day="4")
+    server.want(make_line(host))
+    host.run("poll")
+
+    other = make_line(host, profile="saturation", parameters={})
+    server.want(make_line(host, parameters={"runtime": 3600}), other)
+    ended = host.run_json("poll")
+
+    marks = [read_mark(line) for line in list_crontab(table)[::2]]
+    assert [mark.profile for mark in marks if mark] == ["quick"]
+    assert {each["profile"]: each["reason"] for each in ended["schedule"]["refused"]} == {
+        "quick": "the value of a parameter is not in [schedule] allow",
+        "saturation": "more than 4 scheduled runs within 24 hours, see [schedule] per_day",
+    }
+
+
+def test_line_with_too_many_runs_does_not_refuse_others(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host, allow="quick runtime=4..30; saturation")
+    server.want(
+        make_line(host, every_s=600), make_line(host, profile="saturation", parameters={}, every_s=43200)
+    )
+
+    ended = host.run_json("poll")
+
+    assert ended["schedule"]["installed"] == ["saturation"]
+    assert [each["profile"] for each in ended["schedule"]["refused"]] == ["quick"]
+
+
+def test_fewer_runs_of_one_profile_make_room_for_those_of_another(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host, allow="quick runtime=4..30; saturation", per_day="4")
+    other = make_line(host, profile="saturation", parameters={}, every_s=43200)
+    server.want(make_line(host, every_s=43200), other)
+    host.run("poll")
+
+    server.want(make_line(host, every_s=28800), {**other, "every_s": 86400})
+    ended = host.run_json("poll")
+
+    assert ended["schedule"]["installed"] == ["quick", "saturation"]
+
+
 def test_schedule_that_is_not_wanted_any_more_is_removed_and_the_previous_one_is_kept(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
