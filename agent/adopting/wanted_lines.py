@@ -164,8 +164,8 @@ def _check_line(
         line.directory,
         line.every_s,
         at_minute=line.at_minute,
-        # As runs report them: those that have their default are left out.
-        parameters=dict(plan.given),
+        # Those that have their default, too: the server compares them with what it wants.
+        parameters=dict(line.parameters),
         is_from_server=True,
     )
     options = [

@@ -32,8 +32,8 @@ POLL = "poll"
 class Schedule:
     """The schedule of one profile. at_minute: minutes after local midnight; splay_s: 0 for none.
 
-    parameters: those that differ from their default, in base units; None if unknown. is_from_server: adopted. The entry
-    that asks the server has the profile POLL and no directory.
+    parameters: those that differ from their default, or of an adopted schedule as the server wants them, in base units;
+    None if unknown. is_from_server: adopted. The entry that asks the server has the profile POLL and no directory.
     """
 
     profile: str

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.profiles.profile import load_profile
 from agent.scheduling.installed_schedules import Machine as Schedules
 from agent.scheduling.timetable import read_mark
 from tests.agent import server as replies
@@ -207,6 +208,18 @@ def test_fewer_runs_of_one_profile_make_room_for_those_of_another(
     ended = host.run_json("poll")
 
     assert ended["schedule"]["installed"] == ["quick", "saturation"]
+
+
+def test_parameter_with_its_default_is_reported_as_it_is_wanted(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host)
+    default = {parameter.name: parameter.default for parameter in load_profile("quick").parameters}["runtime"]
+    server.want(make_line(host, parameters={"runtime": default}))
+
+    host.run("poll")
+
+    assert [each["parameters"] for each in server.schedule] == [{"runtime": default}]
 
 
 def test_schedule_that_is_not_wanted_any_more_is_removed_and_the_previous_one_is_kept(
