@@ -70,7 +70,7 @@ def _find_directions(values: list[float], every: int) -> set[str]:
     for end in range(40, len(values) + 1, every):
         changes = judge_values(values[:end], least_relative_change=_THRESHOLD).changes
         level = values[max((change.index for change in changes), default=0) : end]
-        if not may_have_drifted(level, tolerated_change=_THRESHOLD):
+        if not may_have_drifted(np.array(level), tolerated_change=_THRESHOLD):
             continue
         comparison = compare_to_baseline(level, tolerated_change=_THRESHOLD)
         if comparison is None or not comparison.drift.is_beyond:

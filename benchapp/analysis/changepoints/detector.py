@@ -24,7 +24,7 @@ from benchapp.analysis.changepoints.level_shift import (
 )
 from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread, replace_bad_runs
 from benchapp.analysis.changepoints.rank_test import score_ranks_exactly
-from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries
+from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries, take_median
 
 __all__ = [
     "ChangePoint",
@@ -274,7 +274,7 @@ def _take_ratios(values: Array) -> Array:
         return np.log(values)
     sizes = np.abs(values)
     # Halved, so that the mean of two huge values does not overflow.
-    size = 2 * float(np.median(sizes / 2)) or float((sizes / len(sizes)).sum())
+    size = 2 * take_median(sizes / 2) or float((sizes / len(sizes)).sum())
     return np.arcsinh(values / size) if size > 0 else np.zeros_like(values)
 
 

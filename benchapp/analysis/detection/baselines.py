@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE
 from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, describe_level, measure_shift
+from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.noise_profile import measure_residuals, profile_noise
 
 Array = npt.NDArray[np.float64]
@@ -118,9 +119,9 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
         return None
     logarithms, places = np.log(newest), np.arange(count)
     older, newer = np.triu_indices(count, round(count * _PAIR_APART_SHARE))
-    slope = float(np.median((logarithms[newer] - logarithms[older]) / (newer - older)))
+    slope = take_median((logarithms[newer] - logarithms[older]) / (newer - older))
     flat = logarithms - slope * places
-    spread, correlation = measure_residuals(flat - np.median(flat))
+    spread, correlation = measure_residuals(flat - take_median(flat))
     correlation = min(correlation + (1 + 4 * correlation) / count, _MOST_CORRELATION)
     half = slope * (count - 1) / 2
     error = spread * math.sqrt(3 / count * (1 + correlation) / (1 - correlation))
@@ -134,8 +135,8 @@ def remove_trend(values: Array, *, tolerated_change: float) -> Array:
 
     A slope is neither spread of the runs nor correlation between them.
     """
-    given = values.tolist()
-    trend = measure_trend(given) if may_have_drifted(given, tolerated_change=tolerated_change) else None
+    is_worth = may_have_drifted(values, tolerated_change=tolerated_change)
+    trend = measure_trend(values.tolist()) if is_worth else None
     if trend is None or _score(trend, tolerated_change) <= _INTERVAL_SCORE:
         return values
     newest = values[-2 * COMPARED_RUNS_MAXIMUM :]
@@ -161,12 +162,12 @@ class BaselineComparison:
     is_back: bool
 
 
-def may_have_drifted(values: Sequence[float], *, tolerated_change: float) -> bool:
+def may_have_drifted(values: Array, *, tolerated_change: float) -> bool:
     """Return whether a level may be beyond the tolerated change of its beginning: by their medians alone."""
     if len(values) < 2 * BASELINE_RUNS_MINIMUM:
         return False
     size = min(len(values) // 2, COMPARED_RUNS_MAXIMUM)
-    before, after = float(np.median(values[:size])), float(np.median(values[-size:]))
+    before, after = take_median(values[:size]), take_median(values[-size:])
     return abs(after - before) > _WORTH_COMPARING * tolerated_change * abs(before)
 
 

@@ -6,7 +6,7 @@ is evaluated once with all runs, are evaluated at the same points. Pure.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.detector import LEAST_SPREAD
 from benchapp.analysis.changepoints.noise import SPIKE_SPREADS, measure_spread
-from benchapp.analysis.changepoints.segmentation import LEAST_LEVEL
+from benchapp.analysis.changepoints.segmentation import LEAST_LEVEL, take_median
 
 Array = NDArray[np.float64]
 
@@ -40,6 +40,8 @@ _CHANGE_SHARE: Final = 0.8
 # one bad run is quiet.
 _MOST_CHANGES: Final = 2.0
 _ERRORS: Final = np.sqrt(1 / _NEWEST + 1 / _BEFORE)
+# Differences of means that are calculated together: about 50 MB.
+_CONTRASTS_AT_ONCE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +107,74 @@ def find_unusual_run(
     count = values.shape[1]
     if start >= count:
         return None
-    known = [number for number, reference in enumerate(references) if reference is not None]
-    newest = values[:, start:]
-    is_irregular = ~(newest[known] > 0) | ~np.isfinite(newest[known])
-    flags = is_irregular.any(axis=0)
-    if len(known) < len(references):
-        flags |= np.isfinite(np.delete(newest, known, axis=0)).any(axis=0)
-    if known and not flags.any():
-        chosen = [references[number] for number in known]
-        flags = _find_contrasts(
-            values[known],
-            np.array([[each.median, each.spread] for each in chosen if each is not None]),
-            start=start,
-            least=np.array([math.log1p(smallest_changes[number]) for number in known]),
-        )
+    (flags,) = _flag_runs([AddedRuns(values, tuple(references), start, tuple(smallest_changes))])
     unusual = np.flatnonzero(flags)
     return start + int(unusual[-1]) if len(unusual) else None
 
 
+@dataclass(frozen=True, slots=True)
+class AddedRuns:
+    """Runs of a series since its evaluation: parameters of `find_unusual_run`."""
+
+    values: Array
+    references: tuple[Reference | None, ...]
+    start: int
+    smallest_changes: tuple[float, ...]
+
+
+def are_quiet(series: Sequence[AddedRuns]) -> list[bool]:
+    """Return for each series whether `find_unusual_run` finds none; series of one shape are calculated together."""
+    alike: dict[Hashable, list[int]] = {}
+    for number, each in enumerate(series):
+        is_known = tuple(reference is not None for reference in each.references)
+        alike.setdefault((each.values.shape, each.start, is_known), []).append(number)
+    quiet = [True] * len(series)
+    for numbers in alike.values():
+        rows, columns = series[numbers[0]].values.shape
+        contrasts = max(rows * (columns - series[numbers[0]].start) * len(_NEWEST), 1)
+        at_once = max(_CONTRASTS_AT_ONCE // contrasts, 1)
+        for first in range(0, len(numbers), at_once):
+            part = numbers[first : first + at_once]
+            for number, flags in zip(part, _flag_runs([series[each] for each in part]), strict=True):
+                quiet[number] = not flags.any()
+    return quiet
+
+
+def _flag_runs(series: Sequence[AddedRuns]) -> NDArray[np.bool_]:
+    """Return for each series, a row, and each of its runs from `start` on whether it is to be evaluated.
+
+    All have the same shape, start and metrics with a reference.
+    """
+    references, start = series[0].references, series[0].start
+    known = [number for number, reference in enumerate(references) if reference is not None]
+    values = np.stack([each.values for each in series])
+    newest = values[:, :, start:]
+    is_irregular: NDArray[np.bool_] = ~(newest[:, known] > 0) | ~np.isfinite(newest[:, known])
+    flags: NDArray[np.bool_] = np.any(is_irregular, axis=1)
+    if len(known) < len(references):
+        flags |= np.isfinite(np.delete(newest, known, axis=1)).any(axis=1)
+    regular = np.flatnonzero(~flags.any(axis=1))
+    if known and len(regular):
+        chosen = [series[number] for number in regular.tolist()]
+        medians_and_spreads = [
+            (reference.median, reference.spread)
+            for each in chosen
+            for reference in each.references
+            if reference is not None
+        ]
+        least = [math.log1p(each.smallest_changes[number]) for each in chosen for number in known]
+        far = _find_contrasts(
+            values[regular][:, known].reshape(-1, values.shape[2]),
+            np.array(medians_and_spreads),
+            start=start,
+            least=np.array(least),
+        )
+        flags[regular] = far.reshape(len(regular), len(known), -1).any(axis=1)
+    return flags
+
+
 def _find_contrasts(values: Array, references: Array, *, start: int, least: Array) -> NDArray[np.bool_]:
-    """Return for each run from `start` on whether windows that end with it are far apart in a metric."""
+    """Return for each row and each run from `start` on whether windows that end with it are far apart."""
     count = values.shape[1]
     median, spread = references[:, :1], references[:, 1:]
     limit = np.maximum(SPIKE_SPREADS * spread, _MOST_CHANGES * least[:, np.newaxis])
@@ -144,7 +194,7 @@ def _find_contrasts(values: Array, references: Array, *, start: int, least: Arra
         _CHANGE_SHARE * least[:, np.newaxis, np.newaxis],
         _CONTRAST_MINIMUM * spread[:, :, np.newaxis] * errors,
     )
-    far: NDArray[np.bool_] = ((contrasts >= needed) & ~is_short).any(axis=(0, 2))
+    far: NDArray[np.bool_] = ((contrasts >= needed) & ~is_short).any(axis=2)
     return far
 
 
@@ -157,7 +207,7 @@ def _measure_references(values: Array) -> tuple[Reference | None, ...] | None:
         elif np.isfinite(row).all() and row.min() > 0:
             ratios = np.log(row)
             spread = measure_spread(ratios, least=LEAST_SPREAD)
-            references.append(Reference(float(np.median(ratios)), spread))
+            references.append(Reference(take_median(ratios), spread))
         else:
             return None
     return tuple(references)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.noise import measure_spread
+from benchapp.analysis.changepoints.segmentation import take_median
 
 Array = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -103,7 +104,7 @@ def find_grid(histories: Sequence[Times]) -> SlotGrid | None:
     newest = [times[-_GRID_RUNS:] for times in histories if len(times) > 1]
     if not newest:
         return None
-    interval = int(np.median([np.median(np.diff(times)) for times in newest]))
+    interval = int(take_median(np.array([take_median(np.diff(times)) for times in newest])))
     if interval <= 0:
         return None
     phases = np.unique(np.concatenate(newest) % interval)
@@ -127,7 +128,7 @@ def align_members(
         ratios[row, columns[columns >= 0]] = np.log(line[columns >= 0])
     known = ~np.isnan(ratios)
     for row in np.flatnonzero(known.any(axis=1)).tolist():
-        ratios[row] -= np.median(ratios[row, known[row]])
+        ratios[row] -= take_median(ratios[row, known[row]])
     spreads = [
         measure_spread(line[has], least=_SPREAD_MINIMUM) for line, has in zip(ratios, known, strict=True)
     ]

@@ -172,7 +172,7 @@ def _compare_metric(
         if across is not None and across.drift.is_beyond:
             return _Compared(slope.history, across, None, slope=slope)
     level = _select_level(values, steps)
-    if not is_watched and not may_have_drifted(level.values.tolist(), tolerated_change=smallest):
+    if not is_watched and not may_have_drifted(level.values, tolerated_change=smallest):
         return accepted
     own = _compare(level, (), tolerated_change=smallest)
     if own is not None and (own.drift.is_beyond or accepted is None):

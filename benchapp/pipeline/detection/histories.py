@@ -200,14 +200,12 @@ def unpack_history(
         return EMPTY
     moments, run_ids, *values = packed
     # Read newest first; reversed to the order of time.
+    columns = np.frombuffer(b"".join(values), ">f8").astype(np.float64).reshape(len(values), -1)[:, ::-1]
     history = StoredHistory(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
         positions=np.arange(first_position, first_position + len(moments) // 8),
-        values={
-            name: np.frombuffer(column, ">f8").astype(np.float64)[::-1]
-            for name, column in zip(metrics, values, strict=True)
-        },
+        values=dict(zip(metrics, columns, strict=True)),
         is_cut=first_position > 1,
     )
     return _merge_repetitions(history)
@@ -215,7 +213,7 @@ def unpack_history(
 
 def _merge_repetitions(history: StoredHistory) -> StoredHistory:
     """Replace repetitions within a run by their median: a level consists of runs."""
-    if len(np.unique(history.run_ids)) == len(history.run_ids):
+    if len(history.run_ids) < 2 or len(np.unique(history.run_ids)) == len(history.run_ids):
         return history
     both = np.stack([history.times, history.run_ids])
     runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
@@ -239,7 +237,8 @@ def _list_outside_maintenance(
     present = [history.times for history in histories.values() if len(history.times)]
     if not present:
         return
-    first, last = (to_time(pick(int(pick(times)) for times in present)) for pick in (min, max))
+    first = to_time(min(int(times[0]) for times in present))
+    last = to_time(max(int(times[-1]) for times in present))
     matched = match_maintenance(histories, from_at=first, to_at=last)
     for series_id, planned_events in matched.items():
         times = histories[series_id].times

@@ -23,10 +23,11 @@ from psycopg.pq import Format
 
 from benchapp.analysis.detection.evaluation_points import (
     EVALUATED_EVERY,
+    AddedRuns,
     EvaluationPoint,
     Reference,
+    are_quiet,
     find_evaluation_point,
-    find_unusual_run,
     is_grid_point,
 )
 from benchapp.analysis.detection.growing_levels import (
@@ -275,11 +276,13 @@ def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> frozens
     states = _read_states([series.series_id for series in claimed])
     wanted = {series.series_id: (series.metrics, tuple(series.smallest_changes)) for series in claimed}
     added = select_outside_maintenance({series_id: state[1] for series_id, state in states.items()})
-    quiet = {
-        series_id: (state, added[series_id])
-        for series_id, (state, _) in states.items()
-        if (state.metrics, state.thresholds) == wanted[series_id] and _are_quiet(state, added[series_id])
-    }
+    quiet = _select_quiet(
+        {
+            series_id: (state, added[series_id])
+            for series_id, (state, _) in states.items()
+            if (state.metrics, state.thresholds) == wanted[series_id]
+        }
+    )
     levels = [
         row for series_id, (state, runs) in quiet.items() for row in _list_levels(series_id, state, runs)
     ]
@@ -311,24 +314,34 @@ def _read_states(ids: Sequence[int]) -> dict[int, tuple[_State, StoredHistory]]:
     }
 
 
-def _are_quiet(state: _State, added: StoredHistory) -> bool:
-    """Return whether none of the runs since the state is an evaluation point."""
+def _select_quiet(
+    states: Mapping[int, tuple[_State, StoredHistory]],
+) -> dict[int, tuple[_State, StoredHistory]]:
+    """Return the series none of whose runs since the state is an evaluation point."""
+    possible = {series_id: each for series_id, each in states.items() if not _has_grid_point(*each)}
+    quiet = are_quiet([_join_runs(*each) for each in possible.values()])
+    return {
+        series_id: possible[series_id]
+        for series_id, is_quiet in zip(possible, quiet, strict=True)
+        if is_quiet
+    }
+
+
+def _has_grid_point(state: _State, added: StoredHistory) -> bool:
+    """Return whether one of the runs since the state is evaluated whatever its values are."""
     if not len(added.times):
-        return True
+        return False
     if added.has_repetitions or state.run_id in added.run_ids:
-        return False
+        return True
     positions = [state.position, *added.positions.tolist()]
-    if any(is_grid_point(new, old) for old, new in pairwise(positions)):
-        return False
+    return any(is_grid_point(new, old) for old, new in pairwise(positions))
+
+
+def _join_runs(state: _State, added: StoredHistory) -> AddedRuns:
+    """Return the values of the state and those since."""
     tail = np.frombuffer(state.tail).reshape(len(state.metrics), -1)
     values = np.concatenate([tail, np.stack([added.values[metric] for metric in state.metrics])], axis=1)
-    unusual = find_unusual_run(
-        values,
-        state.references,
-        start=tail.shape[1],
-        smallest_changes=state.thresholds,
-    )
-    return unusual is None
+    return AddedRuns(values, state.references, tail.shape[1], state.thresholds)
 
 
 def _list_levels(series_id: int, state: _State, added: StoredHistory) -> Iterator[dict[str, Any]]:

@@ -316,7 +316,7 @@ def _describe_evidence(history: MetricHistory, detected: DetectedChange) -> dict
 def _measure_interval(history: MetricHistory, index: int) -> float:
     """Return the usual interval of runs around an index, in s."""
     around = history.times[max(index - _INTERVAL_RUNS, 0) : index + _INTERVAL_RUNS]
-    return round(float(np.median(np.diff(around))) / 1e6, 3) if len(around) > 1 else 0.0
+    return round(take_median(np.diff(around)) / 1e6, 3) if len(around) > 1 else 0.0
 
 
 def _is_back(history: MetricHistory, record: ChangeRecord) -> bool:

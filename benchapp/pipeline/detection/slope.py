@@ -53,7 +53,7 @@ def select_slope(
     for step in wide:
         values[: _find_place(history, step)] *= 1 + _read_wide_size(step)
     values = values[first:]
-    if not may_have_drifted(values.tolist(), tolerated_change=tolerated_change):
+    if not may_have_drifted(values, tolerated_change=tolerated_change):
         return None
     advantage = measure_slope_advantage(values, [_find_place(history, step) - first for step in stairs])
     if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.analysis.detection.evaluation_points import find_evaluation_point, is_grid_point
+from benchapp.analysis.detection.evaluation_points import (
+    AddedRuns,
+    Reference,
+    are_quiet,
+    find_evaluation_point,
+    find_unusual_run,
+    is_grid_point,
+)
 from benchapp.analysis.detection.growing_levels import grow_level, keep_level
 from benchapp.analysis.detection.levels import LevelStatistics, describe_values
 
@@ -98,3 +105,34 @@ def test_grown_level_has_the_statistics_of_all_values(known: list[float], added:
     expected = describe_values(np.array([*known, *added]), 0, len(known) + len(added))
     assert isinstance(grown, LevelStatistics)
     assert grown == expected
+
+
+def make_added(chance: np.random.Generator) -> AddedRuns:
+    """Return up to three metrics with a shift, an unknown value or a zero at times, or without a reference."""
+    metrics, start, added = (int(chance.integers(least, most)) for least, most in ((1, 4), (20, 24), (0, 4)))
+    values = 1000 * (1 + 0.02 * chance.standard_normal((metrics, start + added)))
+    if chance.random() < 0.4:
+        values[0, start - 4 :] *= 1 + chance.normal(scale=0.15)
+    if added and chance.random() < 0.2:
+        values[-1, -1] = chance.choice([0.0, np.nan])
+    has_reference = chance.random(metrics) < 0.9
+    values[~has_reference] = np.nan
+    references = tuple(Reference(float(np.log(1000)), 0.02) if known else None for known in has_reference)
+    return AddedRuns(values, references, start, tuple(chance.choice([0.03, 0.05, 0.2], metrics).tolist()))
+
+
+def test_series_are_as_quiet_together_as_each_alone() -> None:
+    chance = np.random.default_rng(5)
+    series = [make_added(chance) for _ in range(1000)]
+
+    alone = [
+        find_unusual_run(
+            each.values, each.references, start=each.start, smallest_changes=each.smallest_changes
+        )
+        is None
+        for each in series
+    ]
+
+    assert are_quiet(series) == alone
+    assert 300 < sum(alone) < 900
+    assert are_quiet([]) == []

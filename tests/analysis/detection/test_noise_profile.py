@@ -12,6 +12,7 @@ from benchapp.analysis.detection.noise_profile import (
     count_runs_needed,
     find_smallest_change,
     judge_state,
+    measure_residuals,
     profile_noise,
 )
 from benchmarks.histories import make_generator, make_history
@@ -124,3 +125,16 @@ def test_smallest_change_is_detected_in_80_percent() -> None:
         found += any(abs(change.index - 60) <= 5 for change in find_changes(values))
 
     assert found >= 48
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_spread_is_that_of_the_residuals_within_five_spreads_of_numpy_quartiles(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    residuals = chance.standard_normal(int(chance.integers(2, 130))) * 10.0 ** int(chance.integers(-6, 6))
+    residuals[0] *= 20
+    low, high = np.quantile(residuals, (0.25, 0.75))
+    included = residuals[np.abs(residuals) <= 5 * (high - low) / 1.349]
+
+    spread, _ = measure_residuals(residuals)
+
+    assert spread == np.sqrt(np.sum(included * included) / max(len(included) - 1, 1))
