@@ -15,6 +15,7 @@ from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
     describe_closest_miss,
     describe_counts,
+    describe_interpolated,
     describe_interpolation,
     describe_requirement,
     format_layouts_title,
@@ -116,7 +117,9 @@ def _draw_prices(
         ((mark.price, mark.throughput.median or 0.0) for mark in marks if mark.row.is_on_front),
         key=lambda point: point[0],
     )
-    axes.step(*zip(*front, strict=True), where="post", color=canvas.colors.ink, linewidth=1)
+    # Interpolated layouts alone have none.
+    if front:
+        axes.step(*zip(*front, strict=True), where="post", color=canvas.colors.ink, linewidth=1)
     for mark, place in zip(marks, places, strict=True):
         style = _UNKNOWN_STYLE if place is None else _take_style(place)
         axes.plot(
@@ -208,6 +211,7 @@ def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: boo
     yield f"Required: {describe_requirement(ranking.question, ranking.currency)}."
     if ranking.all_rows:
         yield f"{describe_counts(ranking)}."
+    yield from describe_interpolated(ranking)
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
     filter = write_filter(ranking.shown_filter)

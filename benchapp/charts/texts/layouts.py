@@ -88,9 +88,7 @@ def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
     if not ranking.all_rows:
         return
     yield f"{describe_counts(ranking)}."
-    interpolated = sum(row.load.between is not None for row in ranking.all_rows)
-    if interpolated:
-        yield f"{format_count(interpolated, 'layout')} interpolated: this mix was not measured; p99 latency is unknown."
+    yield from describe_interpolated(ranking)
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
         yield f"Best: {describe_load(best)}."
@@ -113,9 +111,17 @@ def describe_counts(ranking: LayoutRanking) -> str:
     return ", ".join(parts)
 
 
+def describe_interpolated(ranking: LayoutRanking) -> Iterator[str]:
+    """Yield how many layouts are interpolated, as a sentence, if there are any."""
+    count = sum(row.load.between is not None for row in ranking.all_rows)
+    if count:
+        yield f"{format_count(count, 'layout')} interpolated: this mix was not measured; p99 latency is unknown."
+
+
 def describe_closest_miss(row: RankedLayout, currency: str) -> str:
     """Return the layout that lacks least, and what it lacks, as a sentence."""
-    return f"Closest miss: {row.layout.title}: {'; '.join(describe_lacks(row, currency))}."
+    basis = f" ({describe_interpolation(row.load)})" if row.load.between else ""
+    return f"Closest miss: {row.layout.title}{basis}: {'; '.join(describe_lacks(row, currency))}."
 
 
 def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:

@@ -7,7 +7,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.grammar import TERMS_MAXIMUM
+from benchapp.charts.images.layouts import draw_layouts
+from benchapp.charts.images.options import ImageOptions
+from benchapp.grammar import TERMS_MAXIMUM, Filter
+from benchapp.queries.layouts.question import LayoutQuestion
+from benchapp.queries.layouts.ranking import rank_layouts
 from tests.factories import (
     calculate_levels,
     make_change,
@@ -140,6 +144,8 @@ def test_interpolated_mix_is_marked_everywhere(viewer: Client) -> None:
     assert "meets, interpolated between 0 % and 100 % reads" in words
     assert "1 layout interpolated: this mix was not measured; p99 latency is unknown." in words
     assert "mixes=interpolated" in response.content.decode()
+    missed = Page(viewer.get(asked.replace("15000", "500000"))).words
+    assert "interpolated between 0 % and 100 % reads): 15\u202f872 of 500\u202f000 IOPS" in missed
     assert (
         "No measurements of this workload"
         in Page(viewer.get(asked.removesuffix("&mixes=interpolated"))).words
@@ -147,3 +153,19 @@ def test_interpolated_mix_is_marked_everywhere(viewer: Client) -> None:
     refused = viewer.get(asked.replace("&read_share=50", ""))
     assert refused.status_code == 400
     assert "State the reads in percent to interpolate mixes." in Page(refused).words
+
+
+def test_image_with_prices_states_what_is_interpolated() -> None:
+    plant_mixes(PURE)
+    make_price(volume_type="gp3", per_gib_month=0.1)
+    make_price(instance_type="m5.4xlarge", volume_type="", per_hour=0.8)
+    question = LayoutQuestion(
+        Filter(), iops=15_000, pattern="randrw", read_share=50, mixes="interpolated", block_size="4k"
+    )
+    ranking = rank_layouts(question)
+
+    image = draw_layouts(ranking, ImageOptions("svg")).decode()
+
+    assert ranking.currency
+    assert "1 layout interpolated: this mix was not measured" in image
+    assert "block_size_bytes" in image
