@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from benchapp.models import Host, Series
+from benchapp.models import Host, Run, Series, Target
 from tests.factories import (
     NOON,
     add_measurements,
     calculate_levels,
+    make_environment,
     make_host,
     make_price,
     make_runs,
@@ -83,3 +84,12 @@ def _plant_load(
     ]
     add_measurements(series, make_runs(host, times, target=target), values)
     return series
+
+
+def give_directories() -> None:
+    """Let the runs of each layout have a directory of their own: /mnt/8-gp3-128."""
+    for target in Target.objects.all():
+        size_gib = (target.volume_size_bytes or 0) // GIB
+        directory = f"/mnt/{target.volume_count}-{target.volume_type}-{size_gib}"
+        environment = make_environment(kernel="6.1.0", facts={"directory": directory})
+        Run.objects.filter(target=target).update(environment=environment)

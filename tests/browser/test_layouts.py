@@ -49,6 +49,7 @@ def test_cheapest_layout_for_a_requirement_is_found_and_none_for_a_larger_one(
     assert "for USD 643 per month" in page.inner_text("h1")
     assert page.locator("section[aria-labelledby=layouts-ranking] tbody tr").count() == 5
     assert "no price of volume type local" in page.inner_text("section[aria-labelledby=layouts-unpriced]")
+    assert "Nothing to measure" in page.inner_text("section[aria-labelledby=next-runs]")
     box = page.locator(".chart-box")
     box.focus()
     box.press("ArrowRight")

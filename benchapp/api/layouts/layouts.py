@@ -23,7 +23,9 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
+from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
 from benchapp.grammar import BadFilter, write_filter
+from benchapp.queries.layouts.next_runs import plan_next_runs
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
@@ -119,6 +121,9 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
     hidden_by_fixed: int
     incomplete: Annotated[int, Meta(description="loads of a mix with one direction only")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
+    next_runs: Annotated[
+        NextRunsAnswer, Meta(description="runs that would decide between the two best layouts")
+    ]
     layouts: Annotated[
         Sequence[LayoutAnswer], Meta(description="best first; with prices, those without one are last")
     ]
@@ -224,6 +229,7 @@ def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> L
         outdated=ranking.outdated_count,
         hidden_by_fixed=ranking.hidden_count,
         incomplete=ranking.incomplete_count,
+        next_runs=describe_next_runs(plan_next_runs(ranking)),
         layouts=rows,
     )
 

@@ -90,6 +90,17 @@ class MeasuredLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class IncompleteLoad:
+    """A layout under a load of a mix of which only some directions were measured, with the series of these."""
+
+    layout: Layout
+    iodepth: int | None
+    numjobs: int | None
+    directions: tuple[str, ...]
+    series_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RankedLayout:
     """A layout with its answer. load: the one that decides; at_load: that with the least throughput of those that
     meet the requirement, None without one. price: None if there are no prices. incident_ids: open ones of the load.
@@ -130,8 +141,8 @@ class LayoutRanking:
 
     rows: the best first; unpriced: those without a price, if there are prices. closest: the closest miss, None if none
     misses. region, currency: of the prices, currency "" without prices. series_count: series that count;
-    outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete_count: loads without one of
-    both directions. is_cut: more series match than are read.
+    outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete: loads without one of both
+    directions. is_cut: more series match than are read.
     """
 
     question: LayoutQuestion
@@ -144,7 +155,7 @@ class LayoutRanking:
     series_count: int
     outdated_count: int
     hidden_count: int
-    incomplete_count: int
+    incomplete: tuple[IncompleteLoad, ...]
     is_cut: bool
 
     @property
@@ -153,6 +164,11 @@ class LayoutRanking:
         filter, size = self.question.filter, self.question.block_size
         named = filter.with_terms([parse_term("block_size_bytes", size)]) if size else filter
         return add_fixed_terms(named, self.fixed)
+
+    @property
+    def incomplete_count(self) -> int:
+        """Return the number of loads without one of both directions."""
+        return len(self.incomplete)
 
     @property
     def all_rows(self) -> tuple[RankedLayout, ...]:
@@ -228,7 +244,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         series_count=table.length,
         outdated_count=measured_count - recent_count,
         hidden_count=recent_count - table.length,
-        incomplete_count=collector.incomplete_count,
+        incomplete=tuple(collector.incomplete),
         is_cut=is_cut,
     )
 
@@ -324,7 +340,7 @@ class _LoadCollector:
     """Groups the series of a table by layout and load."""
 
     def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], directions: Sequence[str]) -> None:
-        self.incomplete_count = 0
+        self.incomplete: list[IncompleteLoad] = []
         self._table, self._directions = table, directions
         names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "direction")
         _, self._firsts, cells = np.unique(
@@ -343,17 +359,27 @@ class _LoadCollector:
         for cell, (*layout, depth, jobs, _) in enumerate(self._keys):
             by_layout.setdefault(tuple(layout), {}).setdefault((depth, jobs), []).append(cell)
         for key, by_load in by_layout.items():
-            loads = [
-                self._make_load(load, cells) for load, cells in by_load.items() if self._is_complete(cells)
-            ]
+            found = Layout(*key)
+            loads = []
+            for load, cells in by_load.items():
+                # One cell for each direction.
+                if len(cells) == len(self._directions):
+                    loads.append(self._make_load(load, cells))
+                else:
+                    self.incomplete.append(self._make_incomplete(found, load, cells))
             if loads:
-                yield Layout(*key), loads
+                yield found, loads
 
-    def _is_complete(self, cells: Sequence[int]) -> bool:
-        """Return whether the cells of a load, one for each direction, have all directions."""
-        is_complete = len(cells) == len(self._directions)
-        self.incomplete_count += not is_complete
-        return is_complete
+    def _make_incomplete(
+        self, layout: Layout, load: tuple[int | None, int | None], cells: Sequence[int]
+    ) -> IncompleteLoad:
+        rows = np.concatenate([self._rows[cell] for cell in cells])
+        return IncompleteLoad(
+            layout,
+            *load,
+            directions=tuple(self._keys[cell][-1] for cell in cells),
+            series_ids=tuple(self._table.array("series_id")[rows].tolist()),
+        )
 
     def _make_load(self, load: tuple[int | None, int | None], cells: Sequence[int]) -> MeasuredLoad:
         rows = np.concatenate([self._rows[cell] for cell in cells])

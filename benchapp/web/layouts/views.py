@@ -1,5 +1,6 @@
 """Choose a layout: the measured layouts that meet a requirement."""
 
+from datetime import datetime
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -8,10 +9,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.grammar import BadFilter
+from benchapp.queries.layouts.next_runs import plan_next_runs
 from benchapp.queries.layouts.prices import UnknownRegion, find_region, list_prices, list_regions
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import LayoutRanking, rank_layouts
 from benchapp.web.layouts.figure import make_layouts_figure
+from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.layouts.question_form import LayoutForm
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
@@ -38,7 +41,7 @@ def layouts(request: HttpRequest) -> HttpResponse:
     }
     if question is not None:
         try:
-            context |= _make_answer(rank_layouts(question, now=now), request)
+            context |= _make_answer(rank_layouts(question, now=now), request, now=now)
         except UnknownRegion as problem:
             form.add_error("region", f"{problem}.")
         except BadFilter as problem:
@@ -46,13 +49,16 @@ def layouts(request: HttpRequest) -> HttpResponse:
     return render(request, "layouts/layouts.html", context, status=400 if form.errors else 200)
 
 
-def _make_answer(ranking: LayoutRanking, request: HttpRequest) -> dict[str, Any]:
+def _make_answer(ranking: LayoutRanking, request: HttpRequest, *, now: datetime) -> dict[str, Any]:
     base_url = make_base_url(request)
     figure = make_layouts_figure(ranking, key="layouts")
     return {
         "ranking": ranking,
         "figure": figure,
         "title": figure.title,
+        "next": show_next_runs(plan_next_runs(ranking, now=now))
+        if ranking.all_rows or ranking.incomplete
+        else None,
         "canonical_url": f"{base_url}{request.path}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/layouts?{figure.query}"),
         "steps": None if ranking.all_rows or _narrows(ranking.question) else list_first_steps(base_url),

@@ -2,12 +2,15 @@
 
 import csv
 import io
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
+from benchapp.models import Run
 from tests.factories import make_price
-from tests.layouts import plant_layouts
+from tests.layouts import give_directories, plant_layouts
 from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +46,24 @@ def test_region_is_known_in_any_case_and_the_regions_are_listed_otherwise(reader
     assert (known["region"], known["currency"]) == ("eu-west-1", "USD")
     assert unknown.status_code == 400
     assert "Available: eu-west-1" in unknown.json()["detail"]
+
+
+def test_runs_that_would_decide_are_those_of_the_page(reader: Client) -> None:
+    plant_layouts(started_at=timezone.now() - timedelta(days=190))
+    give_directories()
+    Run.objects.update(command={"parameters": {"runtime": 4}})
+
+    body = reader.get(f"{PATH}?iops=20000&p99_ms=3&capacity_gb=1000").json()["next_runs"]
+
+    first = body["measurements"][0]
+    assert (first["runs"], first["n"], first["is_possible"], first["age_s"] // 86_400) == (3, 3, True, 189)
+    assert first["reasons"] == [{"name": "old", "runs": 3, "metric": None, "gap": None, "spread": None}]
+    (command,) = body["commands"]
+    assert (command["host"], command["runs"], command["measurements"]) == ("db-layouts", 3, [0, 1])
+    assert command["argv"][:4] == ["bench-agent", "sweep", "--directories", "/mnt/8-gp3-128,/mnt/1-io2-1024"]
+    assert (command["duration_s"], body["duration_s"]) == (None, None)
+    certain = reader.get(f"{PATH}?iops=500000").json()["next_runs"]
+    assert certain == {"measurements": [], "commands": [], "duration_s": None}
 
 
 @pytest.mark.parametrize(

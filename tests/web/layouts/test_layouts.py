@@ -2,14 +2,17 @@
 
 import html
 import re
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
 from benchapp.charts.images.layouts import draw_layouts
 from benchapp.charts.images.options import ImageOptions
 from benchapp.grammar import TERMS_MAXIMUM, Filter
+from benchapp.models import Run
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import rank_layouts
 from tests.factories import (
@@ -20,7 +23,7 @@ from tests.factories import (
     make_series,
     make_workload,
 )
-from tests.layouts import plant_layouts
+from tests.layouts import give_directories, plant_layouts
 from tests.mixes import PURE, plant_mixes
 from tests.web.pages import Page
 
@@ -75,6 +78,28 @@ def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client,
     assert (
         "No series of this pattern and block size matches" in Page(viewer.get(f"{ASKED}&q=host:other")).words
     )
+
+
+def test_page_has_what_to_measure_next_with_commands_per_host(viewer: Client) -> None:
+    # The newest of three runs is two hours later.
+    plant_layouts(started_at=timezone.now() - timedelta(days=191))
+    missing = Page(viewer.get(ASKED)).words
+    give_directories()
+    Run.objects.update(
+        command={"parameters": {"runtime": 4}}, finished_at=F("started_at") + timedelta(seconds=18)
+    )
+
+    words = Page(viewer.get(ASKED)).words
+    certain = Page(viewer.get(ASKED.replace("iops=20000", "iops=500000"))).words
+
+    assert "needs a new host or volume" in missing and "bench-agent run" not in missing
+    assert "3 runs, 108 s in total." in words
+    assert "newest run 190 days ago" in words
+    assert "On db-layouts" in words and "3 × 36 s (as earlier runs)" in words
+    directories = "/mnt/8-gp3-128,/mnt/1-io2-1024"
+    line = f"bench-agent sweep --directories {directories} --profile quick --set runtime=4"
+    assert f"for run in $(seq 3); do {line}; done" in words
+    assert "Nothing to measure: more runs of these layouts would not change the answer." in certain
 
 
 def test_form_csv_and_curl_line_ask_the_same_question(viewer: Client) -> None:
