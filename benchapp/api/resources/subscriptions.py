@@ -22,6 +22,7 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, MetricName
 from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import Channel, Role, Scope, Subscription, User
+from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.pipeline.access.throttle import LimitReached
 from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
 from benchapp.pipeline.notifications.subscriptions import (
@@ -38,7 +39,7 @@ from benchapp.queries.notifications.layout_answers import LayoutFacts, read_layo
 from benchapp.queries.notifications.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
 from benchapp.queries.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
 from benchapp.queue import wake_notify
-from benchapp.thresholds import COMPARISONS, TEXT_MAXIMUM, parse_threshold
+from benchapp.thresholds import COMPARISONS, TEXT_MAXIMUM, Threshold
 
 _SECRET = {"Cache-Control": "no-store"}
 
@@ -349,17 +350,20 @@ def _describe(kind: type[Kind], row: SubscriptionRow, **more: Any) -> Kind:
         kind,
         row,
         owner=row.owner_name,
-        thresholds=[_describe_threshold(text, count) for text, count in row.threshold_counts],
+        thresholds=[
+            _describe_threshold(threshold, count)
+            for text, count in row.threshold_counts
+            if (threshold := read_stored_threshold(text)) is not None
+        ],
         url=f"{PREFIX}/subscriptions/{row.id}",
         page=f"/subscriptions/{row.id}/",
         **more,
     )
 
 
-def _describe_threshold(text: str, violations: int) -> ThresholdAnswer:
-    threshold = parse_threshold(text)
+def _describe_threshold(threshold: Threshold, violations: int) -> ThresholdAnswer:
     return ThresholdAnswer(
-        text=text,
+        text=threshold.text,
         metric=threshold.metric,
         comparison=threshold.comparison,
         value=threshold.limit,

@@ -1,1 +1,1 @@
-"""Series that violate thresholds of subscriptions."""
+"""Stored thresholds and the series that violate them; remembered answers to layout questions."""

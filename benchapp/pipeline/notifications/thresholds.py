@@ -19,6 +19,7 @@ from benchapp.grammar import parse_filter
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series, Subscription, ThresholdViolation
 from benchapp.models.filtering import match_series
+from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.models.notifications.violating_levels import select_violating
 from benchapp.models.planned_event_filtering import (
     match_maintenance,
@@ -198,9 +199,10 @@ def _evaluate(
 ) -> tuple[list[_Begun], list[_Ended]]:
     """Return the violations that begin, of series of any filter, and those that end."""
     asked = [
-        (subscription, parse_threshold(text), text)
+        (subscription, threshold, text)
         for subscription in subscriptions
         for text in subscription.thresholds
+        if (threshold := read_stored_threshold(text)) is not None
     ]
     newest: dict[str, list[tuple[int, Sequence[float]]]] = defaultdict(list)
     levels = Level.objects.filter(

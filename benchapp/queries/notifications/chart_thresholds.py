@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from benchapp.models import Series, Subscription, ThresholdViolation
+from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.models.planned_event_filtering import match_stored_filters
-from benchapp.thresholds import Threshold, parse_threshold
+from benchapp.thresholds import Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ def list_chart_thresholds(
     asked = [
         (pk, filter, threshold)
         for pk, filter, texts in rows.values_list("pk", "filter", "thresholds")
-        for threshold in map(parse_threshold, texts)
-        if threshold.metric in metrics
+        for threshold in map(read_stored_threshold, texts)
+        if threshold is not None and threshold.metric in metrics
     ]
     if not asked:
         return []

@@ -8,8 +8,9 @@ from typing import Final
 
 from benchapp.metrics import format_with_unit
 from benchapp.models import Level, ThresholdViolation
+from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.queries.series.series import read_rows
-from benchapp.thresholds import NEWEST_RUNS, Threshold, parse_threshold
+from benchapp.thresholds import NEWEST_RUNS, Threshold
 
 VIOLATIONS_SHOWN: Final = 100
 
@@ -43,7 +44,11 @@ def list_violations(subscription_id: int, *, limit: int = VIOLATIONS_SHOWN) -> l
     if not stored:
         return []
     series = {row.id: row for row in read_rows([each.series_id for each in stored], has_latest=False)}
-    thresholds = {each.threshold: parse_threshold(each.threshold) for each in stored}
+    thresholds = {
+        each.threshold: threshold
+        for each in stored
+        if (threshold := read_stored_threshold(each.threshold)) is not None
+    }
     newest = _read_newest(
         [each.series_id for each in stored], [threshold.metric for threshold in thresholds.values()]
     )
@@ -58,7 +63,7 @@ def list_violations(subscription_id: int, *, limit: int = VIOLATIONS_SHOWN) -> l
             is_notified=each.is_notified,
         )
         for each in stored
-        if each.series_id in series
+        if each.series_id in series and each.threshold in thresholds
     ]
 
 

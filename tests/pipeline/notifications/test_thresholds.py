@@ -278,3 +278,13 @@ def test_number_of_queries_does_not_depend_on_the_number_of_series_and_threshold
         notify_violations([series.pk for series in lines])
 
     assert ThresholdViolation.objects.count() == 15
+
+
+def test_threshold_that_is_no_longer_valid_stops_nobody() -> None:
+    invalid = subscribe(thresholds=("p99 latency < 5 furlongs", LIMIT))
+    valid = subscribe(channel="slack")
+    series = make_line()
+
+    add_runs(series, 6, 6)
+
+    assert list_sent(invalid) == list_sent(valid) == ["threshold.violated"]
