@@ -152,15 +152,22 @@ def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
 
 
 def fix_dimensions(
-    table: SeriesTable, axes: Axes, *, free: frozenset[str], single: Collection[str] = ()
+    table: SeriesTable,
+    axes: Axes,
+    *,
+    free: frozenset[str],
+    single: Collection[str] = (),
+    decisive: NDArray[np.bool_] | None = None,
 ) -> ChosenAxes:
     """Fix what varies beside the axes: at the values with most cells, then most measurements, then the newest.
 
     free: dimensions not to fix. single: dimensions with one value even where they depend on the axes, unless free.
+    decisive: which rows are counted for that, if there are any.
     """
     known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
     if known.any() and not known.all():
         table = table.select(known)
+        decisive = None if decisive is None else decisive[known]
     if not table.length:
         return ChosenAxes(axes, (), table)
     whole = table
@@ -170,7 +177,8 @@ def fix_dimensions(
         if (name in single or is_fixable(DIMENSIONS[name], over=axes.dimensions)) and name not in free
     ]
     names = list_varying(table, names)
-    best = dict(zip(names, _find_fullest(table, axes, names), strict=True)) if names else {}
+    counted = table if decisive is None or not decisive.any() else table.select(decisive)
+    best = dict(zip(names, _find_fullest(counted, axes, names), strict=True)) if names else {}
     fixed: list[tuple[str, tuple[Value | None, ...]]] = []
     # Known values first: a series of a pool has no host, which needs no term.
     for name in sorted(best, key=lambda name: best[name] is None):

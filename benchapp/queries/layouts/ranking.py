@@ -214,8 +214,13 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     recent_count = table.length
     fixed: tuple[FixedDimension, ...] = ()
     if table.length:
+        # What the measured mixes have in common is not changed by what is interpolated.
         chosen = fix_dimensions(
-            table, _make_axes(question), free=_list_free(question), single=_list_single(question)
+            table,
+            _make_axes(question),
+            free=_list_free(question),
+            single=_list_single(question),
+            decisive=_find_asked(table, question),
         )
         is_shown = np.isin(table.array("id"), chosen.table.array("id"))
         table, fixed, levels = chosen.table, chosen.fixed, [each.select(is_shown) for each in levels]

@@ -299,6 +299,18 @@ class TestInterpolatedMixes:
 
         assert rank_mixes(filter=parse_filter("bs:4k,64k")).rows == ()
 
+    def test_measured_mixes_choose_the_block_size(self) -> None:
+        plant_mixes({50: 16_000.0}, target={"volume_type": "a"}, work={"block_size_bytes": 65_536})
+        for volume_type in ("b", "c"):
+            plant_mixes(PURE, target={"volume_type": volume_type})
+        plant_mixes(PURE, target={"volume_type": "d"}, work={"block_size_bytes": 65_536})
+
+        ranking = rank_mixes()
+
+        assert [row.layout.volume_type for row in rank_mixes(mixes="measured").rows] == ["a"]
+        assert [row.layout.volume_type for row in ranking.rows] == ["a", "d"]
+        assert [(each.dimension, each.values) for each in ranking.fixed] == [("block_size_bytes", (65_536,))]
+
     def test_a_pure_pattern_has_nothing_to_interpolate(self) -> None:
         plant_mixes(PURE)
 
