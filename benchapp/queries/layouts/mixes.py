@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -115,14 +116,26 @@ class MixCurve:
 
     def estimate(self, read_share: int) -> MeasuredMix | MixEstimate | MixRefusal:
         """Return the measured mix of a read share in percent, else an estimate, else why there is none."""
-        levels = [
-            MixLevel(mix.read_share / 100, mix.spread.median or 0.0, mix.spread.p10, mix.spread.p90)
-            for mix in self.mixes
-        ]
+        levels = self._list_levels()
         found = estimate_mix(levels, read_share / 100)
         if isinstance(found, MixLevel):
             return self.mixes[levels.index(found)]
         return found
+
+    def list_estimates(self, step: int) -> Iterator[MixEstimate]:
+        """Yield the estimates between the measured mixes, `step` percent apart."""
+        levels = self._list_levels()
+        for before, after in pairwise(self.mixes):
+            for read_share in range(before.read_share + 1, after.read_share, step):
+                found = estimate_mix(levels, read_share / 100)
+                if isinstance(found, MixEstimate):
+                    yield found
+
+    def _list_levels(self) -> list[MixLevel]:
+        return [
+            MixLevel(mix.read_share / 100, mix.spread.median or 0.0, mix.spread.p10, mix.spread.p90)
+            for mix in self.mixes
+        ]
 
     @property
     def series_ids(self) -> tuple[int, ...]:

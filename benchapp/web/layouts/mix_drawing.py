@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from benchapp.metrics import Metric, find_step, format_three_digits, format_value
@@ -72,7 +71,7 @@ def draw_mix_panel(title: str, curves: Sequence[MixCurve], *, metric: Metric, re
     """Return the panel of a layout: its loads with the most measured mixes."""
     shown = sorted(curves, key=lambda curve: -len(curve.mixes))[:LINES_MAXIMUM]
     shown = [curve for curve in curves if curve in shown]
-    sampled = [list(_sample(curve)) for curve in shown]
+    sampled = [list(curve.list_estimates(_STEP_PERCENT)) for curve in shown]
     most = max(
         *(mix.spread.p90 for curve in shown for mix in curve.mixes),
         *(estimate.high for own in sampled for estimate in own),
@@ -104,15 +103,6 @@ class _Scale:
 
 def _place_x(percent: float) -> float:
     return round(LEFT + percent / 100 * (WIDTH - LEFT - _RIGHT), 1)
-
-
-def _sample(curve: MixCurve) -> Iterator[MixEstimate]:
-    """Yield the interpolation between the measured mixes, close enough for a line."""
-    for before, after in pairwise(curve.mixes):
-        for percent in range(before.read_share, after.read_share + 1):
-            found = curve.estimate(percent)
-            if isinstance(found, MixEstimate) and percent % _STEP_PERCENT == 0:
-                yield found
 
 
 def _draw_line(
