@@ -206,6 +206,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "views/add": {"kind": "scaling", "query": "x=3", "name": "Second"},
         "views/<int:view_id>/change": {"do": "share"},
         "overview/pins/<int:pin_id>/change": {"do": "down"},
+        "schedules/save": {"pool": "blue", "profile": "quick", "every": "6h", "directory": "/data"},
         "requests/add": {"runs": parts["run_id"]},
         "requests/confirmation": {"pool": "", "runs": "3", "share": "5"},
         "runs/<int:run_id>/exclude": {"reason": "noise"},

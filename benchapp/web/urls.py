@@ -31,6 +31,7 @@ from benchapp.web.runs import dependence, exclusions
 from benchapp.web.runs import provenance as run_report
 from benchapp.web.runs import views as runs
 from benchapp.web.saved_views import views as saved_views
+from benchapp.web.schedules import views as schedules
 from benchapp.web.search import views as searches
 from benchapp.web.series import detection_report, series_list
 from benchapp.web.series import views as series
@@ -186,6 +187,10 @@ urlpatterns = [
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
     path("hosts/<host_name:name>/", hosts.host, name="host"),
+    path("schedules/", schedules.schedules, name="schedules"),
+    path("schedules/scope/", schedules.schedule_scope, name="schedule_scope"),
+    path("schedules/save", schedules.save_schedule, name="save_schedule"),
+    path("schedules/<int:wanted_id>/remove", schedules.remove_schedule, name="remove_schedule"),
     path("requests/", requests.run_requests, name="run_requests"),
     path("requests/confirmation", requests.set_confirmation, name="set_confirmation"),
     path("requests/add", requests.run_again, name="run_again"),

@@ -36,6 +36,8 @@ PAGES = {
     "host with an incident": "/hosts/db-09/",
     "settings of a host": "{host}settings/",
     "requested runs": "/requests/",
+    "schedules": "/schedules/",
+    "schedules of a pool": "/schedules/scope/?pool=",
     "uploads": "/uploads/",
     "rejected upload": "{rejected}",
     "tokens": "/tokens/",

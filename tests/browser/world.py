@@ -40,6 +40,7 @@ from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.thresholds import store_present_violations
+from benchapp.pipeline.schedules.wanted_schedules import ScheduleScope, WantedRun, save_wanted_schedule
 from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
@@ -55,6 +56,7 @@ from tests.factories import (
     make_request_policy,
     make_run,
     make_run_request,
+    make_schedule_adoption,
     make_series,
     make_submission,
     make_target,
@@ -112,6 +114,7 @@ def make_world() -> World:
     incident, moved = _make_incidents(admin)
     calculate_levels(list(Series.objects.values_list("pk", flat=True)))
     _make_requests(Host.objects.get(name="db-09"), incident)
+    _make_schedules(host)
     create_invitation(role=Role.VIEWER, created_by=admin)
     return World(
         admin="ada",
@@ -337,6 +340,18 @@ def _make_saved_views(owner: User) -> None:
             SavedView(owner=owner, name="Levels", kind="matrix", query=query, removed_at=timezone.now()),
         ]
     )
+
+
+def _make_schedules(host: Host) -> None:
+    """Want schedules of hosts without a pool, of which one refuses one; with hostile words."""
+    scope = ScheduleScope()
+    every = {"every_s": 21600, "directory": f"/{HOSTILE}", "splay_s": 3600}
+    save_wanted_schedule(scope, WantedRun("saturation", parameters={"rw": "randread"}, **every), by=None)
+    save_wanted_schedule(scope, WantedRun("quick", 86400, "/data", {"runtime": 10}), by=None)
+    entry = {"profile": "quick", "every_s": 86400, "splay_s": 0, "directory": "/data", "is_from_server": True}
+    host.schedule, host.schedule_since_at = [entry], timezone.now()
+    host.save(update_fields=["schedule", "schedule_since_at"])
+    make_schedule_adoption(host, problem=HOSTILE)
 
 
 def _make_requests(host: Host, incident: Incident) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -228,7 +229,8 @@ def _describe_row(row: WantedRow) -> WantedScheduleAnswer:
         host=row.host_name or None,
         updated_by=row.updated_by_name or None,
         url=f"{PREFIX}/wanted-schedules/{row.id}",
-        page=f"/hosts/{row.host_name}/settings/" if row.host_name else "/hosts/",
+        page="/schedules/scope/?"
+        + urlencode({"host": row.host_name} if row.host_name else {"pool": row.pool}),
     )
 
 

@@ -308,6 +308,53 @@ def list_scheduled_hosts(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleScopeRow:
+    """A pool ("" for hosts without one), or a host with an exception. adopting, different: numbers of hosts."""
+
+    pool: str
+    host_name: str
+    hosts: int
+    profiles: tuple[str, ...]
+    adopting: int
+    different: int
+
+
+def list_schedule_scopes() -> list[ScheduleScopeRow]:
+    """Return all pools by name, then hosts with an exception; five queries."""
+    rows = list_wanted_rows()
+    hosts = list(Host.objects.active().values_list("pk", "name", "pool"))
+    adopting = set(ScheduleAdoption.objects.filter(is_allowed=True).values_list("host_id", flat=True))
+    different = set(find_different_hosts())
+    members: dict[tuple[str, str], set[int]] = defaultdict(set)
+    profiles: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        profiles[row.pool, row.host_name].append(row.profile)
+    for pk, name, pool in hosts:
+        members[pool, ""].add(pk)
+        if ("", name) in profiles:
+            members["", name].add(pk)
+    return [
+        ScheduleScopeRow(
+            pool=pool,
+            host_name=host_name,
+            hosts=len(members[pool, host_name]),
+            profiles=tuple(sorted(profiles[pool, host_name])),
+            adopting=len(members[pool, host_name] & adopting),
+            different=len(members[pool, host_name] & different),
+        )
+        for pool, host_name in sorted({*members, *profiles}, key=lambda scope: (bool(scope[1]), scope))
+    ]
+
+
+def list_known_profiles() -> list[str]:
+    """Return the profiles that hosts adopt or that are wanted, by name; two queries."""
+    wanted = set(WantedSchedule.objects.values_list("profile", flat=True).distinct())
+    policies = ScheduleAdoption.objects.filter(is_allowed=True).values_list("policy", flat=True)
+    allowed = {each["profile"] for policy in policies for each in policy["profiles"]}
+    return sorted(wanted | allowed)
+
+
 def find_zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name; UTC for "" and for names that this machine does not know."""
     try:

@@ -25,6 +25,7 @@ from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_ho
 from benchapp.queries.hosts.patterns import read_host_patterns
 from benchapp.queries.hosts.run_requests import RequestFilter, read_request_policy
 from benchapp.queries.hosts.tokens import read_tokens
+from benchapp.queries.hosts.wanted_schedules import list_scheduled_hosts, read_statuses
 from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
@@ -47,6 +48,7 @@ from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.tables import make_run_lines
+from benchapp.web.schedules.tables import make_status_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import list_agent_commands
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
@@ -138,8 +140,13 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
 def host_settings(request: HttpRequest, name: str) -> HttpResponse:
     """Show schedule and labels of a host; for admins also pool, retirement and tokens."""
     row = _find_host(name)
+    scheduled = list_scheduled_hosts(host_name=name, limit=1)
+    status = read_statuses(scheduled, now=timezone.now())[row.id]
     context = {
         "host": row,
+        "adoption": status.adoption,
+        "is_schedule_current": status.is_current,
+        "compared_lines": make_status_lines(scheduled, {row.id: status}),
         "labels": sorted(row.labels.items()),
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),

@@ -80,6 +80,7 @@ class HostFilterForm(forms.Form):
 
     retired = forms.BooleanField(required=False)
     outdated = forms.BooleanField(required=False)
+    different = forms.BooleanField(required=False)
 
     def make_filter(self, match: Filter) -> HostFilter:
         """Return the filter of the query."""
@@ -87,6 +88,7 @@ class HostFilterForm(forms.Form):
             match=match,
             is_retired=None if self.cleaned_data.get("retired") else False,
             is_agent_outdated=self.cleaned_data.get("outdated") or None,
+            is_schedule_different=self.cleaned_data.get("different") or None,
             shipped_version=read_agent_version(),
         )
 

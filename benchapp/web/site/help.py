@@ -55,6 +55,8 @@ HELP: Final = {
     "run": "runs#run",
     "run_report": "api#provenance",
     "run_requests": "requests",
+    "schedule_scope": "schedules",
+    "schedules": "schedules",
     "runs": "runs#list",
     "saved_views": "views",
     "scaling": "scaling",

@@ -1,0 +1,1 @@
+"""Schedules of pools and hosts: wanted, installed, edited."""
