@@ -1,7 +1,8 @@
 """Results of queries that are returned again as long as no transaction has written anything since."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -12,6 +13,8 @@ from benchapp.queries.binary_columns import fetch_rows
 
 T = TypeVar("T")
 
+# For a value that another request loads. Then both load it: a request that fails after its time limit delays no others.
+_WAIT_S: Final = 5.0
 # A default matrix has 120 KB, a page of the series grid 700 KB.
 _MAXIMUM_BYTES: Final = 24 * 2**20
 # pg_current_snapshot names the first transaction that has not ended and all before it that have not: it is another one
@@ -37,10 +40,19 @@ def read_minute() -> datetime:
     return timezone.now().replace(second=0, microsecond=0)
 
 
+class _Turn:
+    """Requests that load a key or wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.requests = 0
+
+
 class SnapshotCache:
     """Values of one snapshot by key, in this process; the least recently read are dropped beyond maximum_bytes.
 
-    A value of more bytes than that is not kept, and drops no other.
+    A value of more bytes than that is not kept, and drops no other. Requests that miss the same value at the same time
+    load it once.
 
     A value is never stale: the snapshot is read before the value, and one committed write of any table makes another
     snapshot, which drops all values. There is no invalidation step, so none can be missed.
@@ -51,6 +63,7 @@ class SnapshotCache:
         self._snapshot: str | None = None
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        self._turns: dict[Hashable, _Turn] = {}
         self._lock = Lock()
 
     def read(self, key: Hashable, load: Callable[[], T], *, estimate_bytes: Callable[[T], int]) -> T:
@@ -70,12 +83,40 @@ class SnapshotCache:
                 self._kept.move_to_end(key)
                 kept: T = self._kept[key][0]
                 return kept
+        with self._take_turns(key):
+            with self._lock:
+                # Meanwhile another request may have loaded it.
+                if snapshot == self._snapshot and key in self._kept:
+                    loaded: T = self._kept[key][0]
+                    return loaded
+            return self._load(snapshot, key, load, estimate_bytes)
+
+    @contextmanager
+    def _take_turns(self, key: Hashable) -> Iterator[None]:
+        """Let one request load a key, and others for the same key wait for it, but not long."""
+        with self._lock:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.requests += 1
+        has_turn = turn.lock.acquire(timeout=_WAIT_S)
+        try:
+            yield
+        finally:
+            if has_turn:
+                turn.lock.release()
+            with self._lock:
+                turn.requests -= 1
+                if not turn.requests:
+                    del self._turns[key]
+
+    def _load(
+        self, snapshot: str, key: Hashable, load: Callable[[], T], estimate_bytes: Callable[[T], int]
+    ) -> T:
         value = load()
         size = estimate_bytes(value)
         if size > self._maximum_bytes:
             return value
         with self._lock:
-            # Meanwhile another request may have read a later snapshot, or the same value.
+            # Meanwhile another request may have read a later snapshot, or, without waiting, the same value.
             if snapshot == self._snapshot and key not in self._kept:
                 self._kept[key] = value, size
                 self._bytes += size

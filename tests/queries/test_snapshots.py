@@ -1,8 +1,10 @@
 """The cache of results by snapshot: what is written and read again is never an earlier result."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from benchapp.queries.series_grid import read_series_grid
 from benchapp.queries.snapshots import SnapshotCache, read_snapshot
 from tests.factories import calculate_levels, make_series, make_user
 from tests.notices import make_subscription
+from tests.servers import wait_for
 
 
 class Loads:
@@ -97,6 +100,51 @@ def test_value_that_could_not_be_loaded_is_not_kept(monkeypatch: pytest.MonkeyPa
         read(cache, "a", lambda: 1 // 0)
 
     assert read(cache, "a", load) == 1
+
+
+def test_requests_that_miss_the_same_value_at_one_time_load_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, load, loading, waited = SnapshotCache(), Loads(), Event(), Event()
+    set_snapshot(monkeypatch, "1")
+
+    def load_slowly() -> int:
+        loading.set()
+        assert waited.wait(60)
+        return load()
+
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(read, cache, "a", load_slowly)
+        assert loading.wait(60)
+        others = [threads.submit(read, cache, "a", load) for _ in range(2)]
+        wait_for(lambda: cache._turns["a"].requests == 3, within_s=60, what="the others wait")
+        assert read(cache, "b", load) == 1
+        waited.set()
+
+        assert [each.result() for each in (first, *others)] == [2, 2, 2]
+    assert not cache._turns
+
+
+def test_request_loads_a_value_itself_if_the_one_before_fails_or_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache, load, loading, done = SnapshotCache(), Loads(), Event(), Event()
+    set_snapshot(monkeypatch, "1")
+    monkeypatch.setattr(snapshots, "_WAIT_S", 0.01)
+
+    def fail_slowly() -> int:
+        loading.set()
+        assert done.wait(60)
+        return 1 // 0
+
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(read, cache, "a", fail_slowly)
+        assert loading.wait(60)
+        assert read(cache, "a", load) == 1
+        done.set()
+        with pytest.raises(ZeroDivisionError):
+            first.result()
+
+    assert read(cache, "a", load) == 1
+    assert not cache._turns
 
 
 @pytest.mark.django_db(transaction=True)
