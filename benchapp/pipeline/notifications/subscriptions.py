@@ -127,12 +127,13 @@ def change_subscription(subscription: Subscription, given: Mapping[str, Any]) ->
     if has_new_address and is_refused(subscription.owner_id, values.address):
         raise BadSubscription("address", f"the owner of {values.address} blocked mail from this server")
     with transaction.atomic():
-        # Against detection, which writes violations of thresholds.
-        Subscription.objects.select_for_update().filter(pk=subscription.pk).first()
-        before = _snapshot(subscription)
-        earlier = set() if values.filter != subscription.filter else set(subscription.thresholds)
-        has_new_secret_part = values.address != subscription.address
-        if values.layout_question != subscription.layout_question:
+        # Against detection, which writes violations of thresholds. What is stored may differ from what was given: by
+        # another request, or by a first attempt.
+        stored = Subscription.objects.select_for_update().filter(pk=subscription.pk).first() or subscription
+        before = _snapshot(stored)
+        earlier = set() if values.filter != stored.filter else set(stored.thresholds)
+        has_new_secret_part = values.address != stored.address
+        if values.layout_question != stored.layout_question:
             StoredLayoutAnswer.objects.filter(subscription=subscription).delete()
         for name, value in asdict(values).items():
             setattr(subscription, name, value)

@@ -114,7 +114,7 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     """Store which of these series begin and cease to violate thresholds, and queue notices; return their number.
 
     Call it in the transaction that stored the levels of these series, whose rows are locked. One query without
-    thresholds, else three; for those that begin also those of `match_stored_filters`, six, and two for each metric.
+    thresholds, else three; for those that begin also those of `match_stored_filters`, seven, and two for each metric.
     """
     subscriptions = list(
         Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
@@ -130,7 +130,7 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
         {*(each.subscription.pk for each in begun), *(each.subscription.pk for each in ended)}
     )
     drafts = [
-        *_begin([each for each in begun if each.subscription.pk in existing], now=moment),
+        *_begin(_select_unchanged(begun, existing), now=moment),
         *_end([each for each in ended if each.subscription.pk in existing]),
     ]
     put_notices(drafts, now=moment)
@@ -236,6 +236,18 @@ def _select_matching(begun: Sequence[_Begun]) -> list[_Begun]:
     )
     ids = {text: set(found) for text, found in matched.items()}
     return [each for each in begun if each.series_id in ids[each.subscription.filter]]
+
+
+def _select_unchanged(begun: Sequence[_Begun], existing: Collection[int]) -> list[_Begun]:
+    """Return those of thresholds and filters that are still set, now that the subscriptions are locked.
+
+    Who changed them stored what they concern: another row would never be deleted.
+    """
+    if not begun:
+        return []
+    rows = Subscription.objects.filter(pk__in=existing).values_list("pk", "filter", "thresholds")
+    stored = {(pk, filter, text) for pk, filter, texts in rows for text in texts}
+    return [each for each in begun if (each.subscription.pk, each.subscription.filter, each.text) in stored]
 
 
 def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:

@@ -1,5 +1,6 @@
 """Violations of thresholds: stored and reported once, when they begin and when they end."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from benchapp.models import Notice, Run, Series, Subscription, ThresholdViolatio
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.judge import detect_and_notify, redetect
 from benchapp.pipeline.notifications.message import Message
+from benchapp.pipeline.notifications.outbox import lock_existing
 from benchapp.pipeline.notifications.subscriptions import (
     BadSubscription,
     change_subscription,
@@ -224,6 +226,40 @@ def test_changed_filter_and_thresholds_keep_what_they_still_concern() -> None:
     assert not Notice.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"thresholds": []}, {"filter": "host:web-*", "thresholds": [LIMIT]}],
+    ids=["threshold", "filter"],
+)
+def test_threshold_that_is_changed_during_the_evaluation_begins_no_violation(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = subscribe(channel="slack")
+
+    def change_and_lock(ids: Iterable[int]) -> set[int]:
+        change_subscription(subscription, {"address": subscription.address, **changes})
+        return lock_existing(ids)
+
+    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.lock_existing", change_and_lock)
+    add_runs(make_line(), 6, 6)
+
+    assert not ThresholdViolation.objects.exists()
+    assert list_sent() == []
+
+
+def test_threshold_that_another_request_removed_is_new() -> None:
+    add_series([9e6] * 3, metric=P99, host=make_host("db-01"))
+    subscription = subscribe(channel="slack")
+    other = Subscription.objects.get(pk=subscription.pk)
+
+    change_subscription(other, {"address": other.address, "thresholds": []})
+    change_subscription(subscription, {"address": other.address, "thresholds": [LIMIT]})
+    detect_and_notify()
+
+    assert list(ThresholdViolation.objects.values_list("threshold", "is_notified")) == [(LIMIT, False)]
+    assert list_sent() == []
+
+
 def test_threshold_of_too_many_violations_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.VIOLATIONS_MAXIMUM", 1)
     for name in ("db-01", "db-02"):
@@ -274,7 +310,7 @@ def test_number_of_queries_does_not_depend_on_the_number_of_series_and_threshold
     ThresholdViolation.objects.all().delete()
     Notice.objects.all().delete()
 
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(14):
         notify_violations([series.pk for series in lines])
 
     assert ThresholdViolation.objects.count() == 15
