@@ -77,7 +77,7 @@ API = {
     "api/v1/changes": (API_READERS,),
     **{
         f"api/v1/charts/{kind}.<image_format:image_format>": (API_READERS,)
-        for kind in ("comparison", "history", "host", "matrix", "scaling")
+        for kind in ("comparison", "history", "host", "incident", "matrix", "percentiles", "scaling")
     },
     "api/v1/fleet/changes": (API_READERS,),
     "api/v1/fleet/levels": (API_READERS,),

@@ -131,6 +131,16 @@ urlpatterns = [
     ),
     path("charts/host.<image_format:image_format>", chart_images.HostImage.as_view(), name="api_host_image"),
     path(
+        "charts/incident.<image_format:image_format>",
+        chart_images.IncidentImage.as_view(),
+        name="api_incident_image",
+    ),
+    path(
+        "charts/percentiles.<image_format:image_format>",
+        chart_images.PercentilesImage.as_view(),
+        name="api_percentiles_image",
+    ),
+    path(
         "charts/matrix.<image_format:image_format>",
         chart_images.MatrixImage.as_view(),
         name="api_matrix_image",

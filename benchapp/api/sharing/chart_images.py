@@ -17,11 +17,19 @@ from benchapp.api.charts.comparison import ComparisonParameters, read_comparison
 from benchapp.api.charts.history import HistoryParameters, make_history_etag, read_own_thresholds
 from benchapp.api.charts.matrix import MatrixParameters, read_asked_matrix
 from benchapp.api.charts.scaling import ScalingParameters, make_request, read_chart
-from benchapp.api.framework.parameters import ChoiceParameter, Parameters, read_parameters, text_parameter
+from benchapp.api.framework.parameters import (
+    ChoiceParameter,
+    Parameters,
+    SpanParameters,
+    read_parameters,
+    text_parameter,
+)
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known
+from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known, make_etag
 from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.series import no_series, read_version
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.charts.images.change import draw_change
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import TooManyDrawings
 from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
@@ -42,12 +50,17 @@ from benchapp.charts.images.options import (
     ImageOptions,
     TooManyPixels,
 )
+from benchapp.charts.images.percentiles import draw_percentiles
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.texts.comparison import describe_side
 from benchapp.grammar import Filter, write_filter
 from benchapp.queries.charts.history import choose_series, read_history
+from benchapp.queries.charts.latency import COLUMNS_DEFAULT, read_fan
 from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.queries.incidents.changes import read_sides
+from benchapp.queries.incidents.incidents import read_incident
+from benchapp.queries.series.series import read_rows
 from benchapp.times import find_zone
 
 TITLE_MAXIMUM: Final = 200
@@ -130,6 +143,18 @@ class ComparisonImageParameters(ComparisonParameters, ImageParameters):
     """Those of the comparison."""
 
     format = None  # type: ignore[assignment]
+
+
+class PercentilesImageParameters(SpanParameters, ImageParameters):
+    """Which series."""
+
+    series = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="id of the series")
+
+
+class IncidentImageParameters(ImageParameters):
+    """Which incident."""
+
+    incident = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="id of the incident")
 
 
 class HostImageParameters(ImageParameters):
@@ -237,6 +262,49 @@ class HistoryImage(ChartImage):
             asked,
             lambda options: draw_history(history, chosen, options, asked=shown, thresholds=thresholds),
             headers={"ETag": etag},
+        )
+
+
+class PercentilesImage(ChartImage):
+    """The percentiles of a series as an image."""
+
+    parameters = PercentilesImageParameters
+
+    @_describe("draw_percentiles", PercentilesImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw p50 to p99.99 of a series over time."""
+        asked = self.read(request, image_format)
+        wanted = asked.wanted
+        etag = make_etag(request, read_version(wanted["series"]))
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        rows = read_rows([wanted["series"]], has_latest=False)
+        if not rows:
+            raise no_series(wanted["series"])
+        fan = read_fan(
+            rows[0].id, count=COLUMNS_DEFAULT, from_at=wanted.get("from_at"), to_at=wanted.get("to_at")
+        )
+        return self.answer(
+            request, asked, lambda options: draw_percentiles(rows[0], fan, options), headers={"ETag": etag}
+        )
+
+
+class IncidentImage(ChartImage):
+    """The evidence of an incident as an image."""
+
+    parameters = IncidentImageParameters
+
+    @_describe("draw_incident", IncidentImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the runs before and after the largest change of an incident, in its most affected series."""
+        asked = self.read(request, image_format)
+        found = read_incident(asked.wanted["incident"], limit=1)
+        if found is None:
+            detail = f"incident {asked.wanted['incident']} does not exist"
+            raise Problem(404, "not-found", "No such incident", detail)
+        sides = read_sides(found.largest) if found.largest else None
+        return self.answer(
+            request, asked, lambda options: draw_change(found.row.title, found.largest, sides, options)
         )
 
 

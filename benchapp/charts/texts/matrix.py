@@ -60,7 +60,9 @@ def describe_cells(matrix: Matrix) -> str:
 
 
 def describe_changes(matrix: Matrix) -> Iterator[str]:
-    """Yield the open changes of the combinations, the largest first."""
+    """Yield the open changes of the combinations, the largest first; nothing for levels as of an earlier time."""
+    if matrix.span.to_at is not None:
+        return
     measured = matrix.count("measured")
     has_changes = False
     for is_regression, word in ((True, "Regressed"), (False, "Improved")):

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, Protocol, get_args
 
+import numpy as np
 from django.db.models import IntegerField, QuerySet, Value
 from django.db.models.functions import Abs
 from django.utils.dateparse import parse_datetime
@@ -263,6 +264,24 @@ def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
     changes = Change.objects.filter(series_id=series_id, metric=metric)
     return read_change_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSideSpread:
+    """Runs of one side of a change, in the metric's base unit."""
+
+    median: float
+    p10: float
+    p90: float
+    n: int
+
+
+def summarize_side(points: Sequence[SidePoint]) -> ChangeSideSpread | None:
+    """Return median and spread of one side of a change; None without runs."""
+    if not points:
+        return None
+    low, median, high = np.percentile([point.value for point in points], [10, 50, 90]).tolist()
+    return ChangeSideSpread(median, low, high, len(points))
 
 
 def read_sides(change: ChangeRow) -> Sides:

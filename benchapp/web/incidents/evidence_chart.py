@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-import numpy as np
-
 from benchapp.metrics import CATALOGUE, Metric
-from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides
+from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides, summarize_side
 from benchapp.times import to_iso
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
 from benchapp.web.charts.history.request import HistoryRequest, write_query
@@ -19,12 +17,13 @@ _MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceChart:
-    """Charts of the largest change of an incident. document: the runs before and after."""
+    """Charts of the largest change of an incident. document: the runs before and after. image_url: of these."""
 
     change: ChangeRow
     metric: Metric
     figure: HistoryFigure
     document: dict[str, Any]
+    image_url: str
 
 
 def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
@@ -50,15 +49,16 @@ def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceCh
         "before": _describe_side(sides.before),
         "after": _describe_side(sides.after),
     }
-    return EvidenceChart(change, metric, figure, document)
+    return EvidenceChart(
+        change, metric, figure, document, f"/api/v1/charts/incident.png?incident={change.incident_id}"
+    )
 
 
 def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
-    values = [point.value for point in points]
-    low, median, high = np.percentile(values, [10, 50, 90]).tolist() if values else (None, None, None)
+    spread = summarize_side(points)
     return {
-        "median": median,
-        "p10": low,
-        "p90": high,
+        "median": spread and spread.median,
+        "p10": spread and spread.p10,
+        "p90": spread and spread.p90,
         "points": [{"run": point.run_id, "at": to_iso(point.at), "value": point.value} for point in points],
     }

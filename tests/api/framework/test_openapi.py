@@ -138,7 +138,9 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/dependence", {"q": "host:db-7"}, None),
     ("GET", "/api/v1/dependence", {"q": "host:db-7", "format": "csv"}, None),
     ("GET", "/api/v1/dimensions", {}, None),
+    ("GET", "/api/v1/charts/incident.{image_format}", {"incident": "{incident_id}"}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
+    ("GET", "/api/v1/charts/percentiles.{image_format}", {"series": "{series_id}"}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
     ("GET", "/api/v1/fleet/changes", {}, None),
     ("GET", "/api/v1/fleet/levels", {}, None),
@@ -409,8 +411,15 @@ def check_answer(example, values, headers):
     names = dict(zip(re.findall(r"{(\w+)}", find_path(path)), re.findall(r"{(\w+)}", path), strict=True))
     given = {} if body is None else {"body": body, "media_type": "application/json"}
     case = operation.Case(
-        path_parameters={name: values[own] for name, own in names.items()}, query=query, **given
+        path_parameters={name: values[own] for name, own in names.items()},
+        query={name: fill(value, values) for name, value in query.items()},
+        **given,
     )
+def fill(value, values):
+    """Return the value of a query parameter; "{incident_id}" is an id of `things`."""
+    return str(values[value[1:-1]]) if isinstance(value, str) and value[:1] == "{" else value
+
+
 
     response = case.call(headers=headers)
 

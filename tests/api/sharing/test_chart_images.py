@@ -17,6 +17,7 @@ from tests.factories import (
     make_detection_result,
     make_host,
     make_incident,
+    make_measurement,
     make_planned_event,
     make_series,
     make_workload,
@@ -31,7 +32,10 @@ KINDS = {
     "matrix": "q=host:db-1",
     "comparison": "a=host:db-1&b=host:db-2",
     "host": "host=db-1",
+    "percentiles": "series={series}",
+    "incident": "incident={incident}",
 }
+PERCENTILES = {"50": 100_000, "90": 150_000, "95": 180_000, "99": 400_000, "99.9": 900_000}
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +53,14 @@ def series():
     return own
 
 
+@pytest.fixture
+def incident(series):
+    """Give an incident of the series: 1 010 to 810 IOPS."""
+    at = NOON + timedelta(hours=3)
+    change = make_change(series, at=at, before=1010.0, after=810.0)
+    return make_incident(changes=[change])
+
+
 def read_texts(answer):
     """Return the texts of an SVG as one."""
     root = ElementTree.fromstring(answer.content)
@@ -56,8 +68,8 @@ def read_texts(answer):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_chart_is_an_svg_and_a_png_that_depend_on_its_data_alone(reader, series, kind):
-    query = KINDS[kind].format(series=series.pk)
+def test_every_chart_is_an_svg_and_a_png_that_depend_on_its_data_alone(reader, series, incident, kind):
+    query = KINDS[kind].format(series=series.pk, incident=incident.pk)
 
     drawn = [reader.get(f"/api/v1/charts/{kind}.svg?{query}") for _ in range(2)]
     image = reader.get(f"/api/v1/charts/{kind}.png?{query}&width=400&height=300&scale_factor=2&theme=dark")
@@ -155,6 +167,9 @@ def test_texts_are_escaped_and_cut_to_the_width(reader, series):
         ("matrix.svg?x=nothing", "x"),
         ("comparison.svg?a=nothing:1", "a"),
         ("host.svg", "host"),
+        ("percentiles.svg", "series"),
+        ("percentiles.svg?series=1&from=soon", "from"),
+        ("incident.svg?incident=x", "incident"),
     ],
 )
 def test_a_parameter_that_is_not_valid_is_refused(reader, address, pointer):
@@ -180,7 +195,43 @@ def test_charts_without_data_say_so(reader):
     assert "No series match." in found["matrix"]
     assert "No matching series." in found["comparison"]
     assert "No levels yet" in read_texts(reader.get("/api/v1/charts/host.svg?host=db-3"))
-    assert reader.get("/api/v1/charts/host.svg?host=none").status_code == 404
+    for address in ("host.svg?host=none", "percentiles.svg?series=999", "incident.svg?incident=999"):
+        assert reader.get(f"/api/v1/charts/{address}").status_code == 404
+
+
+def test_percentiles_have_their_newest_values_and_what_they_leave_out(reader, series):
+    make_measurement(
+        series.measurements.order_by("started_at").last().run,
+        series,
+        ordinal=1,
+        iops=820.0,
+        percentiles=PERCENTILES,
+        latency_p50_ns=100_000,
+        latency_p99_ns=400_000,
+        total_ios=10**6,
+    )
+    address = f"/api/v1/charts/percentiles.svg?series={series.pk}"
+
+    texts = read_texts(reader.get(address))
+    empty = read_texts(reader.get(f"{address}&to=2000-01-01"))
+
+    assert "Latency percentiles over time · db-1" in texts
+    for label in ("p50 100 µs", "p90 150 µs", "p99 400 µs", "n = 1 run"):
+        assert label in texts
+    assert "fewer than 10 samples" in texts
+    assert "No percentiles" in empty
+
+
+def test_incident_has_both_sides_of_its_largest_change(reader, incident):
+    texts = read_texts(reader.get(f"/api/v1/charts/incident.svg?incident={incident.pk}"))
+    none = read_texts(reader.get(f"/api/v1/charts/incident.svg?incident={make_incident().pk}"))
+
+    assert incident.title in texts
+    assert "median 1\u202f010 IOPS, p10–p90 1\u202f002 to 1\u202f018, n = 3" in texts
+    assert "before: 3 runs" in texts
+    assert "after: 3 runs" in texts
+    assert "IOPS −19.8 %" in texts
+    assert "all changes of this incident were withdrawn" in none
 
 
 def test_matrix_and_comparison_are_as_high_as_their_rows_need(reader):

@@ -12,7 +12,7 @@ from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.latency import FAN, Fan, Heat, Latencies, read_fan, read_heat
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest, write_query
-from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.command_lines import format_curl_command, link_chart_image
 from benchapp.web.site.filter_forms import Span
 from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, make_cell
 
@@ -123,13 +123,14 @@ def _make_table(
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigure:
-    """One chart: data URL, downloads, table of the newest runs."""
+    """One chart: data URL, downloads, table of the newest runs. image_url: "" for the histogram, which has none."""
 
     url: str
     csv_url: str
     api_line: str
     file_name: str
     table: LatencyTable | None
+    image_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def make_latency_figures(
     """Return the figures for the available data; one query each."""
     query = write_query(**asked.bounds)
 
-    def make(name: str, table: LatencyTable | None) -> LatencyFigure:
+    def make(name: str, table: LatencyTable | None, *, image_url: str = "") -> LatencyFigure:
         address = f"/api/v1/series/{row.id}/{name}{'?' if query else ''}{query}"
         return LatencyFigure(
             url=address,
@@ -158,9 +159,17 @@ def make_latency_figures(
             api_line=format_curl_command(f"{base_url}{address}"),
             file_name=f"series-{row.id}-{name}",
             table=table,
+            image_url=image_url,
         )
 
+    image_query = write_query(series=row.id, **asked.bounds)
     return LatencyFigures(
-        make("percentiles", read_fan_table(row.id, asked.span)) if has.percentiles else None,
+        make(
+            "percentiles",
+            read_fan_table(row.id, asked.span),
+            image_url=link_chart_image(f"/api/v1/percentiles?{image_query}"),
+        )
+        if has.percentiles
+        else None,
         make("histogram", read_heat_table(row.id, asked.span)) if has.bins else None,
     )

@@ -1,0 +1,108 @@
+"""The runs before and after the largest change of an incident as an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
+from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.options import ImageOptions
+from benchapp.metrics import (
+    CATALOGUE,
+    format_count,
+    format_signed_percent,
+    format_value,
+    format_with_unit,
+)
+from benchapp.queries.incidents.changes import ChangeRow, ChangeSideSpread, Sides, summarize_side
+from benchapp.times import format_moment
+
+_AXIS_ROOM: Final = 76
+_BELOW: Final = 46
+_HEAD: Final = 22
+# Between the sides, in places of runs.
+_GAP: Final = 2
+
+
+def draw_change(title: str, change: ChangeRow | None, sides: Sides | None, options: ImageOptions) -> bytes:
+    """Return the image of a change: a mark for each run, median and p10 to p90 of both sides.
+
+    title: of its incident. change: None for an incident without one. Errors: as of draw_image.
+    """
+
+    def draw(canvas: Canvas, box: ImageBox) -> None:
+        if change is None or sides is None or not (sides.before or sides.after):
+            canvas.write_message(box, "No change: all changes of this incident were withdrawn.")
+            return
+        _draw(canvas, box, change, sides)
+
+    return draw_image(options, title=title, foot=list(_list_foot(change, sides, options)), draw=draw)
+
+
+def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> None:
+    metric, colors = CATALOGUE[change.metric], canvas.colors
+    plot = ImageBox(
+        box.left + _AXIS_ROOM, box.top + _HEAD, box.width - _AXIS_ROOM - 12, box.height - _HEAD - _BELOW
+    )
+    axes = canvas.add_axes(plot)
+    values = [point.value for point in (*sides.before, *sides.after)]
+    show_value_axis(canvas, axes, make_value_axis(values, metric.unit), metric.label)
+    worse = colors.regression if change.is_regression else colors.improvement
+    start = 0
+    ticks = []
+    for name, points, color in (("before", sides.before, colors.muted), ("after", sides.after, worse)):
+        places = list(range(start, start + len(points)))
+        start += len(points) + _GAP
+        spread = summarize_side(points)
+        if spread is None:
+            continue
+        span = (places[0] - 0.5, places[-1] + 0.5)
+        axes.fill_between(span, spread.p10, spread.p90, color=color, alpha=0.16, linewidth=0)
+        axes.plot(span, (spread.median, spread.median), color=color, linewidth=2)
+        axes.plot(
+            places,
+            [point.value for point in points],
+            linestyle="none",
+            marker="o" if name == "before" else "s",
+            markersize=4,
+            color=color,
+        )
+        middle = (span[0] + span[1]) / 2
+        ticks.append((middle, f"{name}: {format_count(len(points), 'run')}"))
+        text = shorten_text(_describe_side(spread, change), plot.width / 2 - 8)
+        is_first = name == "before"
+        canvas.write(
+            plot.left if is_first else plot.right, box.top, text, align="left" if is_first else "right"
+        )
+    axes.set_xlim(-1, start - _GAP)
+    axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
+    if sides.before and sides.after:
+        axes.axvline(len(sides.before) + _GAP / 2 - 0.5, color=colors.field_line, linestyle=(0, (3, 3)))
+    show_line_below(canvas, axes)
+    axes.set_xlabel("Runs in order of time", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
+
+
+def _describe_side(spread: ChangeSideSpread, change: ChangeRow) -> str:
+    metric = CATALOGUE[change.metric]
+    low, high = (format_value(value, metric.unit) for value in (spread.p10, spread.p90))
+    return f"median {format_with_unit(spread.median, metric)}, p10–p90 {low} to {high}, n = {spread.n}"
+
+
+def _list_foot(change: ChangeRow | None, sides: Sides | None, options: ImageOptions) -> Iterator[str]:
+    if change is not None and sides is not None:
+        series = change.series
+        yield f"Most affected series: {series.scope_name} · {series.workload_title} · {series.target_title}"
+        low, high = change.relative_low, change.relative_high
+        interval = (
+            f" ({format_signed_percent(low)} to {format_signed_percent(high)})"
+            if low is not None and high is not None
+            else ""
+        )
+        yield (
+            f"{CATALOGUE[change.metric].label} {format_signed_percent(change.relative)}{interval} since"
+            f" {format_moment(change.started_at)}, clock of the hosts"
+        )
+        yield "Marks: valid runs; lines: median of each side; bands: p10 to p90."
+    if options.address:
+        yield options.address
