@@ -7,9 +7,14 @@ from django.urls import include, path
 
 from benchapp.api import health
 from benchapp.api.framework.problems import Problem, answer_not_found, answer_problem
+from benchapp.api.sharing import study_snapshots
 from benchapp.web.site import errors
+from benchapp.web.studies.snapshots import freeze_panels
 
 log = structlog.get_logger(__name__)
+
+# Layers do not import each other: the snapshot that the API takes is drawn by the function of the page.
+study_snapshots.StudySnapshotView.freeze = staticmethod(freeze_panels)
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),

@@ -145,6 +145,12 @@ API = {
     "api/v1/series/<int:series_id>/summary": (API_READERS,),
     # This study is nobody's: an editor may not change it.
     "api/v1/studies": (API_READERS, Row("POST", "s-++--+-")),
+    "api/v1/studies/<int:study_id>/snapshot": (
+        API_READERS,
+        Row("POST", API_ADMINS),
+        Row("DELETE", API_ADMINS),
+    ),
+    "api/v1/studies/<int:study_id>/snapshot/charts/<int:place>": (API_READERS,),
     "api/v1/studies/<int:study_id>": (API_READERS, Row("PATCH", API_ADMINS), Row("DELETE", API_ADMINS)),
     "api/v1/submissions": (API_READERS,),
     # The ingest token of these tests is another host's: to it the submission is not there.

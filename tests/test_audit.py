@@ -183,6 +183,8 @@ def test_every_write_of_the_api_is_recorded(parts: dict[str, Any], admin_user: U
                 json.dumps(bodies.get(operation, body)),
                 content_type="application/json",
             )
+            if operation == "DELETE /api/v1/studies/{study_id}/snapshot":
+                client.post(address)
             if operation == "DELETE /api/v1/runs/{run_id}/exclusion":
                 client.put(address, {"reason": "noise"}, content_type="application/json")
             for record in find_new(send):

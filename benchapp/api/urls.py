@@ -32,7 +32,7 @@ from benchapp.api.resources import points as all_points
 from benchapp.api.resources import run_provenance as run_report
 from benchapp.api.resources import run_traces as traces
 from benchapp.api.schedules import host_schedules, wanted_schedules
-from benchapp.api.sharing import chart_images, feed, links, status_badge
+from benchapp.api.sharing import chart_images, feed, links, status_badge, study_snapshots
 from benchapp.charts.images.options import FORMATS
 
 
@@ -188,6 +188,16 @@ urlpatterns = [
     path("status-badge", status_badge.StatusBadge.as_view(), name="api_status_badge"),
     path("studies", studies.Studies.as_view(), name="api_studies"),
     path("studies/<int:study_id>", studies.OneStudy.as_view(), name="api_study"),
+    path(
+        "studies/<int:study_id>/snapshot",
+        study_snapshots.StudySnapshotView.as_view(),
+        name="api_study_snapshot",
+    ),
+    path(
+        "studies/<int:study_id>/snapshot/charts/<int:place>",
+        study_snapshots.StudySnapshotImageView.as_view(),
+        name="api_study_snapshot_image",
+    ),
     path("submissions", submissions.Submissions.as_view(), name="api_submissions"),
     path("submissions/<uuid:submission_id>", submissions.OneSubmission.as_view(), name="api_submission"),
     path("subscriptions", subscriptions.Subscriptions.as_view(), name="api_subscriptions"),

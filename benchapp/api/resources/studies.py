@@ -166,7 +166,7 @@ class Studies(ApiView):
                 panels=_read_new_panels(wanted.get("panels", [])),
                 owner=find_person(request),
             )
-        body = _describe_study(_find(study.pk))
+        body = _describe_study(find_study(study.pk))
         return Response(body, status=201, headers={"Location": body.url})
 
 
@@ -179,26 +179,26 @@ class OneStudy(ApiView):
     def get(self, request: Request, study_id: int) -> HttpResponse:
         """Read one study with its charts."""
         refuse_parameters(request)
-        return answer_json(request, _describe_study(_find(study_id)))
+        return answer_json(request, _describe_study(find_study(study_id)))
 
     @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyAnswer)
     def patch(self, request: Request, study_id: int) -> HttpResponse:
         """Change title, text or charts of a study; given members replace the stored ones."""
         refuse_parameters(request)
-        study = _find(study_id)
-        _check_mine(request, study)
+        study = find_study(study_id)
+        check_mine(request, study)
         wanted = read_body(request, StudyChanges)
         with _name_faults():
             if "panels" in wanted:
                 wanted["panels"] = _read_new_panels(wanted["panels"], stored=study.panels)
             change_study(study_id, **wanted)
-        return answer_json(request, _describe_study(_find(study_id)))
+        return answer_json(request, _describe_study(find_study(study_id)))
 
     @extend_schema(operation_id="delete_study", responses={204: None})
     def delete(self, request: Request, study_id: int) -> Response:
         """Delete a study permanently; measurements are not affected."""
         refuse_parameters(request)
-        _check_mine(request, _find(study_id))
+        check_mine(request, find_study(study_id))
         delete_study(study_id)
         return Response(status=204)
 
@@ -226,14 +226,14 @@ def _name_faults() -> Iterator[None]:
         raise Problem(404, "not-found", "Study not found", str(error)) from error
 
 
-def _find(study_id: int) -> StudyDetail:
+def find_study(study_id: int) -> StudyDetail:
     study = read_study(study_id)
     if study is None:
         raise Problem(404, "not-found", "Study not found", f"study {study_id} not found")
     return study
 
 
-def _check_mine(request: Request, study: StudyDetail) -> None:
+def check_mine(request: Request, study: StudyDetail) -> None:
     """Reject editors who do not own the study; admins may change all."""
     if read_api_token(request) is not None:
         return

@@ -27,6 +27,7 @@ from benchapp.api.urls import urlpatterns
 from benchapp.models import ApiToken, Kind, Role, Scope, Study
 from benchapp.pipeline.incidents.bulk import take_bulk_steps
 from benchapp.pipeline.incidents.triage import acknowledge
+from benchapp.pipeline.studies import FrozenPanel, store_snapshot
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
@@ -51,6 +52,9 @@ from tests.factories import (
 from tests.notices import make_subscription
 
 ROOT = Path(__file__).parents[3]
+FROZEN = FrozenPanel(
+    "scaling", "x=volume_count", "Reads", content="", width=1, height=1, images={"light": b"PNG"}
+)
 
 
 def find_path(path):
@@ -101,7 +105,8 @@ def things(db):
         "public_id": token.public_id,
         "incident_id": make_incident(changes=[make_change(series)]).pk,
         "bulk": str(uuid4()),
-        "study_id": study.pk,
+        "study_id": store_snapshot(study.pk, [FROZEN], by=None).study_id,
+        "place": 1,
         "planned_event_id": make_planned_event().pk,
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
@@ -133,14 +138,14 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/charts/comparison.{image_format}", {"a": "host:db-7", "b": "host:db-8"}, None),
     ("GET", "/api/v1/charts/history.{image_format}", {}, None),
     ("GET", "/api/v1/charts/host.{image_format}", {"host": "db-7"}, None),
+    ("GET", "/api/v1/charts/incident.{image_format}", {"incident": "{incident_id}"}, None),
     ("GET", "/api/v1/charts/matrix.{image_format}", {}, None),
+    ("GET", "/api/v1/charts/percentiles.{image_format}", {"series": "{series_id}"}, None),
     ("GET", "/api/v1/charts/scaling.{image_format}", {}, None),
     ("GET", "/api/v1/dependence", {"q": "host:db-7"}, None),
     ("GET", "/api/v1/dependence", {"q": "host:db-7", "format": "csv"}, None),
     ("GET", "/api/v1/dimensions", {}, None),
-    ("GET", "/api/v1/charts/incident.{image_format}", {"incident": "{incident_id}"}, None),
     ("GET", "/api/v1/dimensions/{dimension_name}/values", {}, None),
-    ("GET", "/api/v1/charts/percentiles.{image_format}", {"series": "{series_id}"}, None),
     ("POST", "/api/v1/enrollments", {}, {"name": "db-9"}),
     ("GET", "/api/v1/fleet/changes", {}, None),
     ("GET", "/api/v1/fleet/levels", {}, None),
@@ -290,6 +295,10 @@ EXAMPLES_OF_ANSWERS = [
     ("POST", "/api/v1/studies", {}, {"title": "Disks"}),
     ("GET", "/api/v1/studies/{study_id}", {}, None),
     ("PATCH", "/api/v1/studies/{study_id}", {}, {"title": "Other disks"}),
+    ("GET", "/api/v1/studies/{study_id}/snapshot", {}, None),
+    ("POST", "/api/v1/studies/{study_id}/snapshot", {}, None),
+    ("DELETE", "/api/v1/studies/{study_id}/snapshot", {}, None),
+    ("GET", "/api/v1/studies/{study_id}/snapshot/charts/{place}", {}, None),
     ("DELETE", "/api/v1/studies/{study_id}", {}, None),
     ("GET", "/api/v1/submissions", {}, None),
     ("GET", "/api/v1/submissions/{submission_id}", {}, None),
@@ -404,6 +413,11 @@ def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transa
     check_answer((method, path, query, body), {"request_id": str(REQUEST_OF_HOST)}, bearer_of_host)
 
 
+def fill(value, values):
+    """Return the value of a query parameter; "{incident_id}" is an id of `things`."""
+    return str(values[value[1:-1]]) if isinstance(value, str) and value[:1] == "{" else value
+
+
 def check_answer(example, values, headers):
     """Ask, and hold status, type and body of a success against the document."""
     method, path, query, body = example
@@ -415,11 +429,6 @@ def check_answer(example, values, headers):
         query={name: fill(value, values) for name, value in query.items()},
         **given,
     )
-def fill(value, values):
-    """Return the value of a query parameter; "{incident_id}" is an id of `things`."""
-    return str(values[value[1:-1]]) if isinstance(value, str) and value[:1] == "{" else value
-
-
 
     response = case.call(headers=headers)
 
