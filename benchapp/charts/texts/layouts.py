@@ -24,7 +24,7 @@ from benchapp.queries.layouts.ranking import (
     Verdict,
 )
 from benchapp.queries.titles import describe_value
-from benchapp.times import describe_age
+from benchapp.times import describe_age, format_moment
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
     "meets": "meets",
@@ -81,8 +81,11 @@ def describe_price(row: RankedLayout, currency: str) -> str:
     return f"at least {text}" if row.price is not None and row.price.is_minimum else text
 
 
-def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
-    """Yield what is required, how many layouts meet it, the best one and the closest miss, in sentences."""
+def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterator[str]:
+    """Yield what is required, how many layouts meet it, the best one and the closest miss, in sentences.
+
+    has_ages: False for the times of runs, which stay true in a snapshot.
+    """
     question = ranking.question
     yield f"Required: {describe_requirement(question, ranking.currency)}."
     if not ranking.all_rows:
@@ -91,7 +94,7 @@ def describe_ranking(ranking: LayoutRanking) -> Iterator[str]:
     yield from describe_interpolated(ranking)
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
-        yield f"Best: {describe_load(best)}."
+        yield f"Best: {describe_load(best, has_ages=has_ages)}."
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
 
@@ -159,15 +162,16 @@ def describe_requirement(question: LayoutQuestion, currency: str) -> str:
     return ", ".join(parts)
 
 
-def describe_load(row: RankedLayout) -> str:
-    """Return what the deciding load of a layout delivers, in one sentence without a period."""
+def describe_load(row: RankedLayout, *, has_ages: bool = True) -> str:
+    """Return what the deciding load of a layout delivers, in one sentence without a period; has_ages: as above."""
     load, margin = row.load, row.assessment.margin
     latency = load.levels.latency_p99_ns
     at = "" if latency is None else f" at p99 latency {format_value(latency.median or latency.p90, 'ns')}"
     bound = "p10" if load.between is None else "the lower end of the interval"
     more = "" if margin is None else f", margin {format_signed_percent(margin)} at {bound}"
     more += f", {describe_interpolation(load)}" if load.between else ""
-    runs = f"{format_count(load.n, 'run')}, the newest {describe_age(load.last_at)}"
+    newest = describe_age(load.last_at) if has_ages else format_moment(load.last_at)
+    runs = f"{format_count(load.n, 'run')}, the newest {newest}"
     return f"{format_throughput(load)}{at}, {format_depth(load)}{more}; {runs}"
 
 

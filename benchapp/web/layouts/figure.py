@@ -25,6 +25,7 @@ from benchapp.metrics import CATALOGUE, format_value
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.layouts.question_form import read_question, write_layout_query
 from benchapp.queries.layouts.ranking import LayoutRanking, LevelSpread, RankedLayout, rank_layouts
+from benchapp.times import format_moment
 from benchapp.web.site.value_texts import format_age, format_signed_percent
 
 # The CSV has all of them.
@@ -104,7 +105,7 @@ def make_layouts_figure(
         key=key,
         ranking=ranking,
         title=format_layouts_title(ranking),
-        sentences=tuple(describe_ranking(ranking)),
+        sentences=tuple(describe_ranking(ranking, has_ages=has_links)),
         omitted=tuple(describe_omitted(ranking)),
         fixed=tuple(fixed if has_links else [(label, value, "") for label, value, _ in fixed]),
         tables=tuple(
@@ -165,7 +166,7 @@ def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: dateti
         f" {_format_level(at_load.levels.iops, 'iops')} IOPS",
         margin="" if row.assessment.margin is None else format_signed_percent(row.assessment.margin),
         capacity=format_value(row.layout.capacity_bytes, "bytes"),
-        age=format_age(load.last_at, now=now),
+        age=format_age(load.last_at, now=now) if has_links else format_moment(load.last_at),
         lacks=tuple(describe_lacks(row, currency)),
     )
 

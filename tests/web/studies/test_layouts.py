@@ -1,13 +1,16 @@
 """Rankings of layouts in studies: saved, validated, shared; a question that is no longer valid."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
+from django.utils import timezone
 
-from benchapp.models import Price, Series, Study
+from benchapp.models import Measurement, Price, Series, Study
 from benchapp.pipeline.studies import share_study
+from benchapp.times import format_moment
 from tests.factories import make_change, make_incident, make_price
 from tests.layouts import plant_layouts
 from tests.web.pages import Page
@@ -113,6 +116,19 @@ def test_shared_ranking_has_neither_links_nor_incidents_nor_hosts() -> None:
     assert "incident" not in html and "db-layouts" not in html
     assert '"url": ""' in html and "/series/" not in html
     assert Series.objects.exists()
+
+
+def test_ranking_of_visitors_and_snapshots_has_times_of_runs_instead_of_ages(editor: Client) -> None:
+    plant_layouts(started_at=timezone.now() - timedelta(days=3))
+    study = make_ranking()
+    token = share_study(study.pk)
+
+    shared = Page(Client().get(f"/shared/{token}/charts/1")).words
+
+    newest = format_moment(max(Measurement.objects.values_list("started_at", flat=True)))
+    assert f"3 runs, the newest {newest}" in shared
+    assert "Newest run" in shared and " ago" not in shared
+    assert "the newest 2 d ago" in Page(editor.get(reverse("study", args=[study.pk]))).words
 
 
 @pytest.mark.parametrize("has_prices", [False, True])
