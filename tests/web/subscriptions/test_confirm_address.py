@@ -20,7 +20,13 @@ from tests.notices import make_event, make_incident, make_subscription
 
 pytestmark = pytest.mark.django_db
 
-FORM = {"channel": "email", "address": "anna@example.org", "minimum_severity": "low", "digest_hour": "7"}
+FORM = {
+    "channel": "email",
+    "address": "anna@example.org",
+    "minimum_severity": "low",
+    "digest_hour": "7",
+    "notify_incidents": "on",
+}
 
 
 @pytest.fixture
