@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
@@ -25,6 +26,8 @@ from benchapp.models import StoredLayoutAnswer, Subscription
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notifications.layout_message import make_layout_message
 from benchapp.pipeline.notifications.outbox import Draft, lock_subscription, put_notices
+
+log = structlog.get_logger(__name__)
 
 EVALUATED_EVERY: Final = timedelta(hours=1)
 
@@ -62,7 +65,14 @@ def notify_layout_answers(
         subscription = _find_due(now())
         if subscription is None:
             break
-        notices += _evaluate(subscription, find_answer, refusal=refusal, now=now())
+        stored: StoredLayoutAnswer | None = getattr(subscription, "layout_answer", None)
+        moment = now()
+        try:
+            notices += _evaluate(subscription, stored, find_answer, refusal=refusal, now=moment)
+        except Exception as error:  # process boundary: an error in one question must not block the others
+            log.exception("layout_question.failed", subscription=subscription.pk)
+            values = {"problem": f"internal error: {type(error).__name__}"}
+            _write(subscription, stored, values, [], now=moment)
     return notices
 
 
@@ -77,9 +87,13 @@ def _find_due(now: datetime) -> Subscription | None:
 
 
 def _evaluate(
-    subscription: Subscription, find_answer: AnswerReader, *, refusal: type[Exception], now: datetime
+    subscription: Subscription,
+    stored: StoredLayoutAnswer | None,
+    find_answer: AnswerReader,
+    *,
+    refusal: type[Exception],
+    now: datetime,
 ) -> int:
-    stored: StoredLayoutAnswer | None = getattr(subscription, "layout_answer", None)
     state = _read_state(stored)
     earlier = () if state is None else (state.reported.best, state.reported.closest)
     try:

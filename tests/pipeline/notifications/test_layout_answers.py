@@ -75,6 +75,21 @@ def test_question_is_evaluated_at_most_once_an_hour() -> None:
     assert [(each - NOON) / timedelta(minutes=1) for each in asked] == [180, 240, 301]
 
 
+def test_question_that_fails_does_not_block_others() -> None:
+    plant_layouts()
+    first, second = ask(), ask(channel="slack")
+
+    def find(query: str, **options: Any) -> Any:
+        if not StoredLayoutAnswer.objects.exists():
+            raise ZeroDivisionError
+        return find_layout_answer(query, **options)
+
+    notify_layout_answers(find, refusal=NotAnswerable, now=lambda: NOON + timedelta(hours=3))
+
+    problems = dict(StoredLayoutAnswer.objects.values_list("subscription", "problem"))
+    assert problems == {first.pk: "internal error: ZeroDivisionError", second.pk: ""}
+
+
 def test_change_is_reported_when_the_next_evaluation_finds_it_again(settings: Any) -> None:
     settings.PUBLIC_URL = "https://bench.example.org"
     series = plant_layouts()
