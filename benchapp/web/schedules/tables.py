@@ -83,7 +83,7 @@ def make_status_lines(
     return lines
 
 
-def make_change_lines(records: Sequence[AuditRow]) -> list[ScheduleChangeLine]:
+def make_schedule_change_lines(records: Sequence[AuditRow]) -> list[ScheduleChangeLine]:
     """Return the rows of the table of changes."""
     lines = []
     for record in records:

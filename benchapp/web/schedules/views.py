@@ -34,7 +34,7 @@ from benchapp.queries.hosts.wanted_schedules import (
     read_wanted_row,
 )
 from benchapp.web.schedules.forms import WantedScheduleForm, list_initial
-from benchapp.web.schedules.tables import make_change_lines, make_status_lines, make_wanted_lines
+from benchapp.web.schedules.tables import make_schedule_change_lines, make_status_lines, make_wanted_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
@@ -159,7 +159,7 @@ def _show(
             for host in shown
             if (adoption := statuses[host.id].adoption) and adoption.problem
         ],
-        "history": make_change_lines(records.items),
+        "history": make_schedule_change_lines(records.items),
         "own_url": _find_url(scope),
         "api_line": format_curl_command(
             f"{make_base_url(request)}/api/v1/wanted-schedules{_write_query(scope)}"
