@@ -1,16 +1,17 @@
 """The history of a fleet: false incidents without any regression, incidents of planted ones, and two months of a user.
 
     python -m benchmarks fleet [--half quiet|planted|both|months|weekends] [--hosts 20] [--cells 320] [--days 365]
-                               [--planted 12] [--workers 2] [--seed 1] [--judge-every 4]
+                               [--planted 12] [--workers 2] [--seed 1] [--judge-every 4] [--confirm 3]
                                [--directory DIR --days-at-once 10]
 
 Rows are written in bulk, by day; everything after that is the pipeline itself: series are marked and evaluated, changes
 reconciled, tested, grouped into incidents, and notices queued, by the fleet's clock. A day is evaluated at once
 (--judge-every 1: each run), the first runs after a regression one by one. `--half months` has 11 hosts of 24 series, is
 evaluated after each run, and has ten planted events of many kinds (benchmarks/fleet_months.py); --cells 8 is a smaller
-variant. `--half weekends` has two months in which every series loses 15 % on Saturdays and Sundays. `--directory` keeps
-the database: the same command continues after the last written run, `--days-at-once` ends after so many days more, with
-the report of all runs so far. It takes a half, and not the months.
+variant; --confirm 3 adds up to three runs of a host and layout with an unconfirmed regression, half an hour apart, as
+automatic confirmation does. `--half weekends` has two months in which every series loses 15 % on Saturdays and Sundays.
+`--directory` keeps the database: the same command continues after the last written run, `--days-at-once` ends after so
+many days more, with the report of all runs so far. It takes a half, and not the months.
 """
 
 import argparse
@@ -70,6 +71,7 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--judge-every", type=int, default=4, help="runs")
     parser.add_argument("--half", choices=("quiet", "planted", "both", "months", "weekends"), default="both")
+    parser.add_argument("--confirm", type=int, default=0, help="additional runs of a regression; months")
     parser.add_argument("--directory", type=Path, help="of the database, which is kept; a short path")
     parser.add_argument("--days-at-once", type=int, help="end after so many days; with --directory")
     options = parser.parse_args()
@@ -77,6 +79,8 @@ def _read_options() -> argparse.Namespace:
         parser.error("--directory: --half quiet or planted")
     if options.days_at_once and not options.directory:
         parser.error("--days-at-once: without --directory the rest could not be run")
+    if options.confirm and options.half != "months":
+        parser.error("--confirm: --half months")
     layouts = 4 if options.half in ("months", "weekends") else 20
     options.cells = options.cells or (320 if layouts == 20 else 24)
     if options.cells % layouts:
@@ -142,23 +146,31 @@ def _run(options: argparse.Namespace, *, planted: int) -> None:
 
 
 def _run_months(options: argparse.Namespace) -> None:
+    from benchmarks.fleet_confirmation import Confirmation
     from benchmarks.fleet_months import HOSTS, RUNS, accept_level_at, list_events, make_months
     from benchmarks.fleet_months_score import score_months, write_report
     from benchmarks.fleet_year import LEARNT_RUNS, live
 
-    world = make_months(cells=options.cells, seed=options.seed)
+    world = make_months(cells=options.cells, seed=options.seed, additional=options.confirm)
     started = time.monotonic()
     with _start_workers(options.workers) as judge:
+        confirmation = Confirmation(world, judge)
+
+        def act(end: int) -> None:
+            accept_level_at(end)
+            confirmation.confirm(end)
+
         notices = live(
             world,
             [(0, LEARNT_RUNS), *((run, run + 1) for run in range(LEARNT_RUNS, RUNS))],
             judge=judge,
-            act=accept_level_at,
+            act=act,
             show=lambda run: _show_progress(run, RUNS, started),
         )
     taken_s = time.monotonic() - started
     print(file=sys.stderr)
-    print(f"\nTwo months: {HOSTS} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}\n")
+    added = f", {confirmation.count} additional runs" if options.confirm else ""
+    print(f"\nTwo months: {HOSTS} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}{added}\n")
     for line in write_report(score_months(world, list_events(options.cells)), notices=notices):
         print(line)
     _print_speed(HOSTS * options.cells * RUNS, taken_s)

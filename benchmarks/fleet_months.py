@@ -19,6 +19,8 @@ from benchmarks.histories import make_generator, round_to_buckets
 HOSTS: Final = 11
 RUNS: Final = 240
 LAYOUTS: Final = tuple(Layout(kind, width) for kind in ("gp3", "st1") for width in (1, 4))
+# Of an additional run with the one before it, an assumption: they share the state of caches and neighbors.
+CORRELATION: Final = 0.5
 _SATURDAY: Final = 5
 _WEEKEND_LOSS: Final = 0.15
 # Run at which the level of the last host is accepted.
@@ -82,14 +84,39 @@ def list_events(cells: int) -> tuple[PlantedEvent, ...]:
     )
 
 
-def make_months(*, cells: int, seed: int) -> World:
-    """Write the fleet of the two months without runs. cells: series of each host, a multiple of 4."""
+def make_months(*, cells: int, seed: int, additional: int = 0) -> World:
+    """Write the fleet of the two months without runs.
+
+    cells: series of each host, a multiple of 4. additional: runs that can follow each run.
+    """
     events = list_events(cells)
     iops = make_values(hosts=HOSTS, cells=cells, runs=RUNS, seed=seed)
+    generator = make_generator("fleet additional", seed)
+    others = [iops]
+    for _ in range(additional):
+        others.append(_repeat(others[-1], iops, generator))
+    scheduled, *repeated = [
+        _make_metrics(each, events, cells=cells, seed=seed if number == 0 else seed * 1000 + number)
+        for number, each in enumerate(others)
+    ]
+    upgrades = [_list_upgrades(host, events, cells, seed=seed) for host in range(HOSTS)]
+    return write_world(scheduled, upgrades=upgrades, layouts=LAYOUTS, additional=repeated)
+
+
+def _repeat(earlier: Array, iops: Array, generator: np.random.Generator) -> Array:
+    """Return the IOPS of a run that follows each of `earlier`: correlated with it, otherwise as any run of its cell."""
+    medians = np.median(iops, axis=1, keepdims=True)
+    fresh = generator.permuted(iops, axis=1) - medians
+    deviations = CORRELATION * (earlier - medians) + np.sqrt(1 - CORRELATION**2) * fresh
+    return np.maximum(medians + deviations, 0.05 * medians)
+
+
+def _make_metrics(iops: Array, events: Sequence[PlantedEvent], *, cells: int, seed: int) -> dict[str, Array]:
+    """Return the metrics of all runs with the events. iops: without them; not changed."""
+    iops = iops.copy()
     for event in events:
         _change_iops(iops, event)
-    works = cells // len(LAYOUTS)
-    values = make_metrics(iops, works=works, seed=seed)
+    values = make_metrics(iops, works=cells // len(LAYOUTS), seed=seed)
     for event in events:
         if event.sizes and "iops" not in event.sizes:
             for metric, size in event.sizes.items():
@@ -97,8 +124,7 @@ def make_months(*, cells: int, seed: int) -> World:
                 values[metric][rows, event.run : event.until] *= 1 + size
     for metric in _LATENCIES[1:]:
         values[metric] = round_to_buckets(values[metric])
-    upgrades = [_list_upgrades(host, events, cells, seed=seed) for host in range(HOSTS)]
-    return write_world(values, upgrades=upgrades, layouts=LAYOUTS)
+    return values
 
 
 def make_weekends(*, hosts: int, cells: int, seed: int) -> World:

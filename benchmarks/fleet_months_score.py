@@ -4,13 +4,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from statistics import median
 from typing import Final
 
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Change, Incident, IncidentEvent, Notice
 from benchmarks.fleet_months import RUNS, PlantedEvent
-from benchmarks.fleet_world import World, find_run
+from benchmarks.fleet_world import START, STEP, World, find_run
 
 # Runs by which the start of a change may differ from that of its event.
 _NEAR_RUNS: Final = 5
@@ -29,8 +30,9 @@ class EventResult:
 
     incidents: number whose changes are mostly its own. The rest describes the one with most of its changes: the run
     after the event at which it opened (1: evaluated with its first run), the series of the event in it, whether nearly
-    all of its changes and of those of the event are in it, the title, runs from the event's end to its recovery (None:
-    never), and whether it was reopened by another event. notices: of all its incidents.
+    all of its changes and of those of the event are in it, the title, hours from the event's first run until it was
+    confirmed (None: never), runs from the event's end to its recovery (None: never), and whether it was reopened by
+    another event. notices: of all its incidents.
     """
 
     event: PlantedEvent
@@ -40,6 +42,7 @@ class EventResult:
     is_grouped: bool = False
     title: str = ""
     is_title_right: bool = False
+    confirmed_h: float | None = None
     recovery_runs: int | None = None
     is_reopened_by_others: bool = False
     suspect: str = ""
@@ -50,11 +53,13 @@ class EventResult:
 class MonthsScore:
     """The results of all events, titles of incidents of regressions without an event, and contradictory events.
 
-    late_events: "grew" and "confirmed" of incidents that had recovered.
+    confirmed_false: of the false incidents of regressions, those that were confirmed. late_events: "grew" and
+    "confirmed" of incidents that had recovered.
     """
 
     events: tuple[EventResult, ...]
     false: tuple[str, ...]
+    confirmed_false: int
     false_improvements: int
     late_events: int
 
@@ -77,6 +82,7 @@ def score_months(world: World, events: Sequence[PlantedEvent]) -> MonthsScore:
     return MonthsScore(
         tuple(_score_event(number, events, owners, members, rows_by_id) for number in range(len(events))),
         tuple(f"run {find_run(one.started_at)}: {one.title}" for one in false if one.is_regression),
+        sum(one.is_regression and _is_confirmed(one.pk) for one in false),
         sum(not one.is_regression for one in false),
         _count_late_events(),
     )
@@ -123,6 +129,7 @@ def _score_event(
     joined = [*own, *Incident.objects.filter(merged_into__in=own).values_list("id", flat=True)]
     timeline = IncidentEvent.objects.filter(incident__in=joined)
     opened = timeline.filter(kind="opened").order_by("at").first()
+    confirmed = timeline.filter(kind="confirmed").order_by("at").first()
     return EventResult(
         event,
         incidents=len(own),
@@ -131,6 +138,7 @@ def _score_event(
         is_grouped=own[largest] >= _NEARLY_ALL * max(everywhere, len(members[largest])),
         title=incident.title,
         is_title_right=is_title_right(incident.title, event),
+        confirmed_h=(confirmed.at - START - event.run * STEP) / timedelta(hours=1) if confirmed else None,
         recovery_runs=_find_recovery(largest, event),
         is_reopened_by_others=_is_reopened_by_others(largest, event),
         suspect=incident.suspects[0]["name"] if incident.suspects else "",
@@ -162,6 +170,10 @@ def _is_reopened_by_others(incident_id: int, event: PlantedEvent) -> bool:
     return event.until < RUNS and any(find_run(moment) > event.until for moment in moments)
 
 
+def _is_confirmed(incident_id: int) -> bool:
+    return IncidentEvent.objects.filter(incident=incident_id, kind="confirmed").exists()
+
+
 def _count_late_events() -> int:
     late = 0
     for incident in Incident.objects.exclude(recovered_at=None):
@@ -175,6 +187,7 @@ def write_report(result: MonthsScore, *, notices: int) -> Iterator[str]:
     expected = [one for one in result.events if one.event.sizes and one.event.shape != "comes and goes"]
     steps = [one for one in expected if one.event.shape == "step"]
     delays = [one.delay_runs for one in steps if one.delay_runs is not None]
+    hours = [one.confirmed_h for one in steps if one.confirmed_h is not None]
     ended = [one for one in steps if one.event.until < RUNS]
     drifts = [one for one in expected if one.event.shape == "drift"]
     right = sum(one.is_title_right for one in expected)
@@ -185,10 +198,13 @@ def write_report(result: MonthsScore, *, notices: int) -> Iterator[str]:
     yield f"| drifts in one incident | all | {sum(one.incidents == 1 for one in drifts)} of {len(drifts)} |"
     if delays:
         yield f"| delay of steps, runs: median (max) | | {median(delays):g} ({max(delays)}) |"
+    if hours:
+        count = f"{len(hours)} of {len(steps)}"
+        yield f"| hours until steps are confirmed: median (max) | | {median(hours):.1f} ({max(hours):.1f}), {count} |"
     yield f"| runs from the end to the recovery | ≤ 5 | {', '.join(_write(one.recovery_runs) for one in ended)} |"
     yield f"| recovered incidents reopened by another event | 0 | {sum(one.is_reopened_by_others for one in ended)} |"
     yield f"| events after a recovery: grew, confirmed | 0 | {result.late_events} |"
-    yield f"| false incidents of regressions | | {len(result.false)} |"
+    yield f"| false incidents of regressions (confirmed) | | {len(result.false)} ({result.confirmed_false}) |"
     yield f"| false incidents of improvements | | {result.false_improvements} |"
     yield f"| notices | | {notices} |"
     yield ""

@@ -34,6 +34,11 @@ STEP: Final = timedelta(hours=24 // RUNS_A_DAY)
 # Runs of a sweep follow each other; hosts start their sweeps a little apart, as cron's splay has it.
 _LAYOUT_APART: Final = timedelta(minutes=4)
 _HOST_APART: Final = timedelta(minutes=7)
+# 20 hosts and 20 layouts begin within 209 minutes.
+_SWEEPS_TAKE: Final = timedelta(hours=4)
+# Additional runs follow the sweeps.
+ADDITIONAL_APART: Final = timedelta(minutes=30)
+_ADDITIONAL_FROM: Final = 1_000_000_000
 _PATTERNS: Final = ("randread", "randwrite", "read", "write")
 
 _SUBMISSIONS: Final = (
@@ -53,6 +58,8 @@ _MARK: Final = (
     "UPDATE benchapp_series SET judging_is_due = TRUE, measurement_count = %s, first_at = coalesce(first_at, %s),"
     " last_at = %s"
 )
+# The count stays that of scheduled runs, by which a fleet continues.
+_MARK_ADDITIONAL: Final = "UPDATE benchapp_series SET judging_is_due = TRUE, last_at = %s WHERE id = ANY(%s)"
 # What the pipeline counts and records beside the runs.
 _COUNT_RUNS: Final = "UPDATE benchapp_host SET run_count = run_count + %s WHERE id = ANY(%s)"
 _EXTEND_ENVIRONMENTS: Final = (
@@ -88,7 +95,8 @@ class Upgrade:
 class World:
     """The fleet as it is in the tables. series_ids: of each cell in the order of the rows of `values`.
 
-    values: by metric, a row for each cell, a column for each run. environments: of each host, (first run, id).
+    values: by metric, a row for each cell, a column for each run. additional: of each further run within the step of a
+    run, by metric in the same shape. environments: of each host, (first run, id).
     """
 
     host_ids: tuple[int, ...]
@@ -96,6 +104,7 @@ class World:
     series_ids: tuple[int, ...]
     environments: tuple[tuple[tuple[int, int], ...], ...]
     values: Mapping[str, Array] = field(repr=False)
+    additional: Sequence[Mapping[str, Array]] = field(default=(), repr=False)
 
     @property
     def cells(self) -> int:
@@ -159,7 +168,11 @@ def make_world(values: Array, *, hosts: int, planted: Sequence[Planted], seed: i
 
 
 def write_world(
-    values: Mapping[str, Array], *, upgrades: Sequence[Sequence[Upgrade]], layouts: Sequence[Layout]
+    values: Mapping[str, Array],
+    *,
+    upgrades: Sequence[Sequence[Upgrade]],
+    layouts: Sequence[Layout],
+    additional: Sequence[Mapping[str, Array]] = (),
 ) -> World:
     """Write hosts, layouts, workloads and series, without runs; read them if they are written.
 
@@ -185,7 +198,7 @@ def write_world(
         _make_series(host, target, workload) for host in named for target in targets for workload in workloads
     )
     environments = tuple(_make_environments(number, of) for number, of in enumerate(upgrades))
-    return World(_list_ids(named), _list_ids(targets), _list_ids(series), environments, values)
+    return World(_list_ids(named), _list_ids(targets), _list_ids(series), environments, values, additional)
 
 
 def _read_world(values: Mapping[str, Array], upgrades: Sequence[Sequence[Upgrade]]) -> World:
@@ -226,9 +239,31 @@ def write_runs(world: World, first: int, end: int) -> None:
         cursor.execute(_EXTEND_ENVIRONMENTS, ids)
 
 
+@transaction.atomic
+def write_additional_run(world: World, run: int, *, number: int, host: int, layout: int) -> datetime:
+    """Write a further run of a host and layout within the step of a run; return its start. number: from 0."""
+    run_id = _ADDITIONAL_FROM + _number_run(world, run, host, layout) * len(world.additional) + number
+    moment = say_time(run) + (number + 1) * ADDITIONAL_APART
+    name = UUID(int=run_id << 64)
+    _copy(_SUBMISSIONS, iter([_make_submission(world, run, host, name=name)]))
+    _copy(_RUNS, iter([_make_run(world, run, host, layout, name=name, run_id=run_id, moment=moment)]))
+    rows = _make_measurements(
+        world, run, host, layout, values=world.additional[number], run_id=run_id, moment=moment
+    )
+    _copy(_MEASUREMENTS, rows)
+    cells = sorted(
+        list_cells(len(world.host_ids), world.cells, host=host, layouts=[layout], of=world.layouts)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK_ADDITIONAL, [moment, [world.series_ids[cell] for cell in cells]])
+        cursor.execute(_COUNT_RUNS, [1, [world.host_ids[host]]])
+        cursor.execute(_EXTEND_ENVIRONMENTS, [run_id, run_id + 1])
+    return moment
+
+
 def say_time(run: int) -> datetime:
     """Return when the sweeps of a run are over on all hosts."""
-    return START + (run + 1) * STEP - timedelta(minutes=1)
+    return START + run * STEP + _SWEEPS_TAKE
 
 
 def find_run(moment: datetime) -> int:
@@ -270,26 +305,47 @@ def _make_environments(host: int, upgrades: Sequence[Upgrade]) -> tuple[tuple[in
     return tuple(zip([upgrade.run for upgrade in upgrades], _list_ids(made), strict=True))
 
 
-def _make_submission(world: World, run: int, host: int) -> tuple[Any, ...]:
+def _make_submission(world: World, run: int, host: int, *, name: UUID | None = None) -> tuple[Any, ...]:
     moment, host_id = say_time(run), world.host_ids[host]
-    parts = (_name_submission(run, host), host_id, f"host:host-{host + 1:02}", "envelope", "{}", 0)
+    parts = (name or _name_submission(run, host), host_id, f"host:host-{host + 1:02}", "envelope", "{}", 0)
     return (*parts, b"", moment, "stored", 1, moment, "", "", 1)
 
 
-def _make_run(world: World, run: int, host: int, layout: int) -> tuple[Any, ...]:
+def _make_run(
+    world: World,
+    run: int,
+    host: int,
+    layout: int,
+    *,
+    name: UUID | None = None,
+    run_id: int | None = None,
+    moment: datetime | None = None,
+) -> tuple[Any, ...]:
     environment_id = next(made for since, made in reversed(world.environments[host]) if since <= run)
-    parts = (_number_run(world, run, host, layout), _name_submission(run, host), layout, world.host_ids[host])
-    about = (world.target_ids[layout], environment_id, "ebs-series", "{}", _start(run, host, layout), True)
+    number = run_id or _number_run(world, run, host, layout)
+    parts = (number, name or _name_submission(run, host), layout, world.host_ids[host])
+    started_at = moment or _start(run, host, layout)
+    about = (world.target_ids[layout], environment_id, "ebs-series", "{}", started_at, True)
     return (*parts, *about, "json", "fio-3.33", "{}", 0, False, "[]", "{}", 1, "")
 
 
-def _make_measurements(world: World, run: int, host: int, layout: int) -> Iterator[tuple[Any, ...]]:
+def _make_measurements(
+    world: World,
+    run: int,
+    host: int,
+    layout: int,
+    *,
+    values: Mapping[str, Array] | None = None,
+    run_id: int | None = None,
+    moment: datetime | None = None,
+) -> Iterator[tuple[Any, ...]]:
     works = world.cells // world.layouts
-    run_id, moment = _number_run(world, run, host, layout), _start(run, host, layout)
+    values = world.values if values is None else values
+    run_id, moment = run_id or _number_run(world, run, host, layout), moment or _start(run, host, layout)
     for work in range(works):
         cell = host * world.cells + layout * works + work
         about = (world.series_ids[cell], run_id, 0, work, "", moment, 0, "clat", 1, "{}", "{}", "[]", False)
-        yield (*about, *(float(world.values[metric][cell, run]) for metric in METRICS))
+        yield (*about, *(float(values[metric][cell, run]) for metric in METRICS))
 
 
 def _start(run: int, host: int, layout: int) -> datetime:

@@ -1,16 +1,20 @@
 """The fleet's benchmark in small: real noise through the pipeline, and what was planted comes out as planted."""
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 
-from benchapp.models import Host, Incident, Run, SeriesEnvironment
+from benchapp.models import ChangeState, Host, Incident, Measurement, Run, Series, SeriesEnvironment
 from benchapp.pipeline.normalize.series_environments import recalculate_environments
+from benchmarks.fleet_confirmation import Confirmation
 from benchmarks.fleet_months import PlantedEvent, list_events, make_months
 from benchmarks.fleet_months_score import is_title_right
 from benchmarks.fleet_noise import make_values, plant
 from benchmarks.fleet_score import Score, score
-from benchmarks.fleet_world import make_world, write_runs
+from benchmarks.fleet_world import find_run, make_world, say_time, write_runs
 from benchmarks.fleet_year import choose_planted, judge_all_due, live, plan_judging
+from tests.factories import make_change
 
 pytestmark = pytest.mark.django_db
 
@@ -109,3 +113,41 @@ def test_fleet_has_the_counts_and_environments_that_the_pipeline_keeps() -> None
     assert [host.run_count for host in Host.objects.all()] == [
         Run.objects.filter(host=host).count() for host in Host.objects.all()
     ]
+
+
+def test_unconfirmed_regression_is_followed_by_additional_runs() -> None:
+    world = make_months(cells=4, seed=3, additional=2)
+    write_runs(world, 0, 2)
+    series = Series.objects.get(pk=world.series_ids[5])
+    change = make_change(series, state=ChangeState.PROVISIONAL, found_at=say_time(1))
+    judged: list[datetime] = []
+    confirmation = Confirmation(world, judged.append)
+
+    confirmation.confirm(2)
+
+    # Series 5 is the second of host 2, whose layouts have a series each.
+    added = list(Run.objects.filter(pk__gt=10**9).order_by("started_at"))
+    assert [(one.host_id, one.target_id) for one in added] == [(world.host_ids[1], world.target_ids[1])] * 2
+    assert [find_run(one.started_at) for one in added] == [1, 1]
+    assert [one.iops for one in Measurement.objects.filter(run__in=added).order_by("started_at")] == [
+        values["iops"][5, 1] for values in world.additional
+    ]
+    assert len(judged) == confirmation.count == 2
+
+    change.state = ChangeState.CONFIRMED
+    change.save()
+    confirmation.confirm(2)
+
+    assert confirmation.count == 2
+
+
+def test_additional_runs_have_the_level_of_their_step_and_correlate_with_the_run_before() -> None:
+    world = make_months(cells=4, seed=3, additional=1)
+    earlier, later = (each["iops"] for each in (world.values, world.additional[0]))
+
+    # Before the first event. Medians are those of the two months.
+    share = later[:, :50] / np.median(earlier[:, :50], axis=1, keepdims=True)
+    pairs = zip(earlier[:, :50], later[:, :50], strict=True)
+
+    assert np.median(share) == pytest.approx(1, abs=0.02)
+    assert np.median([np.corrcoef(*pair)[0, 1] for pair in pairs]) == pytest.approx(0.5, abs=0.15)
