@@ -314,7 +314,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     "api": {
         "agent_release": {"framework"},
         "audit": {"framework"},
-        "charts": {"framework", "resources"},
+        "charts": {"framework", "layouts", "resources"},
         "health": {"framework", "ingest"},
         "experiments": {"framework"},
         "layouts": {"framework"},
@@ -343,7 +343,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "audit": {"site"},
         "charts/comparison": {"site"},
         "charts/history": {"site"},
-        "charts/matrix": {"site"},
+        "charts/matrix": {"layouts", "site"},
         "charts/scaling": {"site"},
         "docs": {"runs", "site"},
         "experiments": {"site"},

@@ -24,8 +24,22 @@ _DECILE_ERROR: Final = 1.709
 # Error rate 5 %, two-sided; a true difference is found in 80 % of the cases.
 _QUANTILES: Final = 1.960 + 0.842
 
+# Of the 95 % interval of a median, on each side.
+INTERVAL_MAXIMUM: Final = 0.05
+# The standard error of the median of n normally distributed values is √(π / 2) · s / √n.
+_MEDIAN_ERROR: Final = 1.2533
+
 ReasonName = Literal[
-    "few-runs", "old", "unknown", "near-requirement", "near-rival", "one-direction", "interpolated"
+    "few-runs",
+    "old",
+    "unknown",
+    "near-requirement",
+    "near-rival",
+    "one-direction",
+    "interpolated",
+    "missing",
+    "failed",
+    "wide",
 ]
 MeasuredName = Literal["iops", "bandwidth_bytes_per_s", "latency_p99_ns"]
 MEASURED: Final[tuple[MeasuredName, ...]] = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
@@ -91,6 +105,21 @@ def count_required_runs(spread: float, gap: float) -> int | None:
         return None
     required = math.ceil((_DECILE_ERROR * _QUANTILES * spread / gap) ** 2)
     return required if required <= RUNS_MAXIMUM else None
+
+
+def list_gap_reasons(level: LevelSpread, n: int, *, is_stale: bool) -> Iterator[RunReason]:
+    """Yield why a level should be measured again: few runs, stale, or a 95 % interval of the median beyond ±5 %.
+
+    n = (1.96 · 1.2533 · spread / 0.05)² runs make it narrower.
+    """
+    if n < RUNS_LEAST:
+        yield RunReason("few-runs", RUNS_LEAST - n)
+    elif (spread := find_spread(level, n)) > 0:
+        needed = math.ceil((1.960 * _MEDIAN_ERROR * spread / INTERVAL_MAXIMUM) ** 2)
+        if needed > n:
+            yield RunReason("wide", needed - n if needed <= RUNS_MAXIMUM else None, spread=spread)
+    if is_stale:
+        yield RunReason("old", 1)
 
 
 def plan_decision(

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    ChoiceParameter,
     FilterParameters,
     FormatParameters,
     SpanParameters,
@@ -21,6 +22,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
+from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -36,6 +38,8 @@ from benchapp.queries.charts.matrix_shapes import (
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.incidents.series_marks import MarkState
+from benchapp.queries.layouts.gap_runs import plan_matrix_runs
+from benchapp.queries.layouts.next_runs import NextRuns
 from benchapp.queries.series.level_range import make_level_range
 
 
@@ -49,6 +53,14 @@ class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
     )
     facet = text_parameter(
         100, help_text="up to two dimensions, separated by commas, or none; default: sizes that vary"
+    )
+
+
+class MatrixAnswerParameters(MatrixParameters):
+    """Those of the matrix, and what else the answer has."""
+
+    next_runs = ChoiceParameter(
+        choices=("1",), required=False, help_text="also what to measure next, JSON only"
     )
 
 
@@ -111,6 +123,9 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     counts: Annotated[Mapping[str, int], Meta(description="cells by state")]
     omitted: Annotated[OmittedAnswer, Meta(description="counts of what is not shown")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
+    next_runs: Annotated[
+        NextRunsAnswer | None, Meta(description="runs that would complete it; null without next_runs=1")
+    ]
     cells: Sequence[MatrixCellAnswer]
 
 
@@ -128,19 +143,20 @@ class MatrixView(ApiView):
 
     @extend_schema(
         operation_id="read_matrix",
-        parameters=[MatrixParameters],
+        parameters=[MatrixAnswerParameters],
         responses=in_formats(MatrixAnswer, "only the cells"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read the matrix of a filter: a cell for each combination, also missing ones."""
-        wanted = read_parameters(request, MatrixParameters)
+        wanted = read_parameters(request, MatrixAnswerParameters)
         format = wanted["format"]
         matrix = read_asked_matrix(wanted)
         cells = [
             _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
         ]
         if format == "json":
-            return answer_json(request, _describe(matrix, cells))
+            plan = plan_matrix_runs(matrix) if "next_runs" in wanted else None
+            return answer_json(request, _describe(matrix, cells, plan))
         columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
         context = {
             "metric": matrix.metric.name,
@@ -173,7 +189,7 @@ def _list_names(matrix: Matrix) -> list[str]:
     return [one.name for one in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
 
 
-def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer]) -> MatrixAnswer:
+def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer], plan: NextRuns | None) -> MatrixAnswer:
     omitted = matrix.omitted
     return build(
         MatrixAnswer,
@@ -195,6 +211,7 @@ def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer]) -> MatrixAnswer
         ],
         counts={state: matrix.count(state) for state in STATES},
         omitted=build(OmittedAnswer, omitted),
+        next_runs=None if plan is None else describe_next_runs(plan),
         cells=cells,
     )
 

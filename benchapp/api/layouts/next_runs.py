@@ -50,6 +50,7 @@ class RunCommandAnswer(ApiAnswer, kw_only=True, frozen=True):
 class NextRunsAnswer(ApiAnswer, kw_only=True, frozen=True):
     measurements: Sequence[NextMeasurementAnswer]
     commands: Sequence[RunCommandAnswer]
+    more: Annotated[int, Meta(description="measurements that are not listed")]
     duration_s: Annotated[float | None, Meta(description="of all commands; null if one is unknown")]
 
 
@@ -58,6 +59,7 @@ def describe_next_runs(plan: NextRuns) -> NextRunsAnswer:
     return NextRunsAnswer(
         measurements=[_describe_measurement(each) for each in plan.measurements],
         commands=[_describe_command(each) for each in plan.commands],
+        more=plan.more,
         duration_s=plan.duration_s,
     )
 

@@ -14,21 +14,36 @@ NOT_POSSIBLE: Final = (
 _OTHER_DIRECTION: Final = {"read": "writes", "write": "reads"}
 
 
-def describe_next_runs(plan: NextRuns) -> str:
-    """Return the plan in a sentence."""
+NOTHING_DECIDES: Final = "Nothing to measure: more runs of these layouts would not change the answer."
+NOTHING_MISSING: Final = (
+    "Nothing to measure: no combination has a gap, few runs, an old level or a wide interval."
+)
+
+
+def describe_next_runs(plan: NextRuns, *, nothing: str = NOTHING_DECIDES) -> str:
+    """Return the plan in a sentence. nothing: the sentence without measurements."""
     if not plan.measurements:
-        return "Nothing to measure: more runs of these layouts would not change the answer."
+        return nothing
     if not plan.commands:
-        return "No run that a host can carry out would decide."
+        return "No host can carry out these runs."
     duration = format_duration(plan.duration_s)
     took = f", {duration}" if duration else ", duration unknown"
-    return f"{format_count(plan.run_count, 'run')}{took} in total."
+    more = f" {format_count(plan.more, 'more gap')} not listed." if plan.more else ""
+    return f"{format_count(plan.run_count, 'run')}{took} in total.{more}"
 
 
 def describe_reason(reason: RunReason, measured: NextRun) -> str:
     """Return why to measure: "only 2 runs", "newest run 190 days ago"."""
     if reason.name == "few-runs":
         return f"only {format_count(measured.n, 'run')}"
+    if reason.name == "missing":
+        return "never measured"
+    if reason.name == "failed":
+        return "every run failed"
+    if reason.name == "wide":
+        spread = "" if reason.spread is None else format_percent(reason.spread)
+        text = f"95 % interval of the median wider than ±5 %, spread {spread}"
+        return text if reason.runs is not None else f"{text}: more than {RUNS_MAXIMUM} runs would be needed"
     if reason.name == "old":
         age = measured.age or timedelta()
         return f"newest run {format_count(age.days, 'day')} ago"
@@ -50,7 +65,9 @@ def describe_reason(reason: RunReason, measured: NextRun) -> str:
 
 
 def describe_load(measured: NextRun) -> str:
-    """Return queue depth and jobs: "32 × 1"."""
+    """Return queue depth and jobs: "32 × 1"; "" for a combination of a chart."""
+    if measured.iodepth is None and measured.numjobs is None:
+        return ""
     return " × ".join("?" if each is None else str(each) for each in (measured.iodepth, measured.numjobs))
 
 

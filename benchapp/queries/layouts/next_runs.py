@@ -57,10 +57,11 @@ class NextRun:
 
 @dataclass(frozen=True, slots=True)
 class NextRuns:
-    """The plan: measurements, and the commands that carry them out."""
+    """The plan: measurements, and the commands that carry them out. more: measurements that are not listed."""
 
     measurements: tuple[NextRun, ...]
     commands: tuple[RunCommand, ...]
+    more: int = 0
 
     @property
     def run_count(self) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from benchapp.charts.texts.next_runs import (
     NOT_POSSIBLE,
+    NOTHING_DECIDES,
     describe_duration,
     describe_load,
     describe_next_runs,
@@ -41,14 +42,16 @@ class NextRunsSection:
     """What `_next_runs.html` shows."""
 
     sentence: str
+    has_loads: bool
     lines: tuple[NextRunLine, ...]
     commands: tuple[NextRunCommand, ...]
 
 
-def show_next_runs(plan: NextRuns) -> NextRunsSection:
-    """Show a plan."""
+def show_next_runs(plan: NextRuns, *, nothing: str = NOTHING_DECIDES) -> NextRunsSection:
+    """Show a plan; nothing: the sentence without measurements."""
     return NextRunsSection(
-        describe_next_runs(plan),
+        describe_next_runs(plan, nothing=nothing),
+        any(describe_load(measured) for measured in plan.measurements),
         tuple(_make_line(measured) for measured in plan.measurements),
         tuple(
             NextRunCommand(

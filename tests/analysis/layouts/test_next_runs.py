@@ -11,6 +11,7 @@ from benchapp.analysis.layouts.next_runs import (
     RunReason,
     count_required_runs,
     find_spread,
+    list_gap_reasons,
     plan_decision,
 )
 from benchapp.analysis.layouts.ranking import Requirement
@@ -124,3 +125,24 @@ def test_without_prices_near_margins_are_told_apart() -> None:
     ]
     assert isinstance(found[0][1], RunReason) and found[0][1].gap == pytest.approx(0.0253, abs=1e-4)
     assert plan(first, make_candidate(10_700.0, 10_900.0), has_prices=False) == []
+
+
+@pytest.mark.parametrize(
+    ("p90", "n", "is_stale", "expected"),
+    [
+        (102.0, 10, False, []),
+        (102.0, 2, False, [("few-runs", 1)]),
+        (102.0, 10, True, [("old", 1)]),
+        # Spread 0.0781: (1.96 · 1.2533 · 0.0781 / 0.05)² = 14.7.
+        (116.4, 10, False, [("wide", 5)]),
+        (160.0, 10, False, [("wide", None)]),
+    ],
+)
+def test_level_of_a_chart_is_measured_again_if_it_is_uncertain(
+    p90: float, n: int, is_stale: bool, expected: list[tuple[str, int | None]]
+) -> None:
+    level = Level(100.0, p90 / 1.2216 if p90 == 116.4 else 99.0, p90)
+
+    found = list_gap_reasons(level, n, is_stale=is_stale)
+
+    assert [(reason.name, reason.runs) for reason in found] == expected

@@ -63,7 +63,7 @@ def test_runs_that_would_decide_are_those_of_the_page(reader: Client) -> None:
     assert command["argv"][:4] == ["bench-agent", "sweep", "--directories", "/mnt/8-gp3-128,/mnt/1-io2-1024"]
     assert (command["duration_s"], body["duration_s"]) == (None, None)
     certain = reader.get(f"{PATH}?iops=500000").json()["next_runs"]
-    assert certain == {"measurements": [], "commands": [], "duration_s": None}
+    assert certain == {"measurements": [], "commands": [], "more": 0, "duration_s": None}
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.models import Incident, Series
+from benchapp.models import Incident, Run, Series
 from benchapp.pipeline.judge import judge_series
 from benchapp.web.site.sparkline import make_sparkline, make_step_line
 from benchapp.web.site.value_texts import format_age
-from tests.factories import make_host, make_series, make_target, make_workload
+from tests.factories import make_environment, make_host, make_series, make_target, make_workload
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page
 
@@ -48,6 +48,40 @@ def test_cell_has_median_change_sparkline_age_and_a_link_to_its_history(viewer: 
     assert f"was 24\u202f036 IOPS until {incident.started_at - timedelta(days=1):%-d %b %Y}" in cell["title"]
     assert f"/incidents/{incident.pk}/" in page.links
     assert page.has("polyline")
+
+
+def test_what_to_measure_next_completes_the_matrix(viewer: Client) -> None:
+    for volumes, rw in ((1, "randread"), (1, "randwrite"), (4, "randread")):
+        add(make_level(1000.0, 20), volumes=volumes, rw=rw)
+    for run in Run.objects.select_related("target"):
+        environment = make_environment(facts={"directory": f"/mnt/{run.target.volume_count}"})
+        finished_at = run.started_at + timedelta(seconds=18)
+        Run.objects.filter(pk=run.pk).update(
+            environment=environment, command={"parameters": {"runtime": 4}}, finished_at=finished_at
+        )
+    query = {"q": "host:*", "x": "volume_count", "rows": "pattern", "facet": "none", "next_runs": "1"}
+
+    words = Page(viewer.get(reverse("matrix"), query)).words
+    body = viewer.get("/api/v1/matrix", query).json()["next_runs"]
+
+    assert "random write · 4 volumes" in words and "never measured" in words
+    assert "1 run, 18 s in total." in words
+    assert "bench-agent run --profile quick --directory /mnt/4 --set runtime=4" in words
+    (measured,) = body["measurements"]
+    assert ([reason["name"] for reason in measured["reasons"]], measured["is_possible"]) == (
+        ["missing"],
+        True,
+    )
+    assert body["commands"][0]["host"] == Series.objects.get(volume_count=4).scope.removeprefix("host:")
+    assert viewer.get("/api/v1/matrix", {"q": "host:*"}).json()["next_runs"] is None
+    asked = {"q": "host:*", "x": "volume_count", "color": "pattern", "any": "host"}
+    scaling = Page(viewer.get(reverse("scaling"), asked))
+    (link,) = [each for each in scaling.links if each.endswith("#next-runs")]
+    assert "never measured" in Page(viewer.get(link)).words
+    complete = {**query, "q": "host:* volume_count:1"}
+    assert (
+        "Nothing to measure: no combination has a gap" in Page(viewer.get(reverse("matrix"), complete)).words
+    )
 
 
 def test_missing_combinations_are_hatched_and_counted(viewer: Client) -> None:

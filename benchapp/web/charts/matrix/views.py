@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.matrix import LONG_REASONS, REASONS
+from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOGUE
@@ -17,8 +18,10 @@ from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.layouts.gap_runs import plan_matrix_runs
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
+from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
@@ -26,6 +29,7 @@ from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.time_range import AskedRange, read_time_range
 
 _OTHERS_MAXIMUM: Final = 12
+_NEXT_RUNS: Final = "next_runs"
 _Option = tuple[str, str, bool]
 
 
@@ -53,6 +57,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
     shown = _read(request, bar, range, errors)
     figure = make_matrix_figure(shown, range=range)
     base_url = make_base_url(request)
+    has_next_runs = request.GET.get(_NEXT_RUNS) == "1" and shown.size > 0
     context = {
         "bar": bar,
         "errors": errors,
@@ -64,6 +69,8 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
         "steps": None if shown.size or bar.text else list_first_steps(base_url),
+        "next": show_next_runs(plan_matrix_runs(shown), nothing=NOTHING_MISSING) if has_next_runs else None,
+        "next_url": f"?{figure.query}&{_NEXT_RUNS}=1#next-runs",
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
     }
     return render(request, "charts/matrix/matrix.html", context, status=400 if errors else 200)

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter, write_value
+from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
@@ -94,6 +96,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "combined": make_combined_fields(chart),
         "common_charts": _link_common_charts(bar.text),
         "groups_url": _link_groups(asked, chart),
+        "next_url": _link_next_runs(chart),
         "has_group_error": any(field.error for field in asked.group_fields),
         "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
@@ -104,6 +107,26 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors else 200)
+
+
+def _link_next_runs(chart: ScalingChart) -> str:
+    """Return the matrix of the same combinations with what to measure next; "" for axes that it does not have."""
+    axes = [axis for axis in (chart.x, chart.color, chart.facet) if axis is not None]
+    names = [name for axis in axes for name in axis.name.split(",")]
+    if chart.is_empty or len(chart.x.name.split(",")) > 1 or not set(names) <= set(DIMENSIONS):
+        return ""
+    # Rows and panels of the matrix take two dimensions each.
+    rows, facets = names[1:3], names[3:5]
+    query = {
+        "q": write_filter(chart.shown_filter),
+        "metric": chart.metric.name if chart.metric.name in CATALOGUE else "iops",
+        "x": chart.x.name,
+        "rows": ",".join(rows),
+        "facet": ",".join(facets) or "none",
+        "next_runs": "1",
+    }
+    given = {name: value for name, value in query.items() if value}
+    return f"{reverse('matrix')}?{urlencode(given, safe=':,/*')}#next-runs"
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:
