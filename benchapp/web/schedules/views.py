@@ -190,7 +190,7 @@ def _preview(
 
 def _read_scope(pool: str | None, host_name: str | None) -> ScheduleScope:
     if host_name:
-        if not list_scheduled_hosts(host_name=host_name.lower(), limit=1):
+        if "\x00" in host_name or not list_scheduled_hosts(host_name=host_name.lower(), limit=1):
             raise Http404(f"Host {host_name[:100]} does not exist. Hosts appear here after enrollment.")
         return ScheduleScope(host_name=host_name.lower())
     if pool is None or len(pool) > POOL_MAXIMUM or "\x00" in pool:

@@ -191,3 +191,12 @@ def test_pages_take_a_bounded_number_of_queries(host: Host, django_assert_max_nu
         read(client, "/schedules/")
     with django_assert_max_num_queries(12):
         read(client, POOL)
+
+
+@pytest.mark.parametrize("name", ["host", "pool"])
+def test_name_with_nul_is_not_found(host: Host, name: str) -> None:
+    editor = sign_in(Role.EDITOR)
+    form = {key: value for key, value in FORM.items() if key != "pool"}
+
+    assert editor.get(f"/schedules/scope/?{name}=db-7%00").status_code == 404
+    assert editor.post("/schedules/save", {**form, name: "db-7\x00"}).status_code == 404
