@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from agent.adopting.adoption_store import Adoption, AdoptionStore
-from agent.adopting.wanted_lines import WantedLine, choose_adopted, read_wanted
+from agent.adopting.wanted_lines import WantedLine, choose_adopted, list_changed, read_wanted
 from agent.delivery.client import DeliveryOutcome, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.requests.adoption_result import AdoptionResult
@@ -18,7 +18,7 @@ from agent.requests.request_policy import RequestPolicy, read_request_policy
 from agent.scheduling.adopted_schedules import choose_kind, replace_adopted
 from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
 from agent.scheduling.schedule_command import report_schedules
-from agent.scheduling.timetable import write_mark
+from agent.scheduling.timetable import DAY_S, write_mark
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
@@ -142,10 +142,14 @@ def _adopt(
     session: Session,
 ) -> tuple[Adoption, AdoptionResult]:
     installed = find_schedules(machine)
+    schedules = [one.schedule for one in installed]
+    now = time.time()
+    changed_at = [at for at in last.changed_at if now - DAY_S < at <= now]
     adopted, refused = choose_adopted(
         lines,
         policy,
-        installed=[one.schedule for one in installed],
+        installed=schedules,
+        changes=len(changed_at),
         trusts_directory=session.config.trusts_directory,
     )
     adoption = Adoption(
@@ -155,6 +159,7 @@ def _adopt(
         refused=[asdict(each) for each in refused],
         previous=last.previous,
         replaced_at=last.replaced_at,
+        changed_at=changed_at,
     )
     for each in refused:
         session.console.note(f"schedule of {each.profile} refused: {each.reason}")
@@ -169,7 +174,10 @@ def _adopt(
             refused=adoption.refused, problem=problem, exit_code=error.exit_code, was_asked=True
         )
     if before is not None:
-        adoption = replace(adoption, previous=list(map(write_mark, before)), replaced_at=time.time())
+        changed_at += [now] * len(list_changed(adopted, schedules))
+        adoption = replace(
+            adoption, previous=list(map(write_mark, before)), replaced_at=now, changed_at=changed_at
+        )
         for run in adopted:
             session.console.report(f"schedule of the server: {run.schedule.describe()}")
         report_schedules(machine, None, session)

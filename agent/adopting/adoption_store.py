@@ -18,7 +18,8 @@ class Adoption:
     """The last adoption. is_allowed: [schedule] from_server at that time; wanted: lines as the server sent them.
 
     refused: [{profile, reason}]; problem: why nothing was installed, "" without one. previous: marks of the adopted
-    schedules before the last change, replaced_at: when that was, by this host's clock.
+    schedules before the last change, replaced_at: when that was, by this host's clock. changed_at: when schedules were
+    installed within 24 hours, one for each.
     """
 
     is_allowed: bool = False
@@ -28,6 +29,7 @@ class Adoption:
     problem: str = ""
     previous: Sequence[str] = field(default_factory=tuple)
     replaced_at: float | None = None
+    changed_at: Sequence[float] = field(default_factory=tuple)
 
 
 class AdoptionStore:

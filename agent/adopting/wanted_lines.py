@@ -22,6 +22,9 @@ from agent.scheduling.timetable import DAY_S, POLL, Schedule, find_slots, read_i
 # More than the server accepts for a pool and a host together.
 _LINES_MAXIMUM = 100
 _NAME_MAXIMUM = 100
+# Each change may add a run: a server could move the start to the next minutes at each poll. As many as per_day, but
+# enough for somebody who tries out a schedule that runs once a day.
+_CHANGES_MINIMUM = 10
 _VERSION = re.compile(r"[0-9a-f]{1,64}")
 _MEMBERS = {"profile", "parameters", "directory", "every_s", "at_minute"}
 
@@ -79,9 +82,13 @@ def choose_adopted(
     policy: RequestPolicy,
     *,
     installed: Sequence[Schedule],
+    changes: int,
     trusts_directory: bool,
 ) -> tuple[list[AdoptedRun], list[RefusedLine]]:
-    """Return what to install, and what not, with the reasons. installed: the present schedules of this host."""
+    """Return what to install, and what not, with the reasons.
+
+    installed: the present schedules of this host; changes: adopted ones that were installed within 24 hours.
+    """
     own = [schedule.profile for schedule in installed if not schedule.is_from_server]
     allowed: list[AdoptedRun] = []
     refused: list[RefusedLine] = []
@@ -93,7 +100,19 @@ def choose_adopted(
     adopted, exceeding = _fit_into_day(
         allowed, policy, kept=_count_kept(installed, {line.profile for line in lines})
     )
-    return adopted, sorted([*refused, *exceeding], key=lambda each: each.profile)
+    left = max(policy.per_day, _CHANGES_MINIMUM) - changes
+    excess = list_changed(adopted, installed)[max(left, 0) :]
+    reason = "schedules were changed too often within 24 hours, see [schedule] per_day"
+    exceeding += [RefusedLine(run.schedule.profile, reason) for run in excess]
+    return (
+        [run for run in adopted if run not in excess],
+        sorted([*refused, *exceeding], key=lambda each: each.profile),
+    )
+
+
+def list_changed(adopted: Sequence[AdoptedRun], installed: Sequence[Schedule]) -> list[AdoptedRun]:
+    """Return those that are not installed as they are."""
+    return [run for run in adopted if run.schedule not in installed]
 
 
 def _count_kept(installed: Sequence[Schedule], wanted: Collection[str]) -> dict[str, int]:

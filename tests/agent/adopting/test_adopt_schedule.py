@@ -196,6 +196,22 @@ def test_line_with_too_many_runs_does_not_refuse_others(
     assert [each["profile"] for each in ended["schedule"]["refused"]] == ["quick"]
 
 
+def test_schedule_that_moves_with_each_poll_is_refused_in_the_end(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host, per_day="1")
+    for minute in range(11):
+        server.want(make_line(host, every_s=86400, at_minute=minute))
+        ended = host.run_json("poll")
+
+    assert [each["reason"] for each in ended["schedule"]["refused"]] == [
+        "schedules were changed too often within 24 hours, see [schedule] per_day"
+    ]
+    assert list_crontab(table)[1].startswith("9 0 * * * ")
+    server.want(make_line(host, every_s=86400, at_minute=9))
+    assert host.run_json("poll")["schedule"]["refused"] == []
+
+
 def test_fewer_runs_of_one_profile_make_room_for_those_of_another(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
