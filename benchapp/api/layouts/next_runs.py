@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from benchapp.api.framework.answers import ApiAnswer, build
+from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.queries.layouts.next_runs import MeasuredName, NextRun, NextRuns, ReasonName, RunReason
 from benchapp.queries.layouts.run_commands import RunCommand
 
@@ -29,7 +29,7 @@ class NextMeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
     runs: Annotated[int, Meta(description="further runs; 0: more than 30 would be needed")]
     n: Annotated[int, Meta(description="runs so far")]
     iops: Annotated[float | None, Meta(description="median at this load")]
-    age_s: Annotated[float | None, Meta(description="of the newest run")]
+    last_at: Annotated[Time | None, Meta(description="of the newest run")]
     is_possible: Annotated[bool, Meta(description="false: needs a new host or volume")]
 
 
@@ -69,7 +69,6 @@ def _describe_measurement(measured: NextRun) -> NextMeasurementAnswer:
         NextMeasurementAnswer,
         measured,
         reasons=[_describe_reason(reason) for reason in measured.reasons],
-        age_s=None if measured.age is None else measured.age.total_seconds(),
     )
 
 

@@ -36,8 +36,9 @@ _INCOMPLETE_MAXIMUM: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """A measurement. runs: further ones; 0 if RUNS_MAXIMUM would not suffice. age: of the newest run, None if unknown.
+    """A measurement. runs: further ones; 0 if RUNS_MAXIMUM would not suffice.
 
+    age, last_at: of the newest run, None if unknown.
     n: runs so far; iops: median of the load, None if unknown. directions: measured ones of a mix, if one is missing;
     between: read shares that it is interpolated from. is_possible: a host can measure it.
     """
@@ -50,6 +51,7 @@ class NextRun:
     n: int
     iops: float | None
     age: timedelta | None
+    last_at: datetime | None
     directions: tuple[str, ...]
     between: tuple[int, int] | None
     is_possible: bool
@@ -169,12 +171,12 @@ def _list_incomplete(ranking: LayoutRanking) -> Iterator[_Need]:
 def _describe(need: _Need, *, is_possible: bool, now: datetime) -> NextRun:
     row = need.row
     if isinstance(row, IncompleteLoad):
-        title, iodepth, numjobs, n, age = row.layout.title, row.iodepth, row.numjobs, 0, None
+        title, iodepth, numjobs, n, last_at = row.layout.title, row.iodepth, row.numjobs, 0, None
         directions, iops, between = row.directions, None, None
     else:
         load = row.load
         title, iodepth, numjobs, n = row.layout.title, load.iodepth, load.numjobs, load.n
-        age, directions, between = now - load.last_at, (), load.between
+        last_at, directions, between = load.last_at, (), load.between
         iops = None if load.levels.iops is None else load.levels.iops.median
     return NextRun(
         title,
@@ -184,7 +186,8 @@ def _describe(need: _Need, *, is_possible: bool, now: datetime) -> NextRun:
         runs=need.runs,
         n=n,
         iops=iops,
-        age=age,
+        age=None if last_at is None else now - last_at,
+        last_at=last_at,
         directions=directions,
         between=between,
         is_possible=is_possible,
