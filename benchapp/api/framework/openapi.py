@@ -224,6 +224,7 @@ _EXAMPLES: Final = {
     "filesystem": "xfs",
     "from": "-30d",
     "host": "db-01",
+    "pool": "blue",
     "instance_type": "m5.4xlarge",
     "metric": "iops",
     "metrics": "iops,latency_p99_ns",
