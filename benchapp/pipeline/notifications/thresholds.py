@@ -102,7 +102,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A violation that ends."""
+    """A violation that ends. newest: as above; empty if no run is left that counts."""
 
     subscription: Subscription
     threshold: Threshold
@@ -210,19 +210,21 @@ def _evaluate(
     )
     for series_id, metric, recent in levels.values_list("series_id", "metric", "recent"):
         newest[metric].append((series_id, recent[-NEWEST_RUNS:]))
-    known = {
-        (row.subscription_id, row.threshold, row.series_id): row
-        for row in ThresholdViolation.objects.filter(series_id__in=series_ids)
-    }
+    known: dict[tuple[int, str], dict[int, ThresholdViolation]] = defaultdict(dict)
+    for stored in ThresholdViolation.objects.filter(series_id__in=series_ids):
+        known[stored.subscription_id, stored.threshold][stored.series_id] = stored
     begun, ended = [], []
     for subscription, threshold, text in asked:
+        rows = known[subscription.pk, text]
         for series_id, values in newest[threshold.metric]:
-            row = known.get((subscription.pk, text, series_id))
+            row = rows.pop(series_id, None)
             is_now = is_violated(threshold, values, was_violated=row is not None)
             if is_now and row is None:
                 begun.append(_Begun(subscription, threshold, text, series_id, values))
             elif row is not None and not is_now:
                 ended.append(_Ended(subscription, threshold, row, values))
+        # Those whose series has no run left that counts.
+        ended += [_Ended(subscription, threshold, row, ()) for row in rows.values()]
     return begun, ended
 
 
@@ -299,7 +301,7 @@ def _end(ended: Sequence[_Ended]) -> list[Draft]:
         rows.delete()
     groups: dict[tuple[int, str], list[_Ended]] = defaultdict(list)
     for each in ended:
-        if each.row.pk in left and each.row.is_notified and each.subscription.is_active:
+        if each.newest and each.row.pk in left and each.row.is_notified and each.subscription.is_active:
             groups[each.subscription.pk, each.row.threshold].append(each)
     series = _read_series(each.row.series_id for group in groups.values() for each in group)
     return [

@@ -163,6 +163,19 @@ def test_excluded_runs_do_not_count() -> None:
     assert list_sent() == ["threshold.violated", "threshold.met"]
 
 
+def test_violation_without_a_run_that_counts_is_forgotten() -> None:
+    subscribe()
+    series = make_line()
+    add_runs(series, 6, 6)
+
+    for run in Run.objects.filter(measurements__series=series):
+        exclude_run(run.pk, by=make_user(), reason="wrong disk")
+    detect_and_notify()
+
+    assert list_sent() == ["threshold.violated"]
+    assert not ThresholdViolation.objects.exists()
+
+
 def test_redetection_of_history_sends_nothing() -> None:
     subscribe()
     series = make_line()
