@@ -41,7 +41,7 @@ def read_minute() -> datetime:
 
 
 class _Turn:
-    """Requests that load a key or wait for it."""
+    """Requests that load a key of one snapshot or wait for it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -51,8 +51,8 @@ class _Turn:
 class SnapshotCache:
     """Values of one snapshot by key, in this process; the least recently read are dropped beyond maximum_bytes.
 
-    A value of more bytes than that is not kept, and drops no other. Requests that miss the same value at the same time
-    load it once.
+    A value of more bytes than that is not kept, and drops no other. Requests that miss the same value of the same
+    snapshot at the same time load it once.
 
     A value is never stale: the snapshot is read before the value, and one committed write of any table makes another
     snapshot, which drops all values. There is no invalidation step, so none can be missed.
@@ -83,7 +83,8 @@ class SnapshotCache:
                 self._kept.move_to_end(key)
                 kept: T = self._kept[key][0]
                 return kept
-        with self._take_turns(key):
+        # Not by the key alone: a request after a write cannot use the value of one before it, and does not wait for it.
+        with self._take_turns((snapshot, key)):
             with self._lock:
                 # Meanwhile another request may have loaded it.
                 if snapshot == self._snapshot and key in self._kept:
@@ -93,7 +94,7 @@ class SnapshotCache:
 
     @contextmanager
     def _take_turns(self, key: Hashable) -> Iterator[None]:
-        """Let one request load a key, and others for the same key wait for it, but not long."""
+        """Let one request load a value, and others for the same value wait for it, but not long."""
         with self._lock:
             turn = self._turns.setdefault(key, _Turn())
             turn.requests += 1

@@ -115,7 +115,7 @@ def test_requests_that_miss_the_same_value_at_one_time_load_it_once(monkeypatch:
         first = threads.submit(read, cache, "a", load_slowly)
         assert loading.wait(60)
         others = [threads.submit(read, cache, "a", load) for _ in range(2)]
-        wait_for(lambda: cache._turns["a"].requests == 3, within_s=60, what="the others wait")
+        wait_for(lambda: cache._turns["1", "a"].requests == 3, within_s=60, what="the others wait")
         assert read(cache, "b", load) == 1
         waited.set()
 
@@ -142,6 +142,31 @@ def test_request_loads_a_value_itself_if_the_one_before_fails_or_takes_long(
         done.set()
         with pytest.raises(ZeroDivisionError):
             first.result()
+
+    assert read(cache, "a", load) == 1
+    assert not cache._turns
+
+
+def test_request_after_a_write_does_not_wait_for_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, load, loading, done = SnapshotCache(), Loads(), Event(), Event()
+    set_snapshot(monkeypatch, "1")
+
+    def load_slowly() -> int:
+        loading.set()
+        assert done.wait(60)
+        return 99
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(read, cache, "a", load_slowly)
+        assert loading.wait(60)
+        set_snapshot(monkeypatch, "2")
+        monkeypatch.setattr(snapshots, "_WAIT_S", 60)
+        later = threads.submit(read, cache, "a", load)
+        try:
+            assert later.result(timeout=10) == 1
+        finally:
+            done.set()
+        assert first.result() == 99
 
     assert read(cache, "a", load) == 1
     assert not cache._turns
