@@ -274,14 +274,18 @@ def test_threshold_that_another_request_removed_is_new() -> None:
 
 
 def test_threshold_of_too_many_violations_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.VIOLATIONS_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.VIOLATIONS_MAXIMUM", 2)
     for name in ("db-01", "db-02"):
         add_series([9e6] * 3, metric=P99, host=make_host(name))
 
-    with pytest.raises(BadSubscription, match="more than 1 series violate p99 latency < 5 ms now"):
+    with pytest.raises(BadSubscription, match="more than 2 violations now, with those of p99 latency < 5 ms"):
         create_subscription(
             make_user(),
-            {"channel": "slack", "address": "https://hooks.example.org/x", "thresholds": [LIMIT]},
+            {
+                "channel": "slack",
+                "address": "https://hooks.example.org/x",
+                "thresholds": ["p99 < 10 ms", "p99 < 6 ms", LIMIT],
+            },
         )
 
     assert not Subscription.objects.exists()
