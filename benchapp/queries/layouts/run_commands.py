@@ -81,7 +81,7 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A run whose directory is known. specification: None if it cannot be repeated.
+    """A run whose directory is known. specification: None if it cannot be repeated by a command.
 
     is_present: the newest run of its host in its directory has the same layout.
     """
@@ -217,7 +217,9 @@ def _find_duration(sources: Iterable[_Source]) -> float | None:
 
 def _write_value(name: str, value: int | str) -> str:
     if name in _LATENCY_PARAMETERS and isinstance(value, int):
-        return f"{value / 1000:g}us"
+        # To the nanosecond, and without an exponent, which the agent does not read.
+        whole, rest = divmod(value, 1000)
+        return f"{whole}.{rest:03d}us" if rest else f"{whole}us"
     return str(value)
 
 
@@ -278,12 +280,15 @@ def _read_sources(series_ids: set[int], *, now: datetime) -> dict[int, list[_Sou
     sweeps = _read_sweep_durations(
         {row["run__sweep_id"] for row in rows if row["run__profile"] in _SWEEPING_PROFILES} - {None}
     )
-    places = [(row["run__host_id"], row["run__environment__facts"].get("directory")) for row in rows]
-    targets = _read_newest_targets({(host, name) for host, name in places if isinstance(name, str)})
+    places = [(row["run__host_id"], _read_directory(row["run__environment__facts"])) for row in rows]
+    targets = _read_newest_targets({(host, name) for host, name in places if name})
     found: dict[int, list[_Source]] = {}
     for row, place in zip(rows, places, strict=True):
         if place not in targets:
             continue
+        specification = read_specification(
+            row["run__profile"], row["run__command"], row["run__environment__facts"]
+        )
         finished_at = row["run__finished_at"]
         duration_s = (finished_at - row["run__started_at"]).total_seconds() if finished_at else None
         found.setdefault(row["series_id"], []).append(
@@ -291,14 +296,28 @@ def _read_sources(series_ids: set[int], *, now: datetime) -> dict[int, list[_Sou
                 host=row["run__host__name"],
                 is_present=targets[place] == row["run__target_id"],
                 directory=place[1],
-                specification=read_specification(
-                    row["run__profile"], row["run__command"], row["run__environment__facts"]
-                ),
+                specification=specification if specification and _is_printable(specification) else None,
                 duration_s=sweeps.get(row["run__sweep_id"], duration_s),
                 started_at=row["run__started_at"],
             )
         )
     return found
+
+
+def _read_directory(facts: Mapping[str, Any]) -> str:
+    """Return the directory that a host reported; "" if it is not an absolute path of printable characters.
+
+    People paste commands into a terminal, where a control character acts even between quotation marks.
+    """
+    directory = facts.get("directory")
+    is_path = isinstance(directory, str) and directory.startswith("/") and directory.isprintable()
+    return str(directory) if is_path else ""
+
+
+def _is_printable(specification: RunSpecification) -> bool:
+    return all(
+        name.isprintable() and str(value).isprintable() for name, value in specification.parameters.items()
+    )
 
 
 def _read_newest_targets(places: set[tuple[int, str]]) -> dict[tuple[int, str], int]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agent.commands.cli import build_parser
 from agent.measuring.jobfile import plan_jobfile
+from agent.profiles.parameters import read_latency
 from agent.profiles.profile import list_names, load_profile, make_plan
 from agent.running.run_command import read_pairs
 from benchapp.grammar import Filter
@@ -203,6 +204,43 @@ def test_profile_of_an_own_job_file_is_not_named(tmp_path: Path) -> None:
 
     assert "ours" not in command.argv
     assert command.job_file
+
+
+@pytest.mark.parametrize(
+    "directory", [["/data"], {"a": "/data"}, "data", "--allow-outside", "/data\x03\nid", "/data\u202e", None]
+)
+def test_directory_that_is_not_a_printable_path_is_not_in_a_command(directory: Any) -> None:
+    series = make_series([1000.0], host=make_host("db-1"))
+    environment = make_environment(facts={"directory": directory})
+    Run.objects.update(environment=environment, profile="quick", command={"parameters": {}})
+
+    assert make_run_commands([WantedRuns(1, (series.pk,), (series.pk,))]) == ([], [0])
+
+
+def test_parameters_with_control_characters_are_not_in_a_command() -> None:
+    series = make_series([1000.0], host=make_host("db-1"))
+    environment = make_environment(facts={"directory": "/data"})
+    Run.objects.update(
+        environment=environment, profile="quick", command={"parameters": {"size": "1g\x03\nid"}}
+    )
+
+    (command,), _ = make_run_commands([WantedRuns(1, (series.pk,), (series.pk,))])
+
+    assert command.argv == ("bench-agent", "run", "--jobfile", "next-1.fio", "--directory", "/data")
+
+
+@pytest.mark.parametrize("limit_ns", [500_000, 12_345_678, 1_000_000_000, 1_500_000_000, 999_999_999_999])
+def test_agent_reads_the_limit_of_a_saturation_as_it_was(limit_ns: int) -> None:
+    series = make_series([1000.0], host=make_host("db-1"))
+    Run.objects.update(
+        environment=make_environment(facts={"directory": "/data"}),
+        profile="saturation",
+        command={"parameters": {"limit": limit_ns}},
+    )
+
+    (command,), _ = make_run_commands([WantedRuns(1, (series.pk,), (series.pk,))])
+
+    assert read_latency(command.argv[-1].removeprefix("limit=")) == limit_ns
 
 
 def test_shipped_profiles_are_those_of_the_agent() -> None:
