@@ -128,6 +128,7 @@ class _ExperimentRun:
 
     def run(self) -> bool:
         """Measure all runs that are left; return whether the experiment waits for a reboot."""
+        self._check_arm()
         arms = self.state.arms
         for number in self.state.list_waiting():
             if not self._become(arms[number - 1]):
@@ -136,6 +137,17 @@ class _ExperimentRun:
             self.sender.deliver()
         self.state.finish()
         return False
+
+    def _check_arm(self) -> None:
+        """Forget the arm that the host was when the experiment was stopped if it may be another one since."""
+        arm = self.state.arm
+        if arm is None:
+            return
+        is_arm = self._switch.is_arm(arm)
+        if is_arm is None:
+            is_arm = self.state.is_arm_of_boot(read_boot_id())
+        if not is_arm:
+            self.state.forget_arm()
 
     def _become(self, arm: str) -> bool:
         """Make the host an arm unless it is; return False if that needs a reboot first."""
@@ -146,7 +158,7 @@ class _ExperimentRun:
         is_arm = switch.is_arm(arm)
         boot_id = read_boot_id()
         if is_arm or (is_arm is None and switch.reboots and state.is_switched_by_reboot(arm, boot_id)):
-            state.end_switch(arm)
+            state.end_switch(arm, boot_id)
             return True
         state.begin_switch(arm, boot_id)
         switch.switch(arm, self._session.console)
@@ -156,7 +168,7 @@ class _ExperimentRun:
             raise SwitchFailed(
                 f"arm {arm}: --check-command failed after the switch: the host is not this arm"
             )
-        state.end_switch(arm)
+        state.end_switch(arm, boot_id)
         return True
 
     def _measure(self, number: int, arm: str) -> None:

@@ -81,9 +81,17 @@ class ExperimentState:
         """Record that the host is about to become an arm; until then its arm is unknown."""
         self._save(arm=None, switching={"arm": arm, "boot_id": boot_id})
 
-    def end_switch(self, arm: str) -> None:
-        """Record that the host is an arm."""
-        self._save(arm=arm, switching=None)
+    def end_switch(self, arm: str, boot_id: str | None) -> None:
+        """Record that the host is an arm, in this boot."""
+        self._save(arm=arm, arm_boot_id=boot_id, switching=None)
+
+    def is_arm_of_boot(self, boot_id: str | None) -> bool:
+        """Return whether the host became its arm in this boot: an arm need not last beyond it."""
+        return boot_id is not None and self._document.get("arm_boot_id") == boot_id
+
+    def forget_arm(self) -> None:
+        """Record that the arm of the host is unknown."""
+        self._save(arm=None)
 
     def begin_run(self, number: int, run_id: str) -> None:
         """Record which run is about to start."""

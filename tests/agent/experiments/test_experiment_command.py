@@ -236,6 +236,38 @@ def test_killed_run_is_repeated_unless_its_result_is_stored(
     assert len(machine.pending()) == count
 
 
+@pytest.mark.parametrize(
+    ("booted", "check", "arm_since", "switches"),
+    [
+        ("first", "", "a", []),
+        ("second", "", "a", ["a"]),
+        ("second", CHECK, "a", []),
+        ("first", CHECK, "b", ["a"]),
+    ],
+)
+def test_resume_measures_nothing_as_an_arm_that_the_host_was_before(
+    machine: Machine,
+    boot: Callable[[str], None],
+    booted: str,
+    check: str,
+    arm_since: str,
+    switches: list[str],
+) -> None:
+    start(machine, "--pairs", "2", "--switch-command", SWITCH, *(["--check-command", check] if check else []))
+    (path,) = (machine.spool / "experiments").glob("*.json")
+    document = json.loads(path.read_text())
+    document["runs"][-1] |= {"state": "waiting", "run_id": None}
+    path.write_text(json.dumps({**document, "finished_at": None}))
+    (machine.home / "switches").unlink()
+    (machine.home / "arm").write_text(arm_since)
+    boot(booted)
+
+    ended = run(machine, "--resume", "last")
+
+    assert (ended.returncode, list_switches(machine)) == (0, switches), ended.stderr
+    assert list_states(machine) == ["done"] * 4
+
+
 def test_status_names_an_experiment_that_is_left(machine: Machine) -> None:
     start(machine, "--pairs", "2", "--switch-command", 'test "$BENCH_AGENT_ARM" = a')
     experiment_id = read_state(machine)["id"]
