@@ -267,7 +267,11 @@ def _cut_levels(
     shown = read_levels_in(list(levels), metric, span=span, has_recent=False)
     found: dict[int, tuple[LevelRow, ...]] = dict.fromkeys(levels, ())
     for series_id, level in shown.items():
-        *earlier, last = (row for row in levels[series_id] if row.from_at <= level.from_at)
+        begun = [row for row in levels[series_id] if row.from_at <= level.from_at]
+        if not begun:
+            # Detection stored other levels between the two queries.
+            continue
+        *earlier, last = begun
         numbers = ("n", "median", "p10", "p90", "minimum", "maximum", "last")
         ended = replace(last, to_at=level.last_at, **{name: getattr(level, name) for name in numbers})
         found[series_id] = (*earlier, ended)

@@ -9,6 +9,7 @@ from django.test import Client
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import Measurement, Series
 from benchapp.pipeline.judge import judge_due
+from benchapp.queries import series_grid
 from benchapp.queries.series.level_range import LevelRange, make_level_range, read_levels_in
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pipeline.detection import judging
@@ -77,6 +78,16 @@ def test_pages_show_the_level_as_of_a_day_and_name_it(viewer: Client, series: Se
     value = format_value(level.median, "operations/s")
     assert level.median == pytest.approx(1000.0, rel=0.01)
     assert [value in page.words for page in pages] == [True, True, True]
+
+
+def test_list_is_shown_while_detection_stores_the_first_levels(
+    viewer: Client, series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series_grid, "read_levels", lambda ids, metrics: {each: {"iops": ()} for each in ids})
+
+    page = viewer.get("/series/", {"to": write(START + 10 * DAY)})
+
+    assert (page.status_code, "db-01" in page.text) == (200, True)
 
 
 def test_csv_and_images_name_the_range(viewer: Client, series: Series) -> None:
