@@ -157,9 +157,16 @@ class _ExperimentRun:
         self._progress.finish()
         is_arm = switch.is_arm(arm)
         boot_id = read_boot_id()
-        if is_arm or (is_arm is None and switch.reboots and state.is_switched_by_reboot(arm, boot_id)):
+        has_booted = switch.reboots and state.is_switched_by_reboot(arm, boot_id)
+        if is_arm or (is_arm is None and has_booted):
             state.end_switch(arm, boot_id)
             return True
+        if has_booted:
+            # Not switched again: with --resume at each boot the host would reboot without end.
+            state.forget_arm()
+            raise SwitchFailed(
+                f"arm {arm}: --check-command failed after the reboot: the host is not this arm"
+            )
         state.begin_switch(arm, boot_id)
         switch.switch(arm, self._session.console)
         if switch.reboots and switch.command:

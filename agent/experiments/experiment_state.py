@@ -90,8 +90,8 @@ class ExperimentState:
         return boot_id is not None and self._document.get("arm_boot_id") == boot_id
 
     def forget_arm(self) -> None:
-        """Record that the arm of the host is unknown."""
-        self._save(arm=None)
+        """Record that the arm of the host is unknown, also if it was switched."""
+        self._save(arm=None, switching=None)
 
     def begin_run(self, number: int, run_id: str) -> None:
         """Record which run is about to start."""

@@ -236,6 +236,22 @@ def test_killed_run_is_repeated_unless_its_result_is_stored(
     assert len(machine.pending()) == count
 
 
+def test_reboot_that_does_not_lead_to_the_arm_is_not_repeated_at_once(
+    machine: Machine, boot: Callable[[str], None]
+) -> None:
+    start(machine, "--pairs", "1", "--switch-command", SWITCH, "--check-command", "false", "--reboots")
+    boot("second")
+
+    failed = run(machine, "--resume", "last")
+    switches = list_switches(machine)
+    again = run(machine, "--resume", "last")
+
+    assert (failed.returncode, switches) == (5, ["a"])
+    assert "arm a: --check-command failed after the reboot" in failed.stderr
+    assert (again.returncode, list_switches(machine)) == (0, ["a", "a"])
+    assert machine.pending() == []
+
+
 @pytest.mark.parametrize(
     ("booted", "check", "arm_since", "switches"),
     [
