@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
-from benchapp.analysis.layouts.ranking import LevelSpread, Requirement, Verdict
+from benchapp.analysis.layouts.ranking import LevelSpread, LoadLevels, Requirement, Verdict
 
 # Below three runs the spread is not known; a level of three runs has a median.
 RUNS_LEAST: Final = 3
@@ -45,19 +45,8 @@ MeasuredName = Literal["iops", "bandwidth_bytes_per_s", "latency_p99_ns"]
 MEASURED: Final[tuple[MeasuredName, ...]] = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
 
 
-class LoadLevels(Protocol):
-    """The current levels of a load; None: not measured."""
-
-    @property
-    def iops(self) -> LevelSpread | None: ...
-    @property
-    def bandwidth_bytes_per_s(self) -> LevelSpread | None: ...
-    @property
-    def latency_p99_ns(self) -> LevelSpread | None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LayoutCandidate:
     """A layout under the load that decides. n, age: of its runs, of the newest one. lacks: names of what is not met.
 
     price: None if unknown, or without prices. margin: throughput at p10 / required − 1, None if unknown.
@@ -123,7 +112,7 @@ def list_gap_reasons(level: LevelSpread, n: int, *, is_stale: bool) -> Iterator[
 
 
 def plan_decision(
-    candidates: Sequence[Candidate], requirement: Requirement, *, has_prices: bool
+    candidates: Sequence[LayoutCandidate], requirement: Requirement, *, has_prices: bool
 ) -> list[tuple[int, RunReason]]:
     """Return the reasons to measure, each with the index of its candidate; none if more runs would change nothing.
 
@@ -143,7 +132,7 @@ def plan_decision(
     return found
 
 
-def list_reasons(candidate: Candidate, requirement: Requirement) -> Iterator[RunReason]:
+def list_reasons(candidate: LayoutCandidate, requirement: Requirement) -> Iterator[RunReason]:
     """Yield why it is not certain whether a candidate meets the requirement."""
     if candidate.age > STALE_AGE:
         yield RunReason("old", RUNS_LEAST)
@@ -178,7 +167,7 @@ def _find_gap(name: MeasuredName, level: LevelSpread, required: float) -> float:
     return abs(math.log(value / required)) if value > 0 else math.inf
 
 
-def _order(candidates: Sequence[Candidate], requirement: Requirement, *, has_prices: bool) -> list[int]:
+def _order(candidates: Sequence[LayoutCandidate], requirement: Requirement, *, has_prices: bool) -> list[int]:
     """Return the candidates that meet the requirement, or may meet it, the best first."""
     open_places = [place for place, each in enumerate(candidates) if _may_meet(each, requirement)]
 
@@ -190,7 +179,7 @@ def _order(candidates: Sequence[Candidate], requirement: Requirement, *, has_pri
     return sorted(open_places, key=rank)
 
 
-def _may_meet(candidate: Candidate, requirement: Requirement) -> bool:
+def _may_meet(candidate: LayoutCandidate, requirement: Requirement) -> bool:
     """Return whether further runs may show that a candidate meets the requirement, or it does."""
     if candidate.verdict in ("meets", "median-only"):
         return True
@@ -206,14 +195,14 @@ def _may_meet(candidate: Candidate, requirement: Requirement) -> bool:
     return any(reason.name == "few-runs" for reason in reasons) or set(candidate.lacks) <= open_names
 
 
-def _is_within(candidate: Candidate, name: str, requirement: Requirement) -> bool:
+def _is_within(candidate: LayoutCandidate, name: str, requirement: Requirement) -> bool:
     """Return whether the interval of an estimate reaches what is required; True if there is no estimate."""
     level: LevelSpread | None = getattr(candidate.levels, name)
     return level is None or level.p90 >= getattr(requirement, name)
 
 
 def _compare_rivals(
-    candidates: Sequence[Candidate], first: int, second: int, requirement: Requirement
+    candidates: Sequence[LayoutCandidate], first: int, second: int, requirement: Requirement
 ) -> Iterator[tuple[int, RunReason]]:
     """Yield the runs that would tell the margins of two candidates apart: the errors of both p10 add up."""
     name: MeasuredName = "iops" if requirement.iops is not None else "bandwidth_bytes_per_s"

@@ -64,7 +64,7 @@ def describe_reason(reason: RunReason, measured: NextRun) -> str:
     return text if reason.runs is not None else f"{text}: more than {RUNS_MAXIMUM} runs would be needed"
 
 
-def describe_load(measured: NextRun) -> str:
+def format_queue_depth(measured: NextRun) -> str:
     """Return queue depth and jobs: "32 × 1"; "" for a combination of a chart."""
     if measured.iodepth is None and measured.numjobs is None:
         return ""

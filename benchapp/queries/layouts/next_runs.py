@@ -10,7 +10,7 @@ from django.utils import timezone
 from benchapp.analysis.layouts.next_runs import (
     RUNS_LEAST,
     RUNS_MAXIMUM,
-    Candidate,
+    LayoutCandidate,
     MeasuredName,
     ReasonName,
     RunReason,
@@ -147,8 +147,8 @@ def _list_needs(ranking: LayoutRanking, *, now: datetime) -> Iterator[_Need]:
         yield _Need(rows[place], reasons, rows[place].load.series_ids)
 
 
-def _make_candidate(row: RankedLayout, *, now: datetime) -> Candidate:
-    return Candidate(
+def _make_candidate(row: RankedLayout, *, now: datetime) -> LayoutCandidate:
+    return LayoutCandidate(
         verdict=row.verdict,
         lacks=tuple(lack.name for lack in row.assessment.lacks),
         levels=row.load.levels,

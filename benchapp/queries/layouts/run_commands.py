@@ -105,7 +105,7 @@ def make_run_commands(
     ids = {each for one in wanted for each in (*one.workload_ids, *one.host_ids)}
     sources = _read_sources(ids, now=now)
     series = {row.pk: row for row in Series.objects.filter(pk__in=ids)} if ids else {}
-    found: dict[tuple[Any, ...], _Draft] = {}
+    found: dict[tuple[Any, ...], _CommandDraft] = {}
     impossible: list[int] = []
     for place, one in enumerate(wanted):
         draft = _make_draft(one, sources, series)
@@ -117,7 +117,7 @@ def make_run_commands(
     return [draft.finish(number) for number, draft in enumerate(found.values(), start=1)], impossible
 
 
-class _Draft:
+class _CommandDraft:
     """A command while further directories and uses are added."""
 
     def __init__(
@@ -144,7 +144,7 @@ class _Draft:
             job_file,
         )
 
-    def add(self, other: "_Draft", *, place: int, runs: int) -> None:
+    def add(self, other: "_CommandDraft", *, place: int, runs: int) -> None:
         """Add what another draft of the same key measures."""
         self.directories.setdefault(other.specification.directory)
         self.places.setdefault(place)
@@ -179,7 +179,7 @@ class _Draft:
 
 def _make_draft(
     one: WantedRuns, sources: Mapping[int, Sequence[_Source]], series: Mapping[int, Series]
-) -> _Draft | None:
+) -> _CommandDraft | None:
     """Return the command of the host of the layout with the newest run; None if none can measure it."""
     places = [source for each in one.host_ids for source in sources.get(each, ()) if source.is_present]
     if not places:
@@ -200,14 +200,16 @@ def _make_draft(
             model.specification.profile, model.specification.parameters, place.directory
         )
         duration_s = _find_duration(own) or _find_duration(models)
-        return _Draft(place.host, specification, job_file="", duration_s=duration_s, stored=True)
+        return _CommandDraft(place.host, specification, job_file="", duration_s=duration_s, stored=True)
     workloads = [series[each] for each in one.workload_ids if each in series]
     job_file = write_job_file(workloads[0], mix=one.mix) if workloads else None
     if job_file is None:
         return None
     runtime_s = workloads[0].runtime_s or _JOB_RUNTIME_S
     specification = RunSpecification("", {}, place.directory)
-    return _Draft(place.host, specification, job_file=job_file, duration_s=runtime_s + _START_S, stored=False)
+    return _CommandDraft(
+        place.host, specification, job_file=job_file, duration_s=runtime_s + _START_S, stored=False
+    )
 
 
 def _find_duration(sources: Iterable[_Source]) -> float | None:

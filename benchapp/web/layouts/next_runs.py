@@ -6,9 +6,9 @@ from benchapp.charts.texts.next_runs import (
     NOT_POSSIBLE,
     NOTHING_DECIDES,
     describe_duration,
-    describe_load,
     describe_next_runs,
     describe_reason,
+    format_queue_depth,
     write_command,
 )
 from benchapp.queries.layouts.next_runs import NextRun, NextRuns
@@ -51,7 +51,7 @@ def show_next_runs(plan: NextRuns, *, nothing: str = NOTHING_DECIDES) -> NextRun
     """Show a plan; nothing: the sentence without measurements."""
     return NextRunsSection(
         describe_next_runs(plan, nothing=nothing),
-        any(describe_load(measured) for measured in plan.measurements),
+        any(format_queue_depth(measured) for measured in plan.measurements),
         tuple(_make_line(measured) for measured in plan.measurements),
         tuple(
             NextRunCommand(
@@ -71,7 +71,7 @@ def _make_line(measured: NextRun) -> NextRunLine:
     is_measurable = measured.runs and not measured.is_possible
     return NextRunLine(
         measured.title,
-        describe_load(measured),
+        format_queue_depth(measured),
         tuple(describe_reason(reason, measured) for reason in measured.reasons),
         measured.runs,
         NOT_POSSIBLE if is_measurable else "",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchapp.analysis.layouts.next_runs import (
-    Candidate,
+    LayoutCandidate,
     RunReason,
     count_required_runs,
     find_spread,
@@ -33,7 +33,7 @@ class Levels:
     bandwidth_bytes_per_s: Level | None = None
 
 
-def make_candidate(p10: float = 12_000.0, p90: float = 12_200.0, **fields: Any) -> Candidate:
+def make_candidate(p10: float = 12_000.0, p90: float = 12_200.0, **fields: Any) -> LayoutCandidate:
     latency = fields.pop("latency", Level(2e6, 1.98e6, 2.02e6))
     is_met = p10 >= 10_000 and latency is not None
     values: dict[str, Any] = {
@@ -45,10 +45,10 @@ def make_candidate(p10: float = 12_000.0, p90: float = 12_200.0, **fields: Any) 
         "price": 100.0,
         "margin": p10 / 10_000 - 1,
     }
-    return Candidate(**values | fields)
+    return LayoutCandidate(**values | fields)
 
 
-def plan(*candidates: Candidate, has_prices: bool = True) -> list[tuple[int, str, int | None]]:
+def plan(*candidates: LayoutCandidate, has_prices: bool = True) -> list[tuple[int, str, int | None]]:
     found = plan_decision(candidates, REQUIRED, has_prices=has_prices)
     return [(place, reason.name, reason.runs) for place, reason in found]
 
@@ -88,7 +88,7 @@ def test_nothing_is_measured_if_the_cheapest_layout_is_certain() -> None:
     ],
 )
 def test_reason_and_runs_of_an_uncertain_candidate(
-    candidate: Candidate, reason: tuple[int, str, int | None]
+    candidate: LayoutCandidate, reason: tuple[int, str, int | None]
 ) -> None:
     assert plan(candidate) == [reason]
 

@@ -34,6 +34,7 @@ from tests.api.framework.test_openapi import (
     REQUEST_OF_HOST,
     bearer,  # noqa: F401
     bearer_of_host,  # noqa: F401
+    fill,
     find_path,
     more_things,  # noqa: F401
     things,  # noqa: F401
@@ -242,7 +243,8 @@ def test_python_client_calls_every_operation(
         called.add(operation["operationId"])
         names, own = (re.findall(r"{(\w+)}", each) for each in (path, template))
         known = more_things | ({"request_id": str(REQUEST_OF_HOST)} if client is host else {})
-        values = {name: known[key] for name, key in zip(names, own, strict=True)} | query
+        given = {name: fill(value, known) for name, value in query.items()}
+        values = {name: known[key] for name, key in zip(names, own, strict=True)} | given
         if body is not None:
             values["body"] = body
         # Each finds the rows as they were made: some take away what another needs.
