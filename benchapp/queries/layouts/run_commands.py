@@ -8,14 +8,20 @@ from statistics import median
 from typing import Any, Final
 
 from django.db.models import Max, Min
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from benchapp.models import Measurement, Run, Series
 from benchapp.models.requests.request_policy import RunSpecification, read_specification
 from benchapp.queries.binary_columns import fetch_rows
 
-# Newest measurements of the series that are looked at.
+# Measurements that are looked at, the newest of each series: one that is measured often must not hide the others.
 _ROWS_MAXIMUM: Final = 500
+_NEWEST: Final = (
+    "SELECT newest.id FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    "SELECT own.id FROM benchapp_measurement AS own WHERE own.series_id = wanted.id AND own.started_at >= %s"
+    " ORDER BY own.started_at DESC, own.id DESC LIMIT %s) AS newest"
+)
 # A retired host, or one that did not report for so long, may not exist any more.
 _HOST_AGE: Final = timedelta(days=365)
 # Profiles that every agent has; others are names of own job files.
@@ -259,10 +265,10 @@ def _read_sources(series_ids: set[int], *, now: datetime) -> dict[int, list[_Sou
     """Return the newest runs of each series on hosts that still report; newest first."""
     if not series_ids:
         return {}
+    each = max(_ROWS_MAXIMUM // len(series_ids), 1)
     rows = list(
         Measurement.objects.filter(
-            series__in=series_ids,
-            started_at__gte=now - _HOST_AGE,
+            pk__in=RawSQL(_NEWEST, (sorted(series_ids), now - _HOST_AGE, each)),  # nosec B611
             run__host__retired_at=None,
         )
         .order_by("-started_at", "-id")
@@ -277,7 +283,7 @@ def _read_sources(series_ids: set[int], *, now: datetime) -> dict[int, list[_Sou
             "run__started_at",
             "run__finished_at",
             "run__sweep_id",
-        )[:_ROWS_MAXIMUM]
+        )
     )
     sweeps = _read_sweep_durations(
         {row["run__sweep_id"] for row in rows if row["run__profile"] in _SWEEPING_PROFILES} - {None}

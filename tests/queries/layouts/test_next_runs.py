@@ -18,6 +18,7 @@ from agent.profiles.profile import list_names, load_profile, make_plan
 from agent.running.run_command import read_pairs
 from benchapp.grammar import Filter
 from benchapp.models import Host, Measurement, Run, Series
+from benchapp.queries.layouts import run_commands
 from benchapp.queries.layouts.next_runs import NextRuns, plan_next_runs
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import rank_layouts
@@ -171,6 +172,24 @@ def test_directories_of_one_host_are_one_sweep(tmp_path: Path) -> None:
     )
     assert (command.runs, command.wanted, command.duration_s) == (2, (0, 1), None)
     check(command, tmp_path)
+
+
+def test_series_that_is_measured_often_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_commands, "_ROWS_MAXIMUM", 4)
+    host = make_host("db-1")
+    ids = []
+    for directory, count in (("/mnt/rare", 1), ("/mnt/often", 6)):
+        environment = make_environment(facts={"directory": directory})
+        series = make_series([1000.0] * count, host=host, workload=make_workload(iodepth=count))
+        Run.objects.filter(measurements__series=series).update(environment=environment)
+        ids.append(series.pk)
+    now = timezone.now()
+    Measurement.objects.filter(series=ids[0]).update(started_at=now - timedelta(days=60))
+    Measurement.objects.filter(series=ids[1]).update(started_at=now)
+
+    commands, impossible = make_run_commands([WantedRuns(1, (each,), (each,)) for each in ids])
+
+    assert ([command.argv[-1] for command in commands], impossible) == (["/mnt/rare", "/mnt/often"], [])
 
 
 def test_duration_of_a_saturation_is_that_of_all_its_steps() -> None:
