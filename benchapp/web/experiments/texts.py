@@ -176,9 +176,14 @@ def _list_labels(*filters: Filter) -> dict[str, str]:
 
 
 def _find_value(filter: Filter, dimension: str) -> str:
-    """Return the one value that a filter has for a dimension; "" for several or none."""
+    """Return the one value that a filter has for a dimension; "" for several or none.
+
+    "" also for one with control characters: filters come from links, and a terminal acts on them between quotation
+    marks.
+    """
     for term in filter.terms:
         if term.dimension == dimension and not term.is_negated and len(term.tests) == 1:
             (test,) = term.tests
-            return str(test.values[0]) if test.operator == "=" else ""
+            value = str(test.values[0]) if test.operator == "=" else ""
+            return value if value.isprintable() else ""
     return ""

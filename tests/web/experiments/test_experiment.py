@@ -113,3 +113,17 @@ def test_commands_have_the_labels_of_the_arms_quoted_and_the_profile() -> None:
         "    esac || break",
         "done",
     ]
+
+
+def test_commands_have_no_control_characters_of_a_link() -> None:
+    asked = Experiment(
+        parse_filter('label.arm:"a\x03\nid"'),
+        parse_filter("label.arm:b"),
+        from_at=NOON,
+        common=parse_filter('profile:"quick\x03\nid" label.study:"7\x1b[201~"'),
+    )
+
+    written = write_commands(asked, 5)
+
+    assert [line for line in written.splitlines() if not line.isprintable() or "id" in line] == []
+    assert "bench-agent run --profile PROFILE --label arm=b" in written
