@@ -119,7 +119,7 @@ def read_begun_levels(
 ) -> dict[int, CurrentLevel]:
     """Return the level of each series that had begun before a moment, by id, with its later runs; one query."""
     rows = fetch_rows(
-        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND level.from_at = ("
+        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND level.from_at = ("  # nosec B608
         "SELECT max(from_at) FROM benchapp_level own"
         " WHERE own.series_id = level.series_id AND own.metric = level.metric AND own.from_at < %s)",
         [metric.name, list(series_ids), before_at],
