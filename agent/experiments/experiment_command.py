@@ -8,6 +8,7 @@ import os
 import re
 import uuid
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Mapping
 from urllib.parse import urlencode, urljoin
@@ -64,6 +65,8 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
             return session.finish(ExitCode.OK, {"id": state.id, "runs": state.runs()})
         stored = argparse.Namespace(**{**vars(arguments), **state.request})
         requests = _read_requests(stored, session, experiment_id=state.id)
+        # Another process may have continued it while this one waited for the lock.
+        open_state = partial(load_state, _find_directory(session), state.id)
     else:
         stored = arguments
         order, experiment_id = _read_order(arguments), str(uuid.uuid4())
@@ -75,14 +78,15 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
         for name in ("jobfile", "file", "directory"):
             # --resume may start in another directory.
             request[name] = request[name] and os.path.abspath(request[name])
-        state = create_state(
-            _find_directory(session), experiment_id, request=request, arms=[names[letter] for letter in order]
+        arms = [names[letter] for letter in order]
+        # Not before the lock is owned: an experiment that could not begin is none that is left.
+        open_state = partial(
+            create_state, _find_directory(session), experiment_id, request=request, arms=arms
         )
     switch = ArmSwitch(stored.switch_command or "", stored.check_command or "", stored.reboots)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
-        # Another process may have continued it while this one waited for the lock.
-        state = load_state(_find_directory(session), state.id)
+        state = open_state()
         run = _ExperimentRun(state, requests, switch, session, ResultSender(session, client))
         session.console.note(f"experiment {state.id}: {len(state.arms)} runs")
         run.recover()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.delivery.spool import Spool
 from agent.experiments import arm_switch, experiment_command
 from agent.experiments.experiment_command import order_arms
 from benchapp.analysis.experiments import paired_runs
@@ -208,6 +209,17 @@ def test_without_a_terminal_or_a_command_nothing_starts(machine: Machine) -> Non
     assert ended.returncode == 2
     assert "there is no terminal to confirm it; give --switch-command" in ended.stderr
     assert machine.pending() == []
+
+
+def test_experiment_that_cannot_begin_is_not_left(machine: Machine) -> None:
+    spool = Spool(str(machine.spool), max_bytes=2**20, max_age_s=60)
+
+    with spool.lock():
+        ended = start(machine, "--pairs", "1", "--switch-command", "true")
+
+    assert (ended.returncode, list(machine.spool.glob("experiments/*"))) == (1, [])
+    assert "another bench-agent is running" in ended.stderr
+    assert "no unfinished experiment to resume" in run(machine, "--resume", "last").stderr
 
 
 def test_failed_run_is_counted_and_the_others_are_measured(machine: Machine) -> None:
