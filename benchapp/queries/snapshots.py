@@ -46,6 +46,8 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = Lock()
         self.requests = 0
+        # The value, for those that wait: it is not kept if another request read a later snapshot meanwhile.
+        self.loaded: list[Any] = []
 
 
 class SnapshotCache:
@@ -84,23 +86,24 @@ class SnapshotCache:
                 kept: T = self._kept[key][0]
                 return kept
         # Not by the key alone: a request after a write cannot use the value of one before it, and does not wait for it.
-        with self._take_turns((snapshot, key)):
+        with self._take_turn((snapshot, key)) as turn:
             with self._lock:
                 # Meanwhile another request may have loaded it.
                 if snapshot == self._snapshot and key in self._kept:
-                    loaded: T = self._kept[key][0]
-                    return loaded
-            return self._load(snapshot, key, load, estimate_bytes)
+                    return self._kept[key][0]  # type: ignore[no-any-return]
+            if not turn.loaded:
+                turn.loaded.append(self._load(snapshot, key, load, estimate_bytes))
+            return turn.loaded[0]  # type: ignore[no-any-return]
 
     @contextmanager
-    def _take_turns(self, key: Hashable) -> Iterator[None]:
+    def _take_turn(self, key: Hashable) -> Iterator[_Turn]:
         """Let one request load a value, and others for the same value wait for it, but not long."""
         with self._lock:
             turn = self._turns.setdefault(key, _Turn())
             turn.requests += 1
         has_turn = turn.lock.acquire(timeout=_WAIT_S)
         try:
-            yield
+            yield turn
         finally:
             if has_turn:
                 turn.lock.release()

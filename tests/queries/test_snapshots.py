@@ -147,6 +147,28 @@ def test_request_loads_a_value_itself_if_the_one_before_fails_or_takes_long(
     assert not cache._turns
 
 
+def test_requests_share_a_value_of_their_snapshot_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, load, loading, waited = SnapshotCache(), Loads(), Event(), Event()
+    set_snapshot(monkeypatch, "1")
+
+    def load_slowly() -> int:
+        loading.set()
+        assert waited.wait(60)
+        return load()
+
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(read, cache, "a", load_slowly)
+        assert loading.wait(60)
+        others = [threads.submit(read, cache, "a", load) for _ in range(2)]
+        wait_for(lambda: cache._turns["1", "a"].requests == 3, within_s=60, what="the others wait")
+        set_snapshot(monkeypatch, "2")
+        read(cache, "b", lambda: 0)
+        waited.set()
+
+        assert [each.result() for each in (first, *others)] == [1, 1, 1]
+    assert read(cache, "a", load) == 2
+
+
 def test_request_after_a_write_does_not_wait_for_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cache, load, loading, done = SnapshotCache(), Loads(), Event(), Event()
     set_snapshot(monkeypatch, "1")
