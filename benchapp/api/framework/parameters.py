@@ -187,9 +187,10 @@ class FilterParameters(Parameters):
         filter = attrs.pop("q")
         terms = [attrs.pop(name) for name in FILTER_DIMENSIONS if name in attrs]
         try:
-            return {**attrs, "match": filter.with_terms(terms)}
+            match = filter.with_terms(terms)
         except BadFilter as problem:
             raise serializers.ValidationError({"q": str(problem)}) from problem
+        return super().validate({**attrs, "match": match})  # type: ignore[no-any-return]
 
 
 class FormatParameters(Parameters):
@@ -221,6 +222,13 @@ class SpanParameters(Parameters):
             "from": MomentField(source="from_at", required=False, help_text=f"inclusive: {MOMENTS}"),
             "to": MomentField(source="to_at", required=False, help_text="exclusive, as `from`"),
         }
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a range in which nothing can be."""
+        from_at, to_at = attrs.get("from_at"), attrs.get("to_at")
+        if from_at is not None and to_at is not None and from_at >= to_at:
+            raise serializers.ValidationError({"from": "must be before to"})
+        return super().validate(attrs)  # type: ignore[no-any-return]
 
 
 def text_parameter(maximum: int, **options: Any) -> serializers.CharField:

@@ -161,6 +161,14 @@ def test_times_are_taken_as_day_or_moment(reader, query):
     assert reader.get(f"/api/v1/runs?{query}").status_code == 200
 
 
+@pytest.mark.parametrize("url", ["/api/v1/series", "/api/v1/runs", "/api/v1/points", "/api/v1/history"])
+def test_range_that_ends_before_it_begins_is_refused(reader, url):
+    response = reader.get(url, {"from": "2026-05-12", "to": "2026-05-12"})
+
+    assert response.status_code == 400
+    assert (response.json()["pointer"], response.json()["detail"]) == ("from", "from: must be before to")
+
+
 def test_cursor_of_another_list_is_refused(reader):
     assert problem_of(reader, "/api/v1/submissions?cursor=AAYO9_s-AAAAAAAAAAAABw")["code"] == "cursor-invalid"
 
