@@ -23,7 +23,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
@@ -32,7 +31,7 @@ from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.notifications.account_mail import send_address_link, send_reset_links
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered
 from benchapp.pipeline.notifications.enqueue import send_due
-from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
+from benchapp.pipeline.notifications.layout_answers import is_question_due, notify_layout_answers
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
 from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
@@ -114,6 +113,11 @@ def notify() -> None:
 @shared_task(time_limit=90)
 def answer_layout_questions() -> None:
     """Evaluate the layout questions of subscriptions that are due. Never retried: beat comes every five minutes."""
+    if not is_question_due():
+        return
+    # Takes 3 MiB in each worker process, and few installations have a question.
+    from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+
     if notify_layout_answers(find_layout_answer, refusal=NotAnswerable, budget_s=_TASK_BUDGET_S):
         with transaction.atomic():
             notify.delay_on_commit()

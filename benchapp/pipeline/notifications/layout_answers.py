@@ -76,6 +76,11 @@ def notify_layout_answers(
     return notices
 
 
+def is_question_due() -> bool:
+    """Return whether a layout question is to be evaluated now; one query."""
+    return _find_due(timezone.now()) is not None
+
+
 def _find_due(now: datetime) -> Subscription | None:
     """Return the subscription whose question was evaluated longest ago, if more than an hour ago or never."""
     due = Subscription.objects.filter(
