@@ -36,7 +36,12 @@ def main() -> int:
     parser.add_argument("server", help="address of a running server")
     parser.add_argument("--user", help="who signs in")
     arguments = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-headless-shell")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
         sys.exit("no Chromium: apt-get install chromium")
     from playwright.sync_api import sync_playwright
