@@ -157,6 +157,22 @@ class TermField(serializers.CharField):
             raise serializers.ValidationError(str(problem)) from problem
 
 
+class BlockSizeField(serializers.CharField):
+    """Block sizes as the values of a term: the text itself, which a term can be made of."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False, max_length=40, help_text="4k; default: the most usual")
+
+    def to_internal_value(self, data: Any) -> str:
+        """Check that the filter language reads it."""
+        text = super().to_internal_value(data)
+        try:
+            parse_term("block_size_bytes", text)
+        except BadFilter as problem:
+            raise serializers.ValidationError(str(problem)) from problem
+        return text
+
+
 class Parameters(serializers.Serializer[Any]):
     """The query parameters of one view; every field is optional.
 

@@ -12,12 +12,12 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    BlockSizeField,
     ChoiceParameter,
     FilterField,
     FormatParameters,
     NamesField,
     read_parameters,
-    text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
@@ -149,7 +149,7 @@ class LayoutParameters(FormatParameters):
         default="measured",
         help_text="interpolated: also layouts of which this mix was not measured; needs read_share",
     )
-    block_size = text_parameter(40, help_text="4k; default: the most usual")
+    block_size = BlockSizeField()
     iops = _number("at least, at p10")
     mb_per_s = _number("MB/s (10⁶ bytes) at least, at p10")
     p99_ms = _number("p99 latency in ms at that load, at most, at p90")
@@ -192,7 +192,8 @@ class LayoutsView(ApiView):
         try:
             ranking = rank_layouts(question)
         except BadFilter as problem:
-            raise _refuse("block_size", str(problem)) from problem
+            # Its terms and those of the question together are too many.
+            raise _refuse("q", str(problem)) from problem
         except UnknownRegion as problem:
             raise _refuse("region", str(problem)) from problem
         rows = [_describe_row(row) for row in ranking.all_rows]

@@ -12,11 +12,11 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
+    BlockSizeField,
     ChoiceParameter,
     FilterField,
     FormatParameters,
     read_parameters,
-    text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import Problem
@@ -43,7 +43,7 @@ class MixParameters(FormatParameters):
 
     q = FilterField(source="filter")
     pattern = ChoiceParameter(choices=tuple(MIX_PATTERNS), required=False, default="random")
-    block_size = text_parameter(40, help_text="4k; default: the most usual")
+    block_size = BlockSizeField()
     read_share = serializers.IntegerField(
         required=False,
         min_value=0,
@@ -155,12 +155,9 @@ class MixesView(ApiView):
         try:
             answer = read_mixes(MixQuestion(**wanted))
         except BadFilter as problem:
+            # Its terms and those of the workload together are too many.
             raise Problem(
-                400,
-                "parameter-invalid",
-                "Bad query parameter",
-                f"block_size: {problem}",
-                pointer="block_size",
+                400, "parameter-invalid", "Bad query parameter", f"q: {problem}", pointer="q"
             ) from problem
         share = answer.question.read_share
         is_json = format == "json"

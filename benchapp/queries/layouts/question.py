@@ -67,9 +67,22 @@ class LayoutQuestion:
     mixes: MixBasis = "measured"
 
     @property
+    def is_pure(self) -> bool:
+        """Return whether a mix of reads or of writes alone is asked for, which nothing is interpolated for."""
+        return self.pattern in MIXED_PATTERNS and self.read_share in (0, 100) and self.mixes == "interpolated"
+
+    @property
+    def measured_pattern(self) -> str:
+        """Return the pattern whose measurements count: of a pure mix that of its reads or its writes."""
+        if not self.is_pure:
+            return self.pattern
+        reads, _, writes = MIXED_PATTERNS[self.pattern]
+        return reads if self.read_share else writes
+
+    @property
     def interpolates(self) -> bool:
         """Return whether layouts of which this mix was not measured are asked for."""
-        return self.mixes == "interpolated" and self.pattern in MIXED_PATTERNS
+        return self.mixes == "interpolated" and self.measured_pattern in MIXED_PATTERNS
 
     @property
     def lacks_read_share(self) -> bool:
@@ -95,7 +108,7 @@ class LayoutQuestion:
     @property
     def directions(self) -> tuple[str, ...]:
         """Return the directions whose throughput is added."""
-        return _DIRECTIONS.get(self.pattern, ("read", "write"))
+        return _DIRECTIONS.get(self.measured_pattern, ("read", "write"))
 
     @property
     def maximum_age(self) -> timedelta | None:
@@ -107,14 +120,15 @@ class LayoutQuestion:
 
         Raises BadFilter.
         """
-        patterns = MIXED_PATTERNS[self.pattern] if self.interpolates else (self.pattern,)
+        pattern = self.measured_pattern
+        patterns = MIXED_PATTERNS[pattern] if self.interpolates else (pattern,)
         terms: list[Term] = [
             parse_term("rw", ",".join(patterns)),
             parse_term("direction", ",".join(self.directions)),
         ]
         if self.block_size:
             terms.append(parse_term("block_size_bytes", self.block_size))
-        if self.read_share is not None and self.pattern in MIXED_PATTERNS and not self.interpolates:
+        if self.read_share is not None and pattern in MIXED_PATTERNS and not self.interpolates:
             terms.append(parse_term("read_share_percent", str(self.read_share)))
         return self.filter.with_terms(terms)
 

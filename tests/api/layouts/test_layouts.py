@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from benchapp.grammar import TERMS_MAXIMUM
 from benchapp.models import Run
 from tests.factories import make_price
 from tests.layouts import give_directories, plant_layouts
@@ -15,6 +16,8 @@ from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
 PATH = "/api/v1/layouts"
+# As many as a filter may have, so that those of the workload are too many.
+TERMS = "+".join(f"-host:db-{number}" for number in range(TERMS_MAXIMUM))
 
 
 def test_ranking_has_the_answer_its_numbers_and_the_closest_miss(reader: Client) -> None:
@@ -87,6 +90,7 @@ def test_runs_that_would_decide_are_those_of_the_page(reader: Client) -> None:
         ("iops=1&max_age_days=0", "max_age_days"),
         ("iops=1&q=host%3A", "q"),
         ("iops=1&region=mars", "region"),
+        (f"iops=1&block_size=4k&q={TERMS}", "q"),
     ],
 )
 def test_invalid_parameter_is_named(query: str, pointer: str, reader: Client) -> None:

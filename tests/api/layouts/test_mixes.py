@@ -6,7 +6,7 @@ import io
 import pytest
 from django.test import Client
 
-from benchapp.grammar import parse_filter
+from benchapp.grammar import TERMS_MAXIMUM, parse_filter
 from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
@@ -80,6 +80,7 @@ def test_block_size_is_named_also_if_it_was_chosen(reader: Client, query: str, f
         ("metric=latency_p99_ns", "metric"),
         ("block_size=big", "block_size"),
         ("max_age_days=0", "max_age_days"),
+        (f"block_size=4k&q={'+'.join(f'-host:db-{number}' for number in range(TERMS_MAXIMUM))}", "q"),
     ],
 )
 def test_parameter_that_is_not_valid_is_named(reader: Client, query: str, pointer: str) -> None:

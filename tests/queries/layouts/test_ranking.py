@@ -311,6 +311,23 @@ class TestInterpolatedMixes:
         assert [row.layout.volume_type for row in ranking.rows] == ["a", "d"]
         assert [(each.dimension, each.values) for each in ranking.fixed] == [("block_size_bytes", (65_536,))]
 
+    @pytest.mark.parametrize(
+        ("read_share", "pure", "iops"), [(100, "randread", 40_000.0), (0, "randwrite", 10_000.0)]
+    )
+    def test_reads_or_writes_alone_are_the_pure_workload(
+        self, read_share: int, pure: str, iops: float
+    ) -> None:
+        plant_mixes({**PURE, 50: 16_000.0}, target={"volume_type": "a"})
+        plant_mixes({100: 90_000.0}, target={"volume_type": "b"})
+
+        mix = rank_mixes(read_share=read_share, p99_ms=2)
+        alone = rank_mixes(pattern=pure, read_share=None, p99_ms=2, mixes="measured")
+
+        assert replace(mix, question=alone.question) == alone
+        row = next(row for row in mix.rows if row.layout.volume_type == "a")
+        assert row.load.levels.iops is not None and row.load.levels.latency_p99_ns is not None
+        assert (row.load.levels.iops.median, row.load.between) == (iops, None)
+
     def test_a_pure_pattern_has_nothing_to_interpolate(self) -> None:
         plant_mixes(PURE)
 
