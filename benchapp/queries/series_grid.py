@@ -187,7 +187,9 @@ def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark]) -> _Key
 def _sort_by_spread(table: SeriesTable, metric: str, span: LevelRange) -> _Keys:
     ids = table.array("series_id").tolist()
     levels = (
-        read_current_columns(ids, metric) if span.to_at is None else _read_past_columns(ids, metric, span)
+        read_current_columns(ids, [metric])[metric]
+        if span.to_at is None
+        else _read_past_columns(ids, metric, span)
     )
     spread = np.full(table.length, np.nan)
     order = np.argsort(table.array("series_id"))

@@ -94,7 +94,7 @@ def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread
             if number in own
             for level in (group.level,)
         }
-    columns = read_current_columns(table.column("id"), metric)
+    columns = read_current_columns(table.column("id"), [metric])[metric]
     numbers = zip(
         *(columns[name].tolist() for name in ("series_id", "median", "p10", "p90", "n", "to_at")), strict=True
     )

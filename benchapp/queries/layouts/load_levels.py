@@ -30,13 +30,18 @@ class RowLevels:
     to_at: NDArray[Any]
 
     @classmethod
-    def read(cls, table: SeriesTable, metric: str) -> Self:
-        """Read the levels; one query, of groups of runs none."""
-        ids = table.array("id")
-        if table.group_levels is None:
-            found: Mapping[str, NDArray[Any]] = read_current_columns(table.column("id"), metric)
-        else:
-            found = _list_groups(table, metric)
+    def read(cls, table: SeriesTable, metrics: Sequence[str]) -> list[Self]:
+        """Read the levels of each metric; one query, of groups of runs none."""
+        found: Mapping[str, Mapping[str, NDArray[Any]]] = (
+            read_current_columns(table.column("id"), metrics)
+            if table.group_levels is None
+            else {metric: _list_groups(table, metric) for metric in metrics}
+        )
+        return [cls._align(metric, table.array("id"), found[metric]) for metric in metrics]
+
+    @classmethod
+    def _align(cls, metric: str, ids: NDArray[Any], found: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the levels in the order of some ids. found: by series_id."""
         if not len(found["series_id"]):
             return cls(metric, *(np.zeros(len(ids)) for _ in _COLUMNS))
         places = np.minimum(np.searchsorted(found["series_id"], ids), len(found["series_id"]) - 1)

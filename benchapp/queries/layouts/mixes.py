@@ -188,7 +188,7 @@ def read_mixes(question: MixQuestion, *, now: datetime | None = None) -> MixAnsw
 def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
     asked = question.make_filter()
     table, is_cut = read_table(asked, (question.metric,) if asked.fact_terms else ())
-    levels = RowLevels.read(table, question.metric)
+    (levels,) = RowLevels.read(table, [question.metric])
     is_measured = levels.n > 0
     table, levels = table.select(is_measured), levels.select(is_measured)
     measured_count = table.length

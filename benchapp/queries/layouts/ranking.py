@@ -185,7 +185,7 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
 
     Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
     only, those that miss it, by what they lack, and those of which something required is unknown. One query if nothing
-    was written since the last one, unless the age counts; else eight.
+    was written since the last one, unless the age counts; else six.
     """
     now = now or timezone.now()
     if question.maximum_age is not None:
@@ -204,7 +204,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     asked = question.make_filter()
     # Levels tell which series have one; groups of runs need theirs to be made.
     table, is_cut = read_table(asked, _METRICS if asked.fact_terms else ())
-    levels = [RowLevels.read(table, metric) for metric in _METRICS]
+    levels = RowLevels.read(table, _METRICS)
     is_measured = (levels[0].n > 0) | (levels[1].n > 0)
     table, levels = table.select(is_measured), [each.select(is_measured) for each in levels]
     measured_count = table.length
