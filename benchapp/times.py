@@ -3,7 +3,7 @@
 static/js/charts/shared/zones.js formats times in the same way; tests/data/moment_cases.json tests both.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -34,6 +34,11 @@ def format_day(moment: datetime, *, has_year: bool = True) -> str:
     """Format the day of a time: "12 May 2026", or "12 May" on an axis and in a mark of this year."""
     local = moment.astimezone(timezone.get_current_timezone())
     return f"{local:%-d %b %Y}" if has_year else f"{local:%-d %b}"
+
+
+def format_date(day: date) -> str:
+    """Format a date as `format_day` the day of a time: "12 May 2026"."""
+    return f"{day:%-d %b %Y}"
 
 
 def format_clock(moment: datetime) -> str:

@@ -393,6 +393,13 @@ def test_page_shows_changes_escaped_with_a_link_to_the_object(admin_user: User) 
         after={"state": "<b>", "text": "x" * 200},
         by=admin_user,
     )
+    record_write(
+        AuditKind.SCHEDULE,
+        "created",
+        object_id="pool:",
+        name="hosts without a pool",
+        after={"quick": "daily"},
+    )
     client = Client()
     client.force_login(admin_user)
 
@@ -401,6 +408,7 @@ def test_page_shows_changes_escaped_with_a_link_to_the_object(admin_user: User) 
     wrong = client.get("/audit/?from_at=nonsense")
 
     assert '<a href="/incidents/12/">Incident 12</a>' in text
+    assert '<th scope="row" class="phrase">Schedule<span class="sub">hosts without a pool</span>' in text
     assert "state: new → &lt;b&gt;" in text
     assert f"after: {'x' * 200}" in text
     assert "No records match" in empty

@@ -18,7 +18,14 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.metrics import UNKNOWN, format_integer, format_value, lower_label
-from benchapp.times import format_clock, format_moment, format_moment_in_column, name_zone, to_iso
+from benchapp.times import (
+    format_clock,
+    format_date,
+    format_moment,
+    format_moment_in_column,
+    name_zone,
+    to_iso,
+)
 
 register = template.Library()
 
@@ -77,7 +84,10 @@ def raw(value: float | None) -> str:
 @register.filter
 def amount(value: float) -> str:
     """Format an amount of a price in full; an en dash for 0."""
-    return f"{value:.12f}".rstrip("0").rstrip(".") if value else UNKNOWN
+    if not value:
+        return UNKNOWN
+    units, _, fraction = f"{value:.12f}".rstrip("0").partition(".")
+    return f"{format_integer(int(units))}{'.' if fraction else ''}{fraction}"
 
 
 @register.filter
@@ -254,9 +264,9 @@ def iso(value: datetime | None) -> str:
 
 
 @register.filter
-def iso_day(value: date | None) -> str:
-    """Format a date for a date field."""
-    return "" if not value else value.isoformat()
+def day(value: date | None) -> str:
+    """Format a date: "12 May 2026"; "" if unknown."""
+    return "" if value is None else format_date(value)
 
 
 @register.filter

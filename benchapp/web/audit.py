@@ -80,10 +80,17 @@ def audit_records(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "form": form,
         "is_filtered": chosen != AuditFilter(),
-        "rows": [(row, find_object_page(row), tuple(list_changes(row))) for row in page.items],
+        "rows": [
+            (row, name_object(row), find_object_page(row), tuple(list_changes(row))) for row in page.items
+        ],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/audit", is_personal=True),
     }
     return render(request, "audit/audit_records.html", context, status=400 if errors else 200)
+
+
+def name_object(row: AuditRow) -> str:
+    """Return "Study 3"; without the id where it is the scope of a schedule, which the name says better."""
+    return row.kind.label if row.kind == AuditKind.SCHEDULE else f"{row.kind.label} {row.object_id}"
 
 
 def find_object_page(row: AuditRow) -> str:

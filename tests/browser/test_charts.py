@@ -4,6 +4,9 @@ import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.browser.watch import Watched
 from tests.browser.world import HOSTILE, World
@@ -184,3 +187,30 @@ def test_page_has_its_numbers_without_javascript(visit: Visit, world: World) -> 
 
     assert watched.page.locator("[data-follows=numbers] tbody tr").count() == 30
     assert "The table below has the same values" in watched.page.inner_text("main noscript")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/history/", "/experiment/?q=host:db-01&a=rw:randread&b=rw:randwrite&from=2020-01-01", "{run}"],
+    ids=["histories", "experiment", "run"],
+)
+def test_charts_of_a_turned_phone_are_those_of_a_narrow_one(visit: Visit, world: World, path: str) -> None:
+    """Labels, ticks and legend depend on the width, which changes after the page has opened."""
+    turned = visit(path.format_map(vars(world)))
+    turned.wait_for_charts()
+    turned.page.set_viewport_size({"width": 390, "height": 900})
+
+    narrow = visit(path.format_map(vars(world)), width=390)
+
+    assert _read_charts(turned) == _read_charts(narrow)
+
+
+def _read_charts(watched: Watched) -> list[Any]:
+    """Return the pixels of each chart, and whether its legend is shown."""
+    watched.wait_for_charts()
+    return list(
+        watched.page.evaluate("""() => [...document.querySelectorAll("figure .chart-box canvas")].map((canvas) => {
+          const legend = canvas.closest("figure").querySelector("[data-legend]");
+          return [canvas.width, canvas.height, canvas.toDataURL(), legend?.hidden];
+        })""")
+    )

@@ -37,6 +37,12 @@ _LOOKS = {
 }
 
 
+# The attribute is the width at which a chart was drawn, or "true" where there is nothing to draw.
+_IS_DRAWN_AT_ITS_WIDTH = (
+    "box => box.dataset.drawn === 'true' || Number(box.dataset.drawn) === box.clientWidth"
+)
+
+
 @dataclass
 class Watched:
     """A page; complaints: errors and warnings of its console, and exceptions."""
@@ -59,9 +65,10 @@ class Watched:
         return list(self.page.evaluate(_RUN_AXE, _LOOKS if of_looks else {}))
 
     def wait_for_charts(self) -> None:
-        """Wait until every chart on the page is drawn."""
+        """Wait until every chart on the page is drawn, at its present width."""
         for box in self.page.query_selector_all(".chart-box"):
             box.wait_for_selector("xpath=self::*[@data-drawn]")
+            self.page.wait_for_function(_IS_DRAWN_AT_ITS_WIDTH, arg=box)
 
 
 def watch(page: Any) -> Watched:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from typing import Final
 
@@ -19,6 +19,7 @@ from benchapp.queries.hosts.wanted_schedules import (
     WantedRow,
     predict_refusal,
 )
+from benchapp.times import format_clock, format_day
 
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
 _STATES: Final = {
@@ -44,7 +45,7 @@ class WantedLine:
 class StatusLine:
     """A profile of a host. css: class of the state; is_first: of the host, whose name is not repeated.
 
-    wanted, installed: times, "" for none; starts: the next five in UTC.
+    wanted, installed: times, "" for none; starts: the next five.
     """
 
     host_name: str
@@ -148,8 +149,6 @@ def _describe_installed(entry: InstalledSchedule) -> str:
 
 
 def _describe_starts(starts: Sequence[datetime]) -> str:
-    """Return "Nov 24 02:17, 08:17; Nov 25 02:17"."""
-    days = groupby((start.astimezone(UTC) for start in starts), key=lambda start: start.date())
-    return "; ".join(
-        f"{day:%b} {day.day} {', '.join(f'{start:%H:%M}' for start in found)}" for day, found in days
-    )
+    """Return "24 Nov 02:17, 08:17; 25 Nov 02:17" in the time zone of the reader."""
+    days = groupby(starts, key=lambda start: format_day(start, has_year=False))
+    return "; ".join(f"{day} {', '.join(map(format_clock, found))}" for day, found in days)

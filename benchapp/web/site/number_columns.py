@@ -24,6 +24,10 @@ SHORT_LABELS: Final = {
 }
 
 
+# A column without values has the unit that it usually has.
+_USUAL_VALUES: Final = {"bytes/s": 1e8, "ns": 1e6}
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """A display unit: 1 unit = divisor base units; the name is empty for IOPS."""
@@ -102,7 +106,7 @@ def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) ->
 def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
     """Choose one unit for many values, by the middle of their range on a log axis."""
     known = [value for value in values if value is not None and value > 0]
-    middle = sqrt(min(known)) * sqrt(max(known)) if known else 0.0
+    middle = sqrt(min(known)) * sqrt(max(known)) if known else _USUAL_VALUES.get(unit, 0.0)
     return Scale(*find_step(middle, unit))
 
 

@@ -38,7 +38,10 @@ def test_invalid_values_are_shown_at_their_fields(editor: Client) -> None:
 
 def test_csv_is_uploaded_as_a_file_or_as_text_and_errors_name_line_and_column(editor: Client) -> None:
     text = "volume_type,currency,valid_from,per_gib_month\ngp3,USD,2026-01-01,0.08\n"
-    make_price(per_gib_month=1)
+    make_price(per_gib_month=1, included_iops=3000)
+    listed = Page(editor.get("/prices/")).words
+    assert "1 Jan 2026" in listed
+    assert "3\u202f000" in listed
 
     file = SimpleUploadedFile("prices.csv", text.encode())
     done = Page(editor.post("/prices/add", {"do": "csv", "file": file}, follow=True)).words

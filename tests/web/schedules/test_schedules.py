@@ -1,12 +1,13 @@
 """Schedules of pools and hosts: edited with a preview, compared with what hosts run, with their history."""
 
+import re
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.models import Host, Role, WantedSchedule
+from benchapp.models import Host, Role, User, WantedSchedule
 from tests.factories import (
     make_environment,
     make_host,
@@ -70,7 +71,7 @@ def test_editor_saves_changes_and_removes_a_schedule_and_the_history_names_who(h
     assert "every 1d at 02:00" in history
 
 
-def test_preview_shows_the_start_of_each_host_in_utc_and_saves_nothing(host: Host) -> None:
+def test_preview_shows_the_start_of_each_host_and_saves_nothing(host: Host) -> None:
     make_host("db-8", pool="blue")
     client = sign_in(Role.EDITOR)
 
@@ -80,8 +81,21 @@ def test_preview_shows_the_start_of_each_host_in_utc_and_saves_nothing(host: Hos
     assert "every day at 02:" in preview
     # 02:00 to 02:29 in Tokyo.
     assert preview.count(" 17:") >= 5
+    assert "Next five starts (UTC)" in preview
     assert "the host does not adopt schedules of the server" in preview
     assert not WantedSchedule.objects.exists()
+
+
+def test_starts_have_the_format_and_the_zone_of_other_times_of_the_page(host: Host) -> None:
+    make_wanted_schedule(pool="blue", every_s=43_200, at_minute=120, splay_s=0)
+    client = sign_in(Role.EDITOR, username="anna")
+    User.objects.update(time_zone="Asia/Kathmandu")
+
+    page = read(client, POOL)
+
+    # 02:00 and 14:00 in Tokyo.
+    assert "Next five starts (Asia/Kathmandu)" in page
+    assert re.search(r"\b\d{1,2} [A-Z][a-z]{2} 22:45; \d{1,2} [A-Z][a-z]{2} 10:45, 22:45; ", page)
 
 
 def test_preview_names_what_a_host_refuses(host: Host) -> None:

@@ -43,7 +43,8 @@ def test_iops_need_no_unit_name() -> None:
 
 
 def test_unit_is_chosen_without_known_values() -> None:
-    assert choose_scale([None, 0.0], "bytes/s") == Scale(1.0, "B/s")
+    assert choose_scale([None, 0.0], "bytes/s") == Scale(1e6, "MB/s")
+    assert choose_scale([None], "ns") == Scale(1e6, "ms")
 
 
 def test_all_latencies_share_one_unit() -> None:

@@ -3,9 +3,9 @@ import { groupChanges, listComparisons, measureRoom, nameTick } from "./changes.
 import { describeChange } from "./history.js";
 import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
+import { isNarrowBox } from "../shared/chart_frame.js";
 import { readColors, readFontFamily } from "../shared/colors.js";
 
-const NARROW_BELOW_PX = 560;
 const LABEL_FROM_PX = 44;
 const CHANGES_SHOWN = 8;
 const NAME_PX = 18;
@@ -22,7 +22,7 @@ export function placeChanges(history, chart) {
 /** Show the legend: the values that color the marks, and the lines unless they are labeled at their ends. */
 export function showLegend(figure, { lines, color }, { hasLinks = true } = {}) {
   const legend = figure.querySelector("[data-legend]");
-  const isNarrow = figure.querySelector(".chart-box").clientWidth < NARROW_BELOW_PX;
+  const isNarrow = isNarrowBox(figure.querySelector(".chart-box"));
   const hasLines = lines.length > 1 && (lines.length > MOST_END_LABELS || isNarrow);
   const values = (color?.items ?? []).map(({ text, style }) => makeLegendItem({ name: `${color.label}: ${text}`, style }, false));
   const names = hasLines ? lines.map((line) => makeLegendItem(line, hasLinks)) : [];

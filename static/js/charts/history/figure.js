@@ -6,7 +6,7 @@ import { formatMoment, makeZone, PAGE_ZONE } from "../shared/zones.js";
 import { keepInAddress } from "../../site/address.js";
 import { findOwnZone } from "../../site/browser_zone.js";
 import { startBrush } from "./brush.js";
-import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
+import { onWidthChange, showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
 import { drawStrip, placeChanges, describeChangesInView, showLegend, stackPanels } from "./around.js";
 import { startControls } from "./controls.js";
 import { startHistoryKeys } from "./keys.js";
@@ -67,7 +67,8 @@ class HistoryFigure {
     this.drawPanels();
     this.startOverview();
     startControls(this);
-    showLegend(this.figure, this.whole, { hasLinks: this.hasLinks });
+    this.showLegend();
+    onWidthChange(this.main, () => this.showLegend());
     this.onZone(this.zone);
     this.refresh({ isFirst: true });
   }
@@ -79,6 +80,10 @@ class HistoryFigure {
   /** Maintenance, expected changes and notes, ascending by start. */
   get planned() {
     return this.whole.planned;
+  }
+
+  showLegend() {
+    showLegend(this.figure, this.whole, { hasLinks: this.hasLinks });
   }
 
   prepare() {

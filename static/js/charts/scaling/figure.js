@@ -3,7 +3,7 @@ import { findNearest } from "../shared/marks.js";
 import { buildScaling, describeRun, describeSpread, describeStacked, findMark, fitsEndLabels, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { findRun, moveToRun } from "./runs.js";
-import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { isNarrowBox, onWidthChange, startChart, startImageButton } from "../shared/chart_frame.js";
 import { moveBy, startNavigation } from "../../site/navigation.js";
 
 /** Start one figure: the charts of each panel, one for each metric, with one cursor. */
@@ -105,7 +105,11 @@ function centerOf(element) {
 function showLegend(figure, prepared, box) {
   const { colors, styles, isBars } = prepared;
   const legend = figure.querySelector("[data-legend]");
-  legend.hidden = colors.length < 2 || fitsEndLabels(prepared, box.clientWidth < 560);
+  const show = () => {
+    legend.hidden = colors.length < 2 || fitsEndLabels(prepared, isNarrowBox(box));
+  };
+  show();
+  onWidthChange(box, show);
   colors.forEach(({ label }, place) => {
     const { color, shape } = styles[place];
     const item = document.createElement("li");

@@ -2,6 +2,7 @@
 import { formatMoment } from "./zones.js";
 import { onThemeChange, readColors, readFontFamily } from "./colors.js";
 
+// Narrower boxes have a legend instead of labels at the ends of lines.
 const NARROW_BELOW_PX = 560;
 const IMAGE_RATIO = 2;
 
@@ -28,15 +29,31 @@ export function showProblem(box, message, retry) {
   box.append(notice);
 }
 
+/** Return whether a box, or the chart in it, is as narrow as on a phone. */
+export function isNarrowBox(box) {
+  return box.clientWidth < NARROW_BELOW_PX;
+}
+
+/** Call back after each change of the width of a box, as when a phone is turned; not while it is hidden. */
+export function onWidthChange(box, callback) {
+  let width = box.clientWidth;
+  new ResizeObserver(() => {
+    if (box.clientWidth !== width && box.clientWidth > 0) {
+      width = box.clientWidth;
+      callback();
+    }
+  }).observe(box);
+}
+
 /**
- * Draw a chart and draw it anew when the theme changes. makeConfig: ({colors, width, isNarrow}) → configuration; width: of the box, px.
+ * Draw a chart and draw it anew when the theme or the width changes. makeConfig: ({colors, width, isNarrow}) → configuration; width: of the box, px.
  * Returns {getChart, redraw, placeOf, drawCopy}.
  */
 export function startChart(box, makeConfig) {
   const canvas = box.querySelector("canvas");
   const build = () => {
     const width = box.clientWidth;
-    const config = makeConfig({ colors: readColors(), width, isNarrow: width < NARROW_BELOW_PX });
+    const config = makeConfig({ colors: readColors(), width, isNarrow: isNarrowBox(box) });
     config.options.font = { family: readFontFamily(), size: 11 };
     return config;
   };
@@ -44,13 +61,14 @@ export function startChart(box, makeConfig) {
   const draw = () => {
     chart?.destroy();
     chart = new globalThis.Chart(canvas, build());
+    box.dataset.drawn = box.clientWidth;
   };
   globalThis.Chart.defaults.font.family = readFontFamily();
   draw();
   box.querySelector(".chart-skeleton")?.remove();
-  box.dataset.drawn = "true";
   performance.mark("chart-drawn");
   onThemeChange(draw);
+  onWidthChange(box, draw);
   return {
     getChart: () => chart,
     redraw: draw,

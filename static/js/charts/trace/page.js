@@ -3,7 +3,7 @@ import { getJson } from "../../site/api.js";
 import { findNearest } from "../shared/marks.js";
 import { buildPercentiles, describeMark as describePercentile, MOST_END_LABELS, preparePercentiles } from "../latency/percentiles.js";
 import { buildTrace, describeMark as describeTracePoint, prepareTrace } from "./trace.js";
-import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
+import { isNarrowBox, onWidthChange, showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
 function readLines() {
@@ -23,7 +23,12 @@ function readLines() {
 function showLegend(figure, lines) {
   const legend = figure.querySelector("[data-legend]");
   const hasBefore = lines.some(({ before }) => before !== undefined);
-  legend.hidden = !hasBefore && lines.length <= MOST_END_LABELS && figure.querySelector(".chart-box").clientWidth >= 560;
+  const box = figure.querySelector(".chart-box");
+  const show = () => {
+    legend.hidden = !hasBefore && lines.length <= MOST_END_LABELS && !isNarrowBox(box);
+  };
+  show();
+  onWidthChange(box, show);
   for (const { name, before, style } of lines) {
     const item = document.createElement("li");
     const key = document.createElement("span");
