@@ -95,7 +95,7 @@ def test_starts_have_the_format_and_the_zone_of_other_times_of_the_page(host: Ho
 
     # 02:00 and 14:00 in Tokyo.
     assert "Next five starts (Asia/Kathmandu)" in page
-    assert re.search(r"\b\d{1,2} [A-Z][a-z]{2} 22:45; \d{1,2} [A-Z][a-z]{2} 10:45, 22:45; ", page)
+    assert re.search(r"\b\d{1,2} [A-Z][a-z]{2} 10:45, 22:45\b", page)
 
 
 def test_preview_names_what_a_host_refuses(host: Host) -> None:
