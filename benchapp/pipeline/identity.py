@@ -10,6 +10,9 @@ import orjson
 from benchapp.models import RECENTLY_REPORTED
 
 SERIES_KEY_VERSION: Final = 1
+# A fleet has few workloads, targets and parameters, each used thousands of times. Longer texts are not kept.
+_KEPT_MAXIMUM: Final = 4096
+_KEPT_BYTES_MAXIMUM: Final = 4096
 
 
 def key_of(fields: Mapping[str, Any]) -> bytes:
@@ -17,13 +20,7 @@ def key_of(fields: Mapping[str, Any]) -> bytes:
 
     Names stay with their values, so that iodepth 8 × numjobs 1 never equals iodepth 1 × numjobs 8.
     """
-    return _key_of_json(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
-
-
-@lru_cache(maxsize=4096)
-def _key_of_json(text: bytes) -> bytes:
-    # A fleet has few workloads and targets, each used thousands of times.
-    return hashlib.sha256(canonical_json(orjson.loads(text))).digest()
+    return hashlib.sha256(canonical_json(fields)).digest()
 
 
 def environment_key(fields: Mapping[str, Any]) -> bytes:
@@ -48,13 +45,19 @@ def series_key(*, scope: str, target_key: bytes, workload_key: bytes, direction:
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
     """Return JSON with sorted keys and no whitespace; whole floats are written as integers (8.0 is 8)."""
-    return orjson.dumps(_plain(value), option=orjson.OPT_SORT_KEYS)
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return _make_canonical(text) if len(text) <= _KEPT_BYTES_MAXIMUM else _make_canonical.__wrapped__(text)
+
+
+@lru_cache(maxsize=_KEPT_MAXIMUM)
+def _make_canonical(text: bytes) -> bytes:
+    return orjson.dumps(_plain(orjson.loads(text)), option=orjson.OPT_SORT_KEYS)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_plain(part) for part in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.report import Group
@@ -24,6 +25,9 @@ _RW_LENGTH: Final = 20
 _ENGINE_LENGTH: Final = 50
 _BLOCK_SIZE_LENGTH: Final = 200
 _FILE_SIZE_LENGTH: Final = 100
+# Workloads that are kept, and the length of their options: most runs of a host repeat a few jobs.
+_KEPT_MAXIMUM: Final = 1024
+_KEPT_LENGTH_MAXIMUM: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +60,66 @@ class WorkloadSpec:
     extra: Mapping[str, str]
 
 
+class _Asked(NamedTuple):
+    """What a workload depends on, without the results. name: only where some options are not printed."""
+
+    options: tuple[tuple[str, str], ...]
+    has_all_options: bool
+    name: str
+    numjobs: int
+    iodepth: int | None
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the workload can be kept: options are texts of any length."""
+        length = len(self.name) + sum(len(name) + len(value) for name, value in self.options)
+        return length <= _KEPT_LENGTH_MAXIMUM
+
+
 def read_workload(group: Group) -> WorkloadSpec:
     """Return the workload of a group from its effective options and, where it has none, from what it did."""
     if not group.options:
         return _read_without_options(group)
-    options = {_ALIASES.get(name, name): value for name, value in group.options.items()}
+    name = "" if group.has_all_options else group.name
+    asked = _Asked(
+        tuple(group.options.items()), group.has_all_options, name, group.numjobs, iodepth=group.iodepth
+    )
+    spec = _read_kept(asked) if asked.is_short else _read_asked(asked)
+    if not spec.is_time_based and _was_cut(group, spec.runtime_s):
+        return replace(spec, is_time_based=True)
+    return spec
+
+
+def _read_asked(asked: _Asked) -> WorkloadSpec:
+    options = {_ALIASES.get(name, name): value for name, value in asked.options}
     kb_base = 1000 if options.get("kb_base") == "1000" else 1024
     extra = list_further_options(options, kb_base=kb_base)
-    if not group.has_all_options:
-        extra |= {"options": "not-reported", "job": group.name}
+    if not asked.has_all_options:
+        extra |= {"options": "not-reported", "job": asked.name}
     rw, modifier = _read_rw(options)
     if modifier:
         extra["rw_modifier"] = modifier
     block_size = read_block_size(options, rw, kb_base=kb_base)
     size_text = options.get("size") or options.get("filesize") or ""
     size_bytes = parse_size(size_text, kb_base=kb_base)
-    runtime_s = parse_duration_s(options.get("runtime", ""))
     return WorkloadSpec(
         rw=_fit(rw, _RW_LENGTH),
         block_size_bytes=block_size.size_bytes,
         block_size_text=_fit(block_size.text, _BLOCK_SIZE_LENGTH),
-        iodepth=_read_iodepth(options, group),
-        numjobs=group.numjobs,
+        iodepth=_read_iodepth(options, asked.iodepth),
+        numjobs=asked.numjobs,
         file_size_bytes=size_bytes,
         file_size_text="" if size_bytes is not None else _fit(size_text.strip().lower(), _FILE_SIZE_LENGTH),
-        is_direct=_is_direct(options, has_all=group.has_all_options),
+        is_direct=_is_direct(options, has_all=asked.has_all_options),
         engine=_fit(options.get("ioengine", "").strip() or _DEFAULT_ENGINE, _ENGINE_LENGTH),
-        read_share_percent=_read_share(options, rw, has_all=group.has_all_options),
-        runtime_s=runtime_s or None,
-        is_time_based=is_set(options, "time_based") or _was_cut(group, runtime_s),
+        read_share_percent=_read_share(options, rw, has_all=asked.has_all_options),
+        runtime_s=parse_duration_s(options.get("runtime", "")) or None,
+        is_time_based=is_set(options, "time_based"),
         extra=dict(sorted(extra.items())),
     )
+
+
+_read_kept = lru_cache(maxsize=_KEPT_MAXIMUM)(_read_asked)
 
 
 def _read_rw(options: Mapping[str, str]) -> tuple[str, str]:
@@ -96,8 +129,8 @@ def _read_rw(options: Mapping[str, str]) -> tuple[str, str]:
     return kind, modifier
 
 
-def _read_iodepth(options: Mapping[str, str], group: Group) -> int:
-    depth = parse_size(options.get("iodepth", "")) or group.iodepth or 1
+def _read_iodepth(options: Mapping[str, str], in_effect: int | None) -> int:
+    depth = parse_size(options.get("iodepth", "")) or in_effect or 1
     return min(depth, INTEGER_MAXIMUM)
 
 

