@@ -1,13 +1,20 @@
 """`manage.py import` of a folder: files per second, from the files to stored runs with changes detected.
 
-The limit beside them, in one process: each file read, decoded by orjson and compressed, and all bodies stored by COPY.
+    python -m benchmarks.importing [FILES]
+
+CPU time per file of the command and of PostgreSQL, as elapsed time depends on what else the machine does; the start of
+the command is part of both. The limit, in one process: each file read, decoded by orjson and compressed, and all bodies
+stored by COPY.
 """
 
 import gzip
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +36,7 @@ def main() -> None:
     try:
         servers.start_postgres()
         servers.manage("migrate", "--verbosity", "0")
-        print(f"{'':54}{'files/s':>8}{'limit':>8}")
+        print(f"{'':40}{'files/s':>8}{'limit':>8}{'CPU ms/file':>12}{'PostgreSQL':>11}")
         for document in DOCUMENTS:
             with TemporaryDirectory() as folder:
                 _write_files(Path(folder), document, count)
@@ -59,15 +66,42 @@ def _measure(servers: Servers, document: str, folder: str, count: int) -> None:
         document.partition(".")[0],
         "--create-host",
     )
-    started = time.perf_counter()
+    postgres_s, command_s, started = _read_postgres_s(servers), _read_children_s(), time.perf_counter()
     done = subprocess.run(
         argv, cwd=ROOT, env=servers.env("import"), capture_output=True, text=True, check=False
     )
     elapsed_s = time.perf_counter() - started
+    command_s, postgres_s = _read_children_s() - command_s, _read_postgres_s(servers) - postgres_s
     if f"stored: {count} files" not in done.stdout:
         raise SystemExit(f"{done.stdout}\n{done.stderr}")
     limit = count / _time_bare(servers, Path(folder))
-    print(f"imported, {document:44}{count / elapsed_s:8.0f}{limit:8.0f}", flush=True)
+    print(
+        f"imported, {document:30}{count / elapsed_s:8.0f}{limit:8.0f}"
+        f"{command_s / count * 1000:12.2f}{postgres_s / count * 1000:11.2f}",
+        flush=True,
+    )
+
+
+def _read_children_s() -> float:
+    """Return the CPU time of the ended processes that this one started, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _read_postgres_s(servers: Servers) -> float:
+    """Return the CPU time of all processes of the cluster, also of ended backends."""
+    postmaster = (servers.postgres.directory / "postmaster.pid").read_text().split()[0]
+    ticks = sum(map(int, _read_stat(postmaster)[11:15]))
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and (fields := _read_stat(process.name))[1] == postmaster:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _read_stat(process_id: str) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on."""
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
 
 
 def _time_bare(servers: Servers, folder: Path) -> float:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from benchapp.fio.numbers import INTEGER_MAXIMUM
@@ -60,7 +61,7 @@ class WorkloadSpec:
     extra: Mapping[str, str]
 
 
-class _Asked(NamedTuple):
+class _RequestedWorkload(NamedTuple):
     """What a workload depends on, without the results. name: only where some options are not printed."""
 
     options: tuple[tuple[str, str], ...]
@@ -72,8 +73,7 @@ class _Asked(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Return whether the workload can be kept: options are texts of any length."""
-        length = len(self.name) + sum(len(name) + len(value) for name, value in self.options)
-        return length <= _KEPT_LENGTH_MAXIMUM
+        return len(self.name) + sum(map(len, chain.from_iterable(self.options))) <= _KEPT_LENGTH_MAXIMUM
 
 
 def read_workload(group: Group) -> WorkloadSpec:
@@ -81,16 +81,16 @@ def read_workload(group: Group) -> WorkloadSpec:
     if not group.options:
         return _read_without_options(group)
     name = "" if group.has_all_options else group.name
-    asked = _Asked(
+    asked = _RequestedWorkload(
         tuple(group.options.items()), group.has_all_options, name, group.numjobs, iodepth=group.iodepth
     )
-    spec = _read_kept(asked) if asked.is_short else _read_asked(asked)
+    spec = _read_kept(asked) if asked.is_short else _read_requested(asked)
     if not spec.is_time_based and _was_cut(group, spec.runtime_s):
         return replace(spec, is_time_based=True)
     return spec
 
 
-def _read_asked(asked: _Asked) -> WorkloadSpec:
+def _read_requested(asked: _RequestedWorkload) -> WorkloadSpec:
     options = {_ALIASES.get(name, name): value for name, value in asked.options}
     kb_base = 1000 if options.get("kb_base") == "1000" else 1024
     extra = list_further_options(options, kb_base=kb_base)
@@ -119,7 +119,7 @@ def _read_asked(asked: _Asked) -> WorkloadSpec:
     )
 
 
-_read_kept = lru_cache(maxsize=_KEPT_MAXIMUM)(_read_asked)
+_read_kept = lru_cache(maxsize=_KEPT_MAXIMUM)(_read_requested)
 
 
 def _read_rw(options: Mapping[str, str]) -> tuple[str, str]:

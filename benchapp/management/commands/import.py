@@ -19,10 +19,10 @@ from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
 from benchapp.management.progress import Progress
 from benchapp.pipeline.hosts import EnrollmentRefused
+from benchapp.pipeline.importing.checking import ImportOptions
 from benchapp.pipeline.importing.discovery import Folder, find_folders
 from benchapp.pipeline.importing.files import (
     FileGroup,
-    ImportOptions,
     ImportSummary,
     UnknownHost,
     find_host,

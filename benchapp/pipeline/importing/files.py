@@ -1,60 +1,57 @@
 """Import fio output files: check, accept and process each, and count the results."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from django.conf import settings
+import structlog
+from django.db import InterfaceError, OperationalError
 from django.db.models import Count
 
 from benchapp.models import Host, Run, State, Submission
 from benchapp.pipeline.hosts import check_host_name
-from benchapp.pipeline.importing.discovery import (
-    Folder,
-    UnreadableFile,
-    read_beginning,
-    read_dated_file,
-    read_file,
+from benchapp.pipeline.importing.checking import (
+    CheckedFile,
+    ImportOptions,
+    OutputFile,
+    check_file,
+    list_tasks,
 )
-from benchapp.pipeline.importing.log_pairing import Pairing, is_log, make_submission, pair_logs, plain_name
-from benchapp.pipeline.intake.envelope import BadEnvelope
-from benchapp.pipeline.intake.format_check import Fault, check_format
+from benchapp.pipeline.importing.child import ChildEnded, has_second_core, iterate_in_child
+from benchapp.pipeline.importing.discovery import Folder
 from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
+    PackedSubmission,
     accept_submissions,
+    read_known,
     retry_submission,
 )
-from benchapp.pipeline.normalize.batch import BATCH_BYTES, BATCH_SIZE, normalize_batch
+from benchapp.pipeline.normalize.batch import BATCH_BYTES, ImportRunning, normalize_batch
+from benchapp.pipeline.normalize.plan import Plan
+from benchapp.pipeline.normalize.prepared import PreparedSubmission, ScopeChanged, store_prepared
 
+log = structlog.get_logger(__name__)
+
+# Submissions of one transaction: with 50 an import takes a tenth longer.
+_BATCH_SIZE: Final = 200
+# A second process takes 20 ms to start.
+_CHILD_FROM_FILES: Final = 100
 # File names listed per group; a folder of a million files must not fill the memory.
 _NAMES_MAXIMUM: Final = 5
-_BEGINNING_BYTES: Final = 256 * 1024
-_LINE_BYTES: Final = 64
 # Polling interval for submissions that a worker claimed first.
 _PAUSE_S: Final = 0.05
 
 
 class UnknownHost(Exception):
     """The host does not exist or is retired; the message has the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """Options for all files of an import.
-
-    parameters: as `query_parameters.read_parameters` returns them. dates_by_file: the modification time of a file is
-    the start of a run whose output has none. is_queued: submissions are left to the workers, and not waited for.
-    """
-
-    host_id: int
-    parameters: Mapping[str, Any]
-    dates_by_file: bool = False
-    is_queued: bool = False
 
 
 @dataclass(slots=True)
@@ -84,10 +81,14 @@ class ImportSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingFile:
-    path: Path
-    submission: IncomingSubmission
-    log_count: int
+class _Result:
+    """What became of a submission. runs: number of its runs."""
+
+    outcome: AcceptOutcome
+    state: State
+    runs: int = 0
+    reason_code: str = ""
+    reason: str = ""
 
 
 def find_host(name: str, *, may_create: bool = False) -> Host:
@@ -113,135 +114,133 @@ def import_files(
     Memory is bounded by one batch. On request to stop, the files checked so far are submitted.
     """
     summary = ImportSummary()
-    batch: list[_PendingFile] = []
-    for pending in (pending for folder in folders for pending in _check_folder(folder, options, summary)):
-        if pending is not None:
-            batch.append(pending)
-        if len(batch) >= BATCH_SIZE or sum(len(each.submission.body) for each in batch) > BATCH_BYTES:
-            _submit(batch, options, summary, should_stop=should_stop)
-            batch = []
-        yield summary
-        if should_stop():
-            break
+    batch: list[OutputFile] = []
+    body_bytes = 0
+    with closing(_check_files(folders, options)) as files:
+        for checked in files:
+            summary.files += checked.files
+            for skipped in checked.skipped:
+                _add_to_group(getattr(summary, skipped.group), skipped.code, skipped.detail, skipped.path)
+            if checked.output is not None:
+                batch.append(checked.output)
+                body_bytes += checked.output.submission.body_bytes
+            if len(batch) >= _BATCH_SIZE or body_bytes > BATCH_BYTES:
+                _submit(batch, options, summary, should_stop=should_stop)
+                batch, body_bytes = [], 0
+            yield summary
+            if should_stop():
+                break
     _submit(batch, options, summary, should_stop=should_stop)
     yield summary
 
 
-def _check_folder(
-    folder: Folder, options: ImportOptions, summary: ImportSummary
-) -> Iterator[_PendingFile | None]:
-    """Yield the submission of each output of a folder, and None for any other file; count what is not imported."""
-    if folder.fault:
-        _add_to_group(summary.rejected, "file-unreadable", folder.fault, folder.path)
-        yield None
-    logs = {path.name: path for path in folder.files if _is_log(path)}
-    pairing = _pair(folder, logs) if logs else Pairing({}, {})
-    for path in folder.files:
-        if path.name not in logs:
-            log_paths = [logs[name] for name in pairing.logs_of.get(path.name, ())]
-            summary.files += 1
-            yield _check_file(folder, path, log_paths, options, summary)
-    unmatched = summary.rejected if folder.is_named else summary.unmatched_logs
-    for name, reason in pairing.unmatched.items():
-        summary.files += 1
-        _add_to_group(unmatched, "log-alone", reason, logs[name])
-        yield None
+def _check_files(folders: Sequence[Folder], options: ImportOptions) -> Generator[CheckedFile, None, None]:
+    """Yield the results of all files, of many files from a second process.
 
-
-def _pair(folder: Folder, logs: Mapping[str, Path]) -> Pairing:
-    """Check all other files first: only outputs can have logs."""
-    outputs = [path.name for path in folder.files if path.name not in logs and _is_output(path)]
-    return pair_logs(outputs, list(logs))
-
-
-def _is_log(path: Path) -> bool:
-    if not plain_name(path.name).endswith(".log"):
-        return False
+    If a file ends that process, it and those after it are processed like other submissions: their attempts are counted.
+    """
+    scope = None if options.is_queued else Host.objects.get(pk=options.host_id).scope
+    check = partial(_check_all, folders, options)
+    if sum(len(folder.files) for folder in folders) < _CHILD_FROM_FILES or not has_second_core():
+        yield from check(scope=scope)
+        return
+    done = 0
     try:
-        return is_log(path.name, read_beginning(path, size=_LINE_BYTES))
-    except UnreadableFile:
-        return False
+        with closing(iterate_in_child(partial(check, scope=scope))) as files:
+            for checked in files:
+                yield checked
+                done += 1
+    except ChildEnded as error:
+        log.warning("import.reader_ended", error=str(error), files=done)
+        yield from check(scope=None, first=done)
 
 
-def _is_output(path: Path) -> bool:
-    try:
-        return check_format(read_file(path, limit=settings.UNPACKED_LIMIT_BYTES)) is None
-    except UnreadableFile:
-        return False
-
-
-def _check_file(
-    folder: Folder, path: Path, log_paths: Sequence[Path], options: ImportOptions, summary: ImportSummary
-) -> _PendingFile | None:
-    """Return the submission of an output with its logs; None, and counted, if the file is not an output."""
-    try:
-        output, modified_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
-        fault = check_format(output)
-    except UnreadableFile as error:
-        fault = _check_beginning(path, error)
-    if fault is not None:
-        is_expected = fault.is_foreign and not folder.is_named
-        _add_to_group(summary.foreign if is_expected else summary.rejected, fault.code, fault.detail, path)
-        return None
-    parameters = dict(options.parameters)
-    if options.dates_by_file:
-        parameters["started_at"] = parameters.get("started_at") or modified_at.isoformat()
-    summary.files += len(log_paths)
-    try:
-        logs = _read_logs(log_paths, limit=settings.UNPACKED_LIMIT_BYTES - len(output))
-        submission = make_submission(options.host_id, output, parameters=parameters, logs=logs)
-    except (BadEnvelope, UnreadableFile) as error:
-        # The output is imported without its logs.
-        logs = {}
-        submission = make_submission(options.host_id, output, parameters=parameters, logs=logs)
-        for log in log_paths:
-            _add_to_group(summary.unmatched_logs, "logs-left-out", str(error), log)
-    return _PendingFile(path, submission, len(logs))
-
-
-def _read_logs(paths: Sequence[Path], *, limit: int) -> dict[str, bytes]:
-    """Return the logs by name; limit: bytes of all of them. Raises UnreadableFile."""
-    logs: dict[str, bytes] = {}
-    for path in paths:
-        try:
-            logs[path.name] = read_file(path, limit=limit)
-        except UnreadableFile as error:
-            if error.code != "body-too-big":
-                raise
-            limit_mib = settings.UNPACKED_LIMIT_BYTES // 2**20
-            raise UnreadableFile(error.code, f"with its logs the output exceeds {limit_mib} MiB") from error
-        limit -= len(logs[path.name])
-    return logs
-
-
-def _check_beginning(path: Path, error: UnreadableFile) -> Fault:
-    """Distinguish an output that is too large from a test file of fio, which is not an output."""
-    if error.code == "body-too-big":
-        fault = check_format(read_beginning(path, size=_BEGINNING_BYTES))
-        if fault is not None and fault.is_foreign:
-            return Fault("no-report", f"{error.detail}, and it does not begin with a fio report")
-    return Fault(error.code, error.detail)
+def _check_all(
+    folders: Sequence[Folder], options: ImportOptions, *, scope: str | None, first: int = 0
+) -> Iterator[CheckedFile]:
+    for task in islice(list_tasks(folders), first, None):
+        yield task if isinstance(task, CheckedFile) else check_file(task, options, scope=scope)
 
 
 def _submit(
-    batch: Sequence[_PendingFile],
+    batch: Sequence[OutputFile],
     options: ImportOptions,
     summary: ImportSummary,
     *,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Accept a batch, process it unless it is queued, and count the results."""
-    if not batch:
-        return
-    results = accept_or_retry([pending.submission for pending in batch])
-    ids = {result.id for result in results}
+    """Store what is prepared; accept the rest, and process it unless it is queued. Count the results."""
+    results = _store_new([output.prepared for output in batch if output.prepared])
+    results |= _find_settled([each.submission for each in batch if each.submission.id not in results])
+    rest = [output.submission for output in batch if output.submission.id not in results]
+    processed = iter(_accept_and_process(rest, options, should_stop))
+    for output in batch:
+        submission_id = output.submission.id
+        result = results.get(submission_id) or next(processed)
+        _count_result(output, result, summary)
+        if result.outcome == AcceptOutcome.NEW and submission_id in results:
+            # A later file may have the same content.
+            results[submission_id] = replace(result, outcome=AcceptOutcome.REPLAYED)
+
+
+def _store_new(submissions: Sequence[PreparedSubmission]) -> dict[UUID, _Result]:
+    """Store those that are new; return their results. None are if they cannot be stored together."""
+    if not submissions:
+        return {}
+    try:
+        new = store_prepared(submissions)
+    except (OperationalError, InterfaceError):
+        # The database is unavailable: not caused by the files.
+        raise
+    except (ImportRunning, ScopeChanged):
+        return {}
+    except Exception:
+        # Untrusted input: the database rejects a value of one of them.
+        log.exception("import.batch_failed", count=len(submissions))
+        return {}
+    return {each.packed.id: _describe_new(each) for each in reversed(submissions) if each.packed.id in new}
+
+
+def _describe_new(prepared: PreparedSubmission) -> _Result:
+    outcome = prepared.outcome
+    if isinstance(outcome, Plan):
+        return _Result(AcceptOutcome.NEW, State.STORED, len(outcome.runs))
+    return _Result(AcceptOutcome.NEW, State.REJECTED, 0, outcome.code, outcome.stored_reason)
+
+
+def _find_settled(submissions: Sequence[PackedSubmission]) -> dict[UUID, _Result]:
+    """Return the results of those that were stored before, and of those whose id is taken."""
+    if not submissions:
+        return {}
+    return {
+        submission_id: _Result(result.outcome, result.state)
+        for submission_id, result in read_known(submissions).items()
+        if result.state == State.STORED or result.outcome == AcceptOutcome.CONFLICT
+    }
+
+
+def _accept_and_process(
+    submissions: Sequence[PackedSubmission], options: ImportOptions, should_stop: Callable[[], bool]
+) -> list[_Result]:
+    if not submissions:
+        return []
+    accepted = accept_or_retry([submission.unpack() for submission in submissions])
+    ids = {result.id for result in accepted}
     if not options.is_queued:
         process_submissions(ids, should_stop)
-    submissions = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
+    rows = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
     runs = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
     run_counts = {row["submission_id"]: row["count"] for row in runs.order_by()}
-    for pending, result in zip(batch, results, strict=True):
-        _count_result(pending, result, submissions[result.id], run_counts.get(result.id, 0), summary)
+    return [
+        _Result(
+            result.outcome,
+            State(rows[result.id].state),
+            run_counts.get(result.id, 0),
+            rows[result.id].reason_code,
+            rows[result.id].reason,
+        )
+        for result in accepted
+    ]
 
 
 def accept_or_retry(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
@@ -265,29 +264,19 @@ def process_submissions(ids: set[UUID], should_stop: Callable[[], bool] = lambda
             time.sleep(_PAUSE_S)
 
 
-def _count_result(
-    pending: _PendingFile,
-    result: AcceptResult,
-    submission: Submission,
-    run_count: int,
-    summary: ImportSummary,
-) -> None:
+def _count_result(output: OutputFile, result: _Result, summary: ImportSummary) -> None:
     if result.outcome == AcceptOutcome.CONFLICT:
-        _add_to_group(
-            summary.rejected,
-            "id-taken",
-            f"submission {result.id} exists with a different body",
-            pending.path,
-        )
-    elif submission.state == State.REJECTED:
-        _add_to_group(summary.rejected, submission.reason_code, submission.reason, pending.path)
+        detail = f"submission {output.submission.id} exists with a different body"
+        _add_to_group(summary.rejected, "id-taken", detail, output.path)
+    elif result.state == State.REJECTED:
+        _add_to_group(summary.rejected, result.reason_code, result.reason, output.path)
     elif result.outcome == AcceptOutcome.REPLAYED:
         summary.already_there += 1
     else:
-        summary.attached_logs += pending.log_count
-        if submission.state == State.STORED:
+        summary.attached_logs += output.log_count
+        if result.state == State.STORED:
             summary.stored += 1
-            summary.runs += run_count
+            summary.runs += result.runs
         else:
             summary.waiting += 1
 

@@ -59,6 +59,11 @@ class Rejection:
     code: str
     reason: str
 
+    @property
+    def stored_reason(self) -> str:
+        """Return the reason without NUL characters, which PostgreSQL cannot store."""
+        return self.reason.replace("\x00", "\ufffd")
+
 
 def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
     """Claim and process up to `limit` waiting submissions; idempotent, and safe to run concurrently.
@@ -250,7 +255,7 @@ def _reject(rejections: Sequence[Rejection], now: datetime) -> None:
             settled_at=now,
             parser_version=PARSER_VERSION,
             reason_code=rejection.code,
-            reason=rejection.reason.replace("\x00", "\ufffd"),
+            reason=rejection.stored_reason,
         )
 
 

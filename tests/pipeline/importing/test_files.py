@@ -13,9 +13,11 @@ from django.core.management import CommandError, call_command
 
 from benchapp.management.progress import Progress, describe, draw_bar
 from benchapp.models import Host, Kind, Run, State, Submission
+from benchapp.pipeline.importing import checking
 from benchapp.pipeline.importing import files as importing
+from benchapp.pipeline.importing.checking import ImportOptions
 from benchapp.pipeline.importing.discovery import UnreadableFile, find_folders, read_file
-from benchapp.pipeline.importing.files import ImportOptions, ImportSummary, import_files
+from benchapp.pipeline.importing.files import ImportSummary, import_files
 from benchapp.pipeline.importing.log_pairing import is_log, pair_logs
 from benchapp.pipeline.intake.query_parameters import read_parameters
 from benchapp.pipeline.intake.submissions import unpack
@@ -302,7 +304,12 @@ def test_file_that_is_gone_once_it_is_read_has_its_date_all_the_same(
 ) -> None:
     path = put(folder, "one.txt", "82_multi_job_terse.out")
     os.utime(path, (1_600_000_000, 1_600_000_000))
-    monkeypatch.setattr(importing, "check_format", lambda output: path.unlink())
+    make_submission = checking.make_submission
+    monkeypatch.setattr(
+        checking,
+        "make_submission",
+        lambda *output, **parts: path.unlink() or make_submission(*output, **parts),
+    )
 
     summary = run_import(path, dates_by_file=True)
 
@@ -312,7 +319,7 @@ def test_file_that_is_gone_once_it_is_read_has_its_date_all_the_same(
 
 @pytest.mark.django_db
 def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "BATCH_SIZE", 1)
+    monkeypatch.setattr(importing, "_BATCH_SIZE", 1)
     for name in ("a.json", "sub/b.json", "sub/c.json"):
         put(folder, name)
     order = ImportOptions(make_host().pk, read_parameters([]))
