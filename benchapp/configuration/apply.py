@@ -7,8 +7,8 @@ from django.db import connection, transaction
 
 from benchapp.configuration.document import BadConfiguration, ConfigurationFault, write_document
 from benchapp.configuration.plan import SECTIONS, Step, StepAction, make_plan
-from benchapp.configuration.section import BadEntry
 from benchapp.models import User
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
 
 _LOCK: Final = 0x636F6E66  # pg_advisory lock: "conf"; two files are applied one after the other
@@ -72,6 +72,6 @@ def _take(step: Step, author: User | None) -> ConfigurationFault | None:
             step.section.change(step.stored, step.after, author)
         else:
             step.section.create(step.after, author)
-    except BadEntry as error:
+    except BadValue as error:
         return step.given.make_fault(error.pointer, str(error))
     return None

@@ -4,24 +4,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchapp.configuration.hosts import read_pool
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_DEFAULT, ConfirmationPolicy, User
-from benchapp.pipeline.requests.confirmation import (
-    BadConfirmationPolicy,
-    check_confirmation_policy,
-    set_confirmation_policy,
-)
+from benchapp.pipeline.bad_value import BadValue
+from benchapp.pipeline.requests.confirmation import check_confirmation_policy, set_confirmation_policy
 
 
 def _normalize(values: Values) -> Values:
     if values["runs"] == 0:
-        raise BadEntry(
-            "/runs", f"choose 1 to {CONFIRMATION_RUNS_MAXIMUM} runs; a pool without any has no entry"
+        raise BadValue(
+            "runs", f"choose 1 to {CONFIRMATION_RUNS_MAXIMUM} runs; a pool without any has no entry"
         )
-    try:
-        check_confirmation_policy(runs=values["runs"], daily_share=values["daily_share"])
-    except BadConfirmationPolicy as error:
-        raise BadEntry(f"/{error.field}", str(error)) from error
+    check_confirmation_policy(runs=values["runs"], daily_share=values["daily_share"])
     return {**values, "pool": read_pool(values["pool"])}
 
 

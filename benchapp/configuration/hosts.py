@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import Host, User
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.hosts import set_pool
 
 POOL_MAXIMUM: Final = 100
 
 
 def read_pool(text: str) -> str:
-    """Return the name of a pool without spaces around it. Raises BadEntry."""
+    """Return the name of a pool without spaces around it. Raises BadValue."""
     pool = text.strip()
     if len(pool) > POOL_MAXIMUM or "\x00" in pool:
-        raise BadEntry("/pool", f"at most {POOL_MAXIMUM} characters, without NUL")
+        raise BadValue("pool", f"at most {POOL_MAXIMUM} characters, without NUL")
     return pool
 
 
@@ -31,7 +32,7 @@ def _list_stored() -> Sequence[StoredEntry]:
 
 
 def _create(values: Values, by: User | None) -> None:
-    raise BadEntry("/name", f"host {values['name']} does not exist: enroll it first")
+    raise BadValue("name", f"host {values['name']} does not exist: enroll it first")
 
 
 def _change(stored: StoredEntry, values: Values, by: User | None) -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from django.utils import timezone
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import PlannedEvent, User
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.maintenance.planned_events import (
-    BadPlannedEvent,
     cancel_planned_event,
     read_plan,
     schedule_planned_event,
@@ -18,10 +18,7 @@ from benchapp.pipeline.maintenance.planned_events import (
 
 
 def _normalize(values: Values) -> Values:
-    try:
-        plan = asdict(read_plan(**values))
-    except BadPlannedEvent as error:
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+    plan = asdict(read_plan(**values))
     return {**plan, "kind": str(plan["kind"])}
 
 
@@ -36,17 +33,14 @@ def _list_stored() -> Sequence[StoredEntry]:
 
 def _create(values: Values, by: User | None, *, incident: int | None = None) -> None:
     given: dict[str, Any] = dict(values)
-    try:
-        schedule_planned_event(given.pop("kind"), given.pop("filter"), by=by, incident=incident, **given)
-    except BadPlannedEvent as error:
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+    schedule_planned_event(given.pop("kind"), given.pop("filter"), by=by, incident=incident, **given)
 
 
 def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
     """Cancel the event and schedule one with the new values that mutes the similar changes of the same incident."""
     canceled = cancel_planned_event(stored.row.pk, by=by)
     if canceled.ended_at is not None:
-        raise BadEntry(
+        raise BadValue(
             "",
             f"it was ended early at {canceled.ended_at:%Y-%m-%d %H:%M} UTC; a change would start it again: resume it"
             " on its page first, or undo the change in the file",

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import DetectionPolicy, User
 from benchapp.pipeline.policies.policies import (
-    BadDetectionPolicy,
     cancel_detection_policy,
     create_detection_policy,
     read_policy_reason,
@@ -19,13 +18,10 @@ from benchapp.pipeline.policies.policies import (
 
 
 def _normalize(values: Values) -> Values:
-    try:
-        plan = read_threshold_plan(
-            values["metric"], values["smallest_change"], filter=values["filter"], label=values["label"]
-        )
-        return {**asdict(plan), "reason": read_policy_reason(values["reason"])}
-    except BadDetectionPolicy as error:
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+    plan = read_threshold_plan(
+        values["metric"], values["smallest_change"], filter=values["filter"], label=values["label"]
+    )
+    return {**asdict(plan), "reason": read_policy_reason(values["reason"])}
 
 
 def _list_stored() -> Sequence[StoredEntry]:
@@ -44,17 +40,14 @@ def _identify_row(row: DetectionPolicy) -> tuple[str, str, str]:
 
 
 def _create(values: Values, by: User | None) -> None:
-    try:
-        create_detection_policy(
-            values["metric"],
-            values["smallest_change"],
-            filter=values["filter"],
-            label=values["label"],
-            reason=values["reason"],
-            by=by,
-        )
-    except BadDetectionPolicy as error:
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+    create_detection_policy(
+        values["metric"],
+        values["smallest_change"],
+        filter=values["filter"],
+        label=values["label"],
+        reason=values["reason"],
+        by=by,
+    )
 
 
 def _remove(stored: StoredEntry, by: User | None) -> None:

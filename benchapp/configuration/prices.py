@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import PRICE_AMOUNTS, Price, User
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.layouts.price_csv import PRICE_COLUMNS, BadPrices, PriceRow, read_price, write_amount
 from benchapp.pipeline.layouts.prices import add_prices, remove_price
 
@@ -22,9 +23,9 @@ def _write_cell(value: Any) -> str:
     return write_amount(value) if isinstance(value, float) else str(value)
 
 
-def _name_fault(error: BadPrices) -> BadEntry:
+def _name_fault(error: BadPrices) -> BadValue:
     column, message = error.faults[0].column, error.faults[0].message
-    return BadEntry(f"/{column}" if column else "", message)
+    return BadValue(column, message)
 
 
 def _list_stored() -> Sequence[StoredEntry]:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchapp.configuration.hosts import read_pool
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import Host, User, WantedSchedule
 from benchapp.models.requests.request_policy import describe_parameters
 from benchapp.models.schedules.timetable import INTERVALS, read_clock, write_clock, write_interval
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.schedules.wanted_schedules import (
     BadWantedSchedule,
     ScheduleScope,
@@ -37,11 +38,11 @@ def _read_run(values: Values) -> WantedRun:
             splay_s=values["splay_min"] * 60,
         )
     if values["every"] not in INTERVALS:
-        raise BadEntry("/every", f"use one of {', '.join(INTERVALS)}, or {_NEVER}")
+        raise BadValue("every", f"use one of {', '.join(INTERVALS)}, or {_NEVER}")
     try:
         at_minute = read_clock(values["at"])
     except ValueError as error:
-        raise BadEntry("/at", str(error)) from error
+        raise BadValue("at", str(error)) from error
     return WantedRun(
         profile=values["profile"],
         every_s=INTERVALS[values["every"]],
@@ -68,14 +69,14 @@ def _write_values(scope: ScheduleScope, wanted: WantedRun) -> Values:
 def _normalize(values: Values) -> Values:
     pool, host_name = read_pool(values["pool"]), re.sub(r"\s", "", values["host"]).lower()
     if host_name and pool:
-        raise BadEntry("/host", "name either host or pool")
+        raise BadValue("host", "name either host or pool")
     if host_name and not Host.objects.filter(name=host_name).exists():
-        raise BadEntry("/host", f"host {host_name[:100]!r} does not exist: enroll it first")
+        raise BadValue("host", f"host {host_name[:100]!r} does not exist: enroll it first")
     try:
         wanted = _read_run(values)
         check_wanted_run(wanted, is_of_host=bool(host_name))
     except BadWantedSchedule as error:
-        raise BadEntry(f"/{_MEMBERS.get(error.field, error.field)}", str(error)) from error
+        raise BadValue(_MEMBERS.get(error.field, error.field), str(error)) from error
     return _write_values(ScheduleScope(pool, host_name), wanted)
 
 
@@ -98,9 +99,9 @@ def _save(values: Values, by: User | None, replaces: int | None) -> None:
     try:
         save_wanted_schedule(scope, _read_run(values), by=by, replaces=replaces)
     except BadWantedSchedule as error:
-        raise BadEntry(f"/{_MEMBERS.get(error.field, error.field)}", str(error)) from error
+        raise BadValue(_MEMBERS.get(error.field, error.field), str(error)) from error
     except UnknownWantedSchedule as error:
-        raise BadEntry("", str(error)) from error
+        raise BadValue("", str(error)) from error
 
 
 def _create(values: Values, by: User | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from benchapp.configuration.document import ConfigurationFault, GivenEntry, read_moment
 from benchapp.models import User
+from benchapp.pipeline.bad_value import BadValue
 
 Values = Mapping[str, Any]
 _TYPES: Final = {
@@ -17,14 +18,6 @@ _TYPES: Final = {
     datetime: "a time: 2026-12-31T22:00:00Z",
     list: "a list",
 }
-
-
-class BadEntry(Exception):
-    """An invalid value of an entry. pointer: JSON pointer of the value, "" for the entry."""
-
-    def __init__(self, pointer: str, message: str) -> None:
-        super().__init__(message)
-        self.pointer = pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +44,9 @@ class ConfigurationSection:
     """A list of the file.
 
     name: in the file; noun: of one entry. identify: what makes two entries the same one; is_unique: whether a file may
-    list it once only. normalize: validates values with all members, raises BadEntry. create, change and remove write,
-    and raise BadEntry; their last argument is the author. change: None if an entry is removed and created again.
-    export replaces secrets by references; resolve does the opposite, and raises BadEntry.
+    list it once only. normalize: validates values with all members, raises BadValue. create, change and remove write,
+    and raise BadValue; their last argument is the author. change: None if an entry is removed and created again.
+    export replaces secrets by references; resolve does the opposite, and raises BadValue.
     """
 
     name: str
@@ -88,7 +81,7 @@ def read_values(section: ConfigurationSection, entry: GivenEntry) -> Values | li
         return faults
     try:
         return section.normalize(section.resolve(values))
-    except BadEntry as error:
+    except BadValue as error:
         return [entry.make_fault(error.pointer, str(error))]
 
 
@@ -96,7 +89,7 @@ def normalize_stored(section: ConfigurationSection, values: Values) -> Values:
     """Return stored values as `read_values` returns those of their export; unchanged if they are not valid today."""
     try:
         return section.normalize(values)
-    except BadEntry:
+    except BadValue:
         return values
 
 

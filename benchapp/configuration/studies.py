@@ -6,8 +6,9 @@ from typing import Final
 
 from django.http import QueryDict
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import PanelKind, Study, User
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.studies import (
     BadStudy,
     StudyPanel,
@@ -24,19 +25,16 @@ from benchapp.queries.layouts.question_form import BadQuestion, read_question
 def _normalize(values: Values) -> Values:
     owner = values["owner"]
     if owner is not None and not User.objects.filter(username=owner).exists():
-        raise BadEntry("/owner", f"there is no account {owner}")
-    try:
-        read = read_panels(values["panels"])
-        _check_questions(read)
-        panels = [asdict(panel) for panel in read]
-        return {
-            "title": read_title(values["title"]),
-            "owner": owner,
-            "text": read_study_text(values["text"]),
-            "panels": [{**panel, "kind": str(panel["kind"])} for panel in panels],
-        }
-    except BadStudy as error:
-        raise BadEntry(error.pointer, str(error)) from error
+        raise BadValue("owner", f"there is no account {owner}")
+    read = read_panels(values["panels"])
+    _check_questions(read)
+    panels = [asdict(panel) for panel in read]
+    return {
+        "title": read_title(values["title"]),
+        "owner": owner,
+        "text": read_study_text(values["text"]),
+        "panels": [{**panel, "kind": str(panel["kind"])} for panel in panels],
+    }
 
 
 def _check_questions(panels: Sequence[StudyPanel]) -> None:

@@ -9,9 +9,10 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from django.utils.crypto import salted_hmac
 
-from benchapp.configuration.section import BadEntry, ConfigurationSection, Member, StoredEntry, Values
+from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import Channel, Subscription, User
 from benchapp.models.subscription import hide_secret
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.notifications.subscriptions import (
     BadSubscription,
     SubscriptionSettings,
@@ -51,16 +52,16 @@ def _resolve(values: Values) -> Values:
     if channel == Channel.EMAIL:
         if named is not None:
             # Plans and errors show the addresses of e-mail: any secret of the environment could be read in them.
-            raise BadEntry("/address", "a variable is not accepted for e-mail: write the address")
+            raise BadValue("address", "a variable is not accepted for e-mail: write the address")
         return values
     if named is None:
-        raise BadEntry("/address", "the address is a secret: write ${NAME}, and set NAME")
+        raise BadValue("address", "the address is a secret: write ${NAME}, and set NAME")
     if value := os.environ.get(named[1], "").strip():
         return {**values, "address": value}
     for row in Subscription.objects.filter(owner__username=values["owner"], channel=channel):
         if make_reference(channel, row.address) == address:
             return {**values, "address": row.address}
-    raise BadEntry("/address", f"the variable {named[1]} is not set")
+    raise BadValue("address", f"the variable {named[1]} is not set")
 
 
 def _normalize(values: Values) -> Values:
@@ -70,16 +71,16 @@ def _normalize(values: Values) -> Values:
             settings["layout_question"] = canonicalize_question(settings["layout_question"])
         return {"owner": values["owner"], **settings}
     except BadQuestion as error:
-        raise BadEntry("/layout_question", str(error)) from error
+        raise BadValue("layout_question", str(error)) from error
     except BadSubscription as error:
         if error.field == "address" and values["channel"] != Channel.EMAIL:
             # Reasons can quote the host, the port or more of the value.
-            raise BadEntry(
-                "/address",
+            raise BadValue(
+                "address",
                 f"not an allowed address of the channel {values['channel']}. It is a secret and not shown here: the"
                 " page New subscription gives the reason",
             ) from None
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+        raise
 
 
 def _list_stored() -> Sequence[StoredEntry]:
@@ -99,11 +100,8 @@ def _list_stored() -> Sequence[StoredEntry]:
 def _create(values: Values, by: User | None) -> None:
     owner = User.objects.filter(username=values["owner"], is_active=True).first()
     if owner is None:
-        raise BadEntry("/owner", f"there is no active account {values['owner']}")
-    try:
-        create_subscription(owner, values)
-    except BadSubscription as error:
-        raise BadEntry(f"/{error.field}" if error.field else "", str(error)) from error
+        raise BadValue("owner", f"there is no active account {values['owner']}")
+    create_subscription(owner, values)
 
 
 def _change(stored: StoredEntry, values: Values, by: User | None) -> None:

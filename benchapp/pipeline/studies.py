@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from benchapp.models import AuditKind, PanelKind, Study, StudySnapshot, StudySnapshotImage, User
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.bad_value import BadValue
 
 TITLE_LENGTH: Final = 200
 TEXT_LENGTH: Final = 20_000
@@ -21,12 +22,11 @@ PANELS_MAXIMUM: Final = 40
 _MEMBERS: Final = ("kind", "query", "title", "text")
 
 
-class BadStudy(Exception):
-    """Not a valid study; `pointer` is the JSON pointer of the value, and names the field of the form."""
+class BadStudy(BadValue):
+    """Not a valid study. pointer: JSON pointer of the value."""
 
     def __init__(self, pointer: str, message: str) -> None:
-        super().__init__(message)
-        self.pointer = pointer
+        super().__init__(pointer.removeprefix("/"), message)
 
 
 class StudyChanged(Exception):

@@ -22,7 +22,7 @@ from benchapp.api.framework.parameters import (
     text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricName
@@ -236,9 +236,7 @@ def _read_filter(wanted: Mapping[str, Any], name: str) -> Filter:
     try:
         return parse_filter(wanted.get(name, ""))
     except BadFilter as error:
-        raise Problem(
-            400, "parameter-invalid", "Bad query parameter", f"{name}: {error}", pointer=name
-        ) from error
+        raise bad_parameter(name, error) from error
 
 
 def _describe_pair(pair: Pair) -> PairAnswer:

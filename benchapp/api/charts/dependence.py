@@ -17,7 +17,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import write_filter
@@ -95,7 +95,7 @@ class DependenceView(ApiView):
         try:
             found = read_dependence(wanted["match"], metric=wanted["metric"], condition=wanted["condition"])
         except BadDependence as error:
-            raise Problem(400, "parameter-invalid", "Bad query parameter", str(error), pointer="q") from error
+            raise bad_parameter("q", error) from error
         is_json, titles = wanted["format"] == "json", {row.series_id: row.title for row in found}
         rows: list[ApiAnswer] = []
         for row in found:

@@ -13,7 +13,7 @@ from benchapp.api.framework.answers import ApiAnswer, Time, list_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import FormatParameters, IdsField, NamesField, read_parameters
 from benchapp.api.framework.permissions import MayRead, find_ingest_host
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links
@@ -166,7 +166,7 @@ class Gate(ApiView):
                 **wanted,
             )
         except UnknownRuns as missing:
-            raise Problem(404, "not-found", "No such run", str(missing)) from missing
+            raise not_found("run", missing) from missing
         rows = [_describe_row(row) for row in gate.rows]
         if format != "json":
             columns = list_columns(GateRowAnswer)

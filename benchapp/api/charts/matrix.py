@@ -19,7 +19,7 @@ from benchapp.api.framework.parameters import (
     text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
@@ -176,13 +176,7 @@ def read_asked_matrix(wanted: Mapping[str, Any]) -> Matrix:
         span = make_level_range(wanted.get("from_at"), wanted.get("to_at"))
         return read_matrix(wanted["match"], **axes, span=span)
     except BadChart as problem:
-        raise Problem(
-            400,
-            "parameter-invalid",
-            "Bad query parameter",
-            f"{problem.parameter}: {problem}",
-            pointer=problem.parameter,
-        ) from problem
+        raise bad_parameter(problem.parameter, problem) from problem
 
 
 def _list_names(matrix: Matrix) -> list[str]:

@@ -21,7 +21,7 @@ from benchapp.api.framework.parameters import (
     text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_lines, answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer
@@ -408,7 +408,7 @@ def make_request(values: Mapping[str, Any]) -> ScalingRequest:
 def _read_span(values: Mapping[str, Any]) -> LevelRange:
     """Return the time range. Raises Problem."""
     if "as_of" in values and "to_at" in values:
-        raise _make_problem(BadChart("as_of", "set either as_of or to"))
+        raise bad_parameter("as_of", "set either as_of or to")
     to_at = end_of_day(values["as_of"]) if "as_of" in values else values.get("to_at")
     return make_level_range(values.get("from_at"), to_at)
 
@@ -418,7 +418,7 @@ def _read_widths(text: str) -> tuple[int, ...]:
     try:
         return parse_widths(text)
     except BadChart as error:
-        raise _make_problem(error) from error
+        raise bad_parameter(error.parameter, error) from error
 
 
 def read_chart(request: ScalingRequest) -> ScalingChart:
@@ -426,12 +426,7 @@ def read_chart(request: ScalingRequest) -> ScalingChart:
     try:
         return read_scaling(request)
     except BadChart as error:
-        raise _make_problem(error) from error
-
-
-def _make_problem(error: BadChart) -> Problem:
-    detail = f"{error.parameter}: {error}"
-    return Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=error.parameter)
+        raise bad_parameter(error.parameter, error) from error
 
 
 def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswer:

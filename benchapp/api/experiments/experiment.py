@@ -20,7 +20,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import write_filter
@@ -165,7 +165,7 @@ class ExperimentView(ApiView):
         try:
             found = read_experiment(experiment)
         except BadExperiment as error:
-            raise _refuse("q", str(error)) from error
+            raise bad_parameter("q", error) from error
         plan = found.plan and PairPlanAnswer(
             pairs=found.plan.pairs, runs=2 * found.plan.pairs, order=found.plan.order
         )
@@ -199,9 +199,9 @@ class ExperimentView(ApiView):
 def _read_experiment(wanted: dict[str, Any]) -> Experiment:
     for name in ("a", "b"):
         if not wanted[name].terms and not wanted[name].words:
-            raise _refuse(name, f"{name}: an arm is a filter: label.arm:{name}")
+            raise bad_parameter(name, f"an arm is a filter: label.arm:{name}")
     if "from_at" not in wanted:
-        raise _refuse("from", "from: an experiment has a start")
+        raise bad_parameter("from", "an experiment has a start")
     return Experiment(
         wanted["a"],
         wanted["b"],
@@ -211,10 +211,6 @@ def _read_experiment(wanted: dict[str, Any]) -> Experiment:
         metric=wanted["metric"],
         difference=wanted.get("difference"),
     )
-
-
-def _refuse(pointer: str, detail: str) -> Problem:
-    return Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=pointer)
 
 
 def _describe_row(row: ExperimentRow) -> ExperimentRowAnswer:

@@ -16,7 +16,7 @@ from rest_framework import serializers
 from rest_framework.fields import SkipField, empty
 from rest_framework.request import Request
 
-from benchapp.api.framework.problems import Problem, answer_problem
+from benchapp.api.framework.problems import Problem, answer_problem, bad_parameter
 from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
@@ -269,6 +269,7 @@ def refuse_undecodable(query: str) -> None:
         try:
             unquote_to_bytes(pair).decode()
         except UnicodeDecodeError:
+            # repr: the name may have control characters.
             detail = f"parameter {name!r} is not valid UTF-8; percent-encode its UTF-8 bytes"
             raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer=name) from None
 
@@ -347,7 +348,7 @@ def _is_skipped(field: serializers.Field[Any, Any, Any, Any]) -> bool:
 
 def _refuse(name: str, detail: Any) -> Problem:
     first = detail[0] if isinstance(detail, list) else detail
-    return Problem(400, "parameter-invalid", "Bad query parameter", f"{name}: {first}", pointer=name)
+    return bad_parameter(name, first)
 
 
 def _read_once(

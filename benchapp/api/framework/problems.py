@@ -1,6 +1,7 @@
 """All API errors in one format: application/problem+json (RFC 9457)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import structlog
@@ -16,6 +17,7 @@ from rest_framework.response import Response
 
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.json import dump_json
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import is_conflict
 from benchapp.queries.pagination import BadCursor
 
@@ -73,6 +75,41 @@ class Problem(Exception):
         self.pointer = pointer
         self.headers: Mapping[str, str] = headers or {}
         self.valid = valid
+
+
+ErrorProblems = Mapping[type[Exception], Callable[[Any], Problem]]
+
+
+def not_found(noun: str, detail: object) -> Problem:
+    """Return the problem for an object that does not exist, or that the sender may not see. noun: "run"."""
+    return Problem(404, "not-found", f"No such {noun}", str(detail))
+
+
+def bad_value(detail: object, *, pointer: str | None = None) -> Problem:
+    """Return the problem for an invalid value of a body. pointer: JSON pointer, by default that of a BadValue."""
+    if isinstance(detail, BadValue):
+        pointer = detail.pointer or None
+    return Problem(400, "value-invalid", "Bad value", str(detail), pointer=pointer)
+
+
+def bad_parameter(name: str, detail: object) -> Problem:
+    """Return the problem for an invalid value of a query parameter."""
+    return Problem(400, "parameter-invalid", "Bad query parameter", f"{name}: {detail}", pointer=name)
+
+
+def state_differs(detail: object) -> Problem:
+    """Return the problem for an action that the state of an object does not allow."""
+    return Problem(409, "state-differs", "Not in this state", str(detail))
+
+
+@contextmanager
+def map_errors(problems: ErrorProblems) -> Iterator[None]:
+    """Raise the problems of exceptions by their classes, as `{UnknownRun: partial(not_found, "run")}`."""
+    try:
+        yield
+    except tuple(problems) as error:
+        make = next(make for kind, make in problems.items() if isinstance(error, kind))
+        raise make(error) from error
 
 
 def describe_problem(problem: Problem) -> ProblemAnswer:

@@ -18,14 +18,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from benchapp.api.framework.json import JsonRenderer
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, bad_value
 from benchapp.api.framework.request_limits import RequestLimit, add_limit_headers, count_request
 
 
 def read_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
     """Return the validated members of a JSON body; Problem 400 for an invalid or unknown one."""
     if not isinstance(request.data, dict):
-        raise Problem(400, "value-invalid", "Bad value", "the body must be a JSON object")
+        raise bad_value("the body must be a JSON object")
     unknown = sorted(set(request.data) - set(kind().fields))
     if unknown:
         raise Problem(

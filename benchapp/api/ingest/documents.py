@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 from uuid import UUID
 
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, bad_parameter
 from benchapp.api.ingest.body import Body, Wire
 from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
@@ -109,12 +109,8 @@ def _check_validate(values: list[str]) -> None:
             pointer=_VALIDATE,
         )
     if values[0] != "1":
-        raise Problem(
-            400,
-            "parameter-invalid",
-            "Bad query parameter",
-            f"validate={values[0][:80]!r} is not valid: use validate=1, or leave it out to store the result",
-            pointer=_VALIDATE,
+        raise bad_parameter(
+            _VALIDATE, f"{values[0][:80]!r} is not valid: use validate=1, or leave it out to store the result"
         )
 
 

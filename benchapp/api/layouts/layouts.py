@@ -20,7 +20,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
@@ -186,16 +186,16 @@ class LayoutsView(ApiView):
         format = wanted.pop("format")
         question = LayoutQuestion(**wanted)
         if not question.has_throughput:
-            raise _refuse("iops", "state iops or mb_per_s")
+            raise bad_parameter("iops", "state iops or mb_per_s")
         if question.lacks_read_share:
-            raise _refuse("read_share", "state read_share to interpolate mixes")
+            raise bad_parameter("read_share", "state read_share to interpolate mixes")
         try:
             ranking = rank_layouts(question)
         except BadFilter as problem:
             # Its terms and those of the question together are too many.
-            raise _refuse("q", str(problem)) from problem
+            raise bad_parameter("q", problem) from problem
         except UnknownRegion as problem:
-            raise _refuse("region", str(problem)) from problem
+            raise bad_parameter("region", problem) from problem
         rows = [_describe_row(row) for row in ranking.all_rows]
         if format != "json":
             return answer_lines(
@@ -213,10 +213,6 @@ class LayoutsView(ApiView):
                 },
             )
         return answer_json(request, _describe_ranking(ranking, rows))
-
-
-def _refuse(name: str, detail: str) -> Problem:
-    return Problem(400, "parameter-invalid", "Bad query parameter", f"{name}: {detail}", pointer=name)
 
 
 def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> LayoutsAnswer:

@@ -19,7 +19,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import BadFilter, write_filter
@@ -156,9 +156,7 @@ class MixesView(ApiView):
             answer = read_mixes(MixQuestion(**wanted))
         except BadFilter as problem:
             # Its terms and those of the workload together are too many.
-            raise Problem(
-                400, "parameter-invalid", "Bad query parameter", f"q: {problem}", pointer="q"
-            ) from problem
+            raise bad_parameter("q", problem) from problem
         share = answer.question.read_share
         is_json = format == "json"
         rows: list[ApiAnswer] = []

@@ -1,8 +1,8 @@
 """Prices of volume types and instance types."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -18,7 +18,7 @@ from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import FormatParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayEdit, MayReadOrEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView, JsonParser, read_body
 from benchapp.models import PRICE_AMOUNTS
@@ -32,6 +32,11 @@ from benchapp.pipeline.layouts.price_csv import (
 )
 from benchapp.pipeline.layouts.prices import PRICES_MAXIMUM, UnknownPrice, add_prices, remove_price
 from benchapp.queries.layouts.prices import ListedPrice, list_prices
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownPrice: partial(not_found, "price"),
+    BadPrices: lambda error: bad_value("; ".join(map(str, error.faults))),
+}
 
 
 class PriceAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -139,7 +144,7 @@ class Prices(ApiView):
         A price with the type, region and first day of a stored one replaces it; others remain.
         """
         refuse_parameters(request)
-        with _map_price_errors():
+        with map_errors(_PROBLEMS):
             counts = add_prices(_read_rows(request), by=find_person(request))
         return answer_json(request, build(PriceCountsAnswer, counts))
 
@@ -153,7 +158,7 @@ class OnePrice(ApiView):
     def delete(self, request: Request, price_id: int) -> Response:
         """Delete a price; for a day, the page of prices can restore it."""
         refuse_parameters(request)
-        with _map_price_errors():
+        with map_errors(_PROBLEMS):
             remove_price(price_id, by=find_person(request))
         return Response(status=204)
 
@@ -177,13 +182,3 @@ def _describe_price(price: ListedPrice) -> PriceAnswer:
 def _write_amounts(row: PriceAnswer) -> PriceAnswer:
     """Return a row of the CSV: its amounts are text that PUT reads."""
     return structs.replace(row, **{name: write_amount(getattr(row, name)) for name in PRICE_AMOUNTS})
-
-
-@contextmanager
-def _map_price_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnknownPrice as error:
-        raise Problem(404, "not-found", "No such price", str(error)) from error
-    except BadPrices as error:
-        raise Problem(400, "value-invalid", "Bad value", "; ".join(map(str, error.faults))) from error

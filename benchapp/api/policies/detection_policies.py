@@ -1,7 +1,7 @@
 """Detection policies, and dry runs of thresholds."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -32,7 +32,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_actor
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
@@ -68,6 +68,12 @@ from benchapp.queries.policies import (
     read_dry_run,
 )
 from benchapp.queue import wake_dry_run, wake_up
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownDetectionPolicy: partial(not_found, "detection policy"),
+    UnknownDryRun: partial(not_found, "dry run"),
+    BadDetectionPolicy: bad_value,
+}
 
 
 class DetectionPolicyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -228,7 +234,7 @@ class DetectionPolicies(ApiView):
         """Create a detection policy; the series that match are evaluated again."""
         refuse_parameters(request)
         wanted = read_body(request, DetectionPolicyInput)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             created = create_detection_policy(**wanted, **read_actor(request))
         wake_up()
         policy = _describe_policy(_find(created.pk))
@@ -256,7 +262,7 @@ class OneDetectionPolicy(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, DetectionPolicyChanges)
         apply = cancel_detection_policy if wanted["is_canceled"] else restore_detection_policy
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             apply(policy_id, **read_actor(request))
         wake_up()
         return answer_json(request, _describe_policy(_find(policy_id)))
@@ -265,7 +271,7 @@ class OneDetectionPolicy(ApiView):
     def delete(self, request: Request, policy_id: int) -> Response:
         """Cancel it; the row and its activity log remain, and PATCH can restore it."""
         refuse_parameters(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             cancel_detection_policy(policy_id, **read_actor(request))
         wake_up()
         return Response(status=204)
@@ -281,7 +287,7 @@ class DetectionDryRuns(ApiView):
         """Compare the incidents of 90 days with those of another threshold; a worker evaluates the series."""
         refuse_parameters(request)
         wanted = read_body(request, ThresholdInput)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             started = start_dry_run(**wanted, by=find_person(request))
         wake_dry_run()
         answer = _describe_dry_run(_find_dry_run(started.pk))
@@ -303,7 +309,7 @@ class OneDetectionDryRun(ApiView):
     def delete(self, request: Request, dry_run_id: int) -> Response:
         """Cancel a running dry run; the row remains for 30 days."""
         refuse_parameters(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             cancel_dry_run(dry_run_id)
         return Response(status=204)
 
@@ -350,26 +356,12 @@ def _describe_incident(incident: DryRunIncident) -> DryRunIncidentAnswer:
 def _find(policy_id: int) -> DetectionPolicyDetail:
     detail = read_detection_policy(policy_id)
     if detail is None:
-        raise Problem(404, "not-found", "No such policy", f"detection policy {policy_id} does not exist")
+        raise not_found("detection policy", f"detection policy {policy_id} does not exist")
     return detail
 
 
 def _find_dry_run(dry_run_id: int) -> DryRunRow:
     row = read_dry_run(dry_run_id)
     if row is None:
-        raise Problem(404, "not-found", "No such dry run", f"dry run {dry_run_id} does not exist")
+        raise not_found("dry run", f"dry run {dry_run_id} does not exist")
     return row
-
-
-@contextmanager
-def _map_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnknownDetectionPolicy as error:
-        raise Problem(404, "not-found", "No such policy", str(error)) from error
-    except UnknownDryRun as error:
-        raise Problem(404, "not-found", "No such dry run", str(error)) from error
-    except BadDetectionPolicy as error:
-        raise Problem(
-            400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}" if error.field else None
-        ) from error

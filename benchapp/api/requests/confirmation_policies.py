@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, build
 from benchapp.api.framework.parameters import refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_value
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_DEFAULT, DAILY_SHARE_MAXIMUM
@@ -74,7 +74,7 @@ class ConfirmationPolicies(ApiView):
                 by=find_person(request),
             )
         except BadConfirmationPolicy as error:
-            raise Problem(400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}") from error
+            raise bad_value(error) from error
         return _answer(request)
 
 

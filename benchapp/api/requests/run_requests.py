@@ -1,8 +1,8 @@
 """Requests of runs: for people and programs, and for the agent that runs them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -41,7 +41,7 @@ from benchapp.api.framework.permissions import (
     name_token,
     require_api_token,
 )
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, Problem, map_errors, not_found, state_differs
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.hosts import no_host
@@ -85,6 +85,12 @@ _DIRECTORY_MAXIMUM: Final = 4096
 _REASON_MAXIMUM: Final = 1000
 _NUMBER_MAXIMUM: Final = 2**63 - 1
 _DURATION_MAXIMUM_S: Final = 366 * 86_400
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownRunRequest: partial(not_found, "requested run"),
+    RequestRefused: lambda refusal: Problem(409, "run-request-refused", "Not requested", str(refusal)),
+    RequestSettled: state_differs,
+}
 
 
 class RunRequestAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -360,7 +366,7 @@ class HostRequests(ApiView):
         wanted, own = read_body(request, RunRequestInput), name.lower()
         origin = RequestOrigin(by=find_person(request), via=name_token(request))
         expires_in = timedelta(seconds=wanted["expires_s"])
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             if "repeats_run" in wanted:
                 created = repeat_run(
                     wanted["repeats_run"], expires_in=expires_in, origin=origin, host_name=own
@@ -393,7 +399,7 @@ class OneHostRequest(ApiView):
     def delete(self, request: Request, name: str, request_id: UUID) -> Response:
         """Cancel a pending request."""
         refuse_parameters(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             cancel_run_request(name.lower(), request_id, by=find_person(request))
         return Response(status=204)
 
@@ -427,7 +433,7 @@ class OneOwnRequest(ApiView):
         """Report the start of a request, or why it is not run; for `bench-agent poll`."""
         refuse_parameters(request)
         wanted, host_id = read_body(request, OwnRequestReport), _require_host(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             if wanted["state"] == "running":
                 changed = start_request(host_id, request_id, duration_s=wanted["duration_s"])
             elif wanted["state"] == "pending":
@@ -448,9 +454,7 @@ def _require_host(request: Request) -> int:
 def _find(host_name: str, request_id: UUID) -> RunRequestRow:
     row = read_run_request(host_name, request_id)
     if row is None:
-        raise Problem(
-            404, "not-found", "No such request", f"host {host_name[:100]!r} has no request {request_id}"
-        )
+        raise not_found("requested run", f"host {host_name[:100]!r} has no request {request_id}")
     return row
 
 
@@ -469,15 +473,3 @@ def _describe_request(row: RunRequestRow) -> RunRequestAnswer:
 
 def _describe_policy(policy: HostPolicy) -> RequestPolicyAnswer:
     return build(RequestPolicyAnswer, policy)
-
-
-@contextmanager
-def _map_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnknownRunRequest as error:
-        raise Problem(404, "not-found", "No such request", str(error)) from error
-    except RequestRefused as refusal:
-        raise Problem(409, "run-request-refused", "Not requested", str(refusal)) from refusal
-    except RequestSettled as error:
-        raise Problem(409, "state-differs", "Not in this state", str(error)) from error

@@ -18,7 +18,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
@@ -220,13 +220,7 @@ class SeriesDetection(ApiView):
         given = {name: wanted[name] for name in _POLICY if name in wanted}
         if given and not wanted["dry_run"]:
             name = next(iter(given))
-            raise Problem(
-                400,
-                "parameter-invalid",
-                "Bad query parameter",
-                f"{name}: another policy requires dry_run=true",
-                pointer=name,
-            )
+            raise bad_parameter(name, "another policy requires dry_run=true")
         try:
             report = report_detection(
                 series_id,
@@ -236,7 +230,7 @@ class SeriesDetection(ApiView):
                 until_at=given.get("until"),
             )
         except UnknownSeries as error:
-            raise Problem(404, "not-found", "No such series", str(error)) from error
+            raise not_found("series", error) from error
         stored = list_changes_of_series(series_id, metric=wanted["metric"])
         accepted = explain_acceptance(series_id, wanted["metric"])
         return answer_json(

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, build
 from benchapp.api.framework.parameters import FilterParameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
@@ -129,10 +129,8 @@ class Values(ApiView):
         dimension = find_filter_dimension(dimension_name)
         if dimension is None:
             available = ", ".join([*FILTER_DIMENSIONS, "label.NAME"])
-            raise Problem(
-                404,
-                "not-found",
-                "Unknown dimension",
+            raise not_found(
+                "dimension",
                 f"{dimension_name[:80]!r} is not a valid dimension. Available: {available}",
             )
         wanted = read_parameters(request, DimensionValueParameters)

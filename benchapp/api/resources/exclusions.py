@@ -1,6 +1,7 @@
 """Exclusion of runs from medians."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -16,7 +17,7 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
 )
 from benchapp.api.framework.permissions import MayEdit, find_person, name_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import (
     answer_json,
 )
@@ -24,6 +25,11 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.models import Run
 from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
 from benchapp.queue import wake_up
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownRun: partial(not_found, "run"),
+    BadReason: partial(bad_value, pointer="/reason"),
+}
 
 
 class ExclusionAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -49,12 +55,8 @@ class RunExclusion(ApiView):
         """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
         refuse_parameters(request)
         wanted = read_body(request, ExclusionInput)
-        try:
+        with map_errors(_PROBLEMS):
             run = exclude_run(run_id, find_person(request), via=name_token(request), **wanted)
-        except UnknownRun as error:
-            raise _no_run(error) from error
-        except BadReason as error:
-            raise Problem(400, "value-invalid", "Bad value", str(error), pointer="/reason") from error
         wake_up()
         return answer_json(request, _describe_exclusion(run))
 
@@ -62,10 +64,8 @@ class RunExclusion(ApiView):
     def delete(self, request: Request, run_id: int) -> HttpResponse:
         """Include a run in medians again; no effect on a run that is not excluded."""
         refuse_parameters(request)
-        try:
+        with map_errors(_PROBLEMS):
             run = include_run(run_id, find_person(request), via=name_token(request))
-        except UnknownRun as error:
-            raise _no_run(error) from error
         wake_up()
         return answer_json(request, _describe_exclusion(run))
 
@@ -73,7 +73,3 @@ class RunExclusion(ApiView):
 def _describe_exclusion(run: Run) -> ExclusionAnswer:
     by = run.excluded_by.username if run.excluded_by else None
     return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)
-
-
-def _no_run(error: UnknownRun) -> Problem:
-    return Problem(404, "not-found", "No such run", str(error))

@@ -42,7 +42,7 @@ from benchapp.api.framework.permissions import (
     read_actor,
     require_api_token,
 )
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
@@ -293,4 +293,4 @@ class OneHost(ApiView):
 
 def no_host(name: str) -> Problem:
     """Return the problem for an unknown host name."""
-    return Problem(404, "not-found", "No such host", f"host {name[:100]!r} does not exist")
+    return not_found("host", f"host {name[:100]!r} does not exist")

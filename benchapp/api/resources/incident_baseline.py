@@ -14,13 +14,14 @@ from rest_framework.response import Response
 from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.api.framework.parameters import refuse_parameters
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person
+from benchapp.api.framework.problems import map_errors
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.incidents import (
+    TRIAGE_PROBLEMS,
     IncidentAnswer,
     describe_incident_detail,
     find_incident,
-    map_triage_errors,
 )
 from benchapp.metrics import CATALOGUE
 from benchapp.models import Channel, Incident, User
@@ -110,7 +111,7 @@ class IncidentBaseline(ApiView):
         refuse_parameters(request)
         find_incident(incident_id)
         wanted = read_body(request, BaselineInput)
-        with map_triage_errors():
+        with map_errors(TRIAGE_PROBLEMS):
             if wanted["dry_run"]:
                 impact = preview_accept_impact(incident_id, series_ids=wanted.get("series"))
                 check_acceptable(Incident.objects.get(pk=incident_id), impact.levels)

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.framework.parameters import ChoiceParameter, refuse_parameters
 from benchapp.api.framework.permissions import MayEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.incidents import COMMENT_MAXIMUM, find_editor
@@ -134,10 +134,8 @@ class OneBulkTriage(ApiView):
         refuse_parameters(request)
         report = undo_bulk(bulk.hex, by=find_person(request))
         if not report.events and not report.refused:
-            raise Problem(
-                404,
-                "not-found",
-                "No such action",
+            raise not_found(
+                "action",
                 f"action {bulk} of yours does not exist or is already undone",
             )
         return _answer(request, report)

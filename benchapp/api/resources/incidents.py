@@ -1,7 +1,6 @@
 """Incidents: the list, one incident, triage."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -33,7 +32,7 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
 )
 from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found, state_differs
 from benchapp.api.framework.responses import Row, answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
@@ -50,6 +49,12 @@ from benchapp.queries.incidents.shapes import IncidentDetail, IncidentFilter, In
 from benchapp.queue import wake_notify, wake_up
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
+
+TRIAGE_PROBLEMS: Final[ErrorProblems] = {
+    UnknownIncident: partial(not_found, "incident"),
+    NotPossible: state_differs,
+    BadTriage: bad_value,
+}
 
 
 class CommonFactorAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -322,7 +327,7 @@ class OneIncident(ApiView):
         refuse_parameters(request)
         row = find_incident(incident_id).row
         wanted = read_body(request, IncidentChanges)
-        with map_triage_errors():
+        with map_errors(TRIAGE_PROBLEMS):
             take_steps(list(_list_steps(incident_id, wanted, state=row.state, by=find_person(request))))
         wake_up()
         wake_notify()
@@ -360,32 +365,16 @@ def find_editor(username: str | None) -> User | None:
         return None
     person = User.objects.filter(username=username, is_active=True).first()
     if person is None or not person.has_role(Role.EDITOR):
-        raise Problem(
-            400,
-            "value-invalid",
-            "Bad value",
+        raise bad_value(
             f"assignee: {username[:80]!r} is not an editor or admin",
             pointer="/assignee",
         )
     return person
 
 
-@contextmanager
-def map_triage_errors() -> Iterator[None]:
-    """Answer refused triage steps with problems: 404, 409 or 400."""
-    try:
-        yield
-    except UnknownIncident as error:
-        raise Problem(404, "not-found", "No such incident", str(error)) from error
-    except NotPossible as error:
-        raise Problem(409, "state-differs", "Not in this state", str(error)) from error
-    except BadTriage as error:
-        raise Problem(400, "value-invalid", "Bad value", str(error)) from error
-
-
 def find_incident(incident_id: int) -> IncidentDetail:
     """Return an incident, or answer 404."""
     detail = read_incident(incident_id)
     if detail is None:
-        raise Problem(404, "not-found", "No such incident", f"incident {incident_id} does not exist")
+        raise not_found("incident", f"incident {incident_id} does not exist")
     return detail

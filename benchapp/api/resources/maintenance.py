@@ -1,7 +1,7 @@
 """List, schedule, end and cancel maintenance windows, expected changes and notes."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -34,7 +34,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, read_actor
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found, state_differs
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
@@ -61,6 +61,12 @@ from benchapp.queries.maintenance import (
     read_planned_event,
 )
 from benchapp.queue import wake_up
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownPlannedEvent: partial(not_found, "planned event"),
+    NotSchedulable: state_differs,
+    BadPlannedEvent: bad_value,
+}
 
 
 class PlannedEventRowAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -252,7 +258,7 @@ class PlannedEvents(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, PlannedEventInput)
         is_dry_run = wanted.pop("dry_run")
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             if is_dry_run:
                 check_incident(wanted.pop("incident", None))
                 plan = read_plan(**wanted)
@@ -283,14 +289,14 @@ class OnePlannedEvent(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, PlannedEventChanges)
         if len(wanted) != 1:
-            raise Problem(400, "value-invalid", "Bad value", "send exactly one of is_ended and is_canceled")
+            raise bad_value("send exactly one of is_ended and is_canceled")
         apply = {
             ("is_ended", True): end_planned_event,
             ("is_ended", False): resume_planned_event,
             ("is_canceled", True): cancel_planned_event,
             ("is_canceled", False): restore_planned_event,
         }[next(iter(wanted.items()))]
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             apply(planned_event_id, **read_actor(request))
         wake_up()
         return answer_json(request, _describe_event(_find(planned_event_id)))
@@ -299,7 +305,7 @@ class OnePlannedEvent(ApiView):
     def delete(self, request: Request, planned_event_id: int) -> Response:
         """Cancel it; the row and its activity log remain, and PATCH can restore it."""
         refuse_parameters(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             cancel_planned_event(planned_event_id, **read_actor(request))
         wake_up()
         return Response(status=204)
@@ -308,23 +314,5 @@ class OnePlannedEvent(ApiView):
 def _find(planned_event_id: int) -> PlannedEventDetail:
     detail = read_planned_event(planned_event_id, now=timezone.now())
     if detail is None:
-        raise _no_planned_event(f"planned event {planned_event_id} does not exist")
+        raise not_found("planned event", f"planned event {planned_event_id} does not exist")
     return detail
-
-
-@contextmanager
-def _map_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnknownPlannedEvent as error:
-        raise _no_planned_event(str(error)) from error
-    except NotSchedulable as error:
-        raise Problem(409, "state-differs", "Not in this state", str(error)) from error
-    except BadPlannedEvent as error:
-        raise Problem(
-            400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}" if error.field else None
-        ) from error
-
-
-def _no_planned_event(detail: str) -> Problem:
-    return Problem(404, "not-found", "No such planned event", detail)

@@ -16,7 +16,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import (
     accepts,
     answer_not_modified,
@@ -78,21 +78,19 @@ class NewestOutputFile(ApiView):
         wanted = read_parameters(request, NewestOutputParameters)
         newest = list_runs(RunFilter(match=wanted["match"]), limit=1).items
         if not newest:
-            raise Problem(404, "not-found", "No such run", "no run matches the filter")
+            raise not_found("run", "no run matches the filter")
         return _answer_output(request, newest[0].id, wanted["part"])
 
 
 def _answer_output(request: Request, run_id: int, part: str) -> HttpResponse:
     body = read_raw_body(run_id=run_id)
     if body is None:
-        raise Problem(
-            404, "not-found", "No output kept", f"run {run_id} does not exist, or its output has expired"
-        )
+        raise not_found("output", f"run {run_id} does not exist, or its output has expired")
     etag = make_etag(request, body.digest.hex())
     if is_known(request, etag):
         return answer_not_modified(etag)
     if part == "fio" and not body.has_output:
-        raise Problem(404, "not-found", "No fio output", f"run {run_id} has published results")
+        raise not_found("fio output", f"run {run_id} has published results")
     if part == "fio" and body.has_envelope:
         body = extract_fio_output(body)
     return answer_download(request, body, etag)

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, Time, build, with_columns
 from benchapp.api.framework.parameters import INTEGER_MAXIMUM, LIMIT_DEFAULT, Parameters, read_parameters
 from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
@@ -121,7 +121,7 @@ class RunReport(ApiView):
         wanted = read_parameters(request, ReportParameters)
         run = read_run(run_id)
         if run is None:
-            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
+            raise not_found("run", f"run {run_id} does not exist")
         _check_size(request, run)
         body = read_raw_body(run_id=run_id)
         if body is None:

@@ -12,7 +12,7 @@ from benchapp.api.framework.answers import AnswerPage, ApiAnswer, build, list_co
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import ChoiceParameter, FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.models import DirectionName, TraceKind
@@ -72,7 +72,7 @@ class RunTracesView(ApiView):
         ]
         host = read_host_name(run_id) if not traces or wanted["format"] == "csv" else None
         if not traces and host is None:
-            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
+            raise not_found("run", f"run {run_id} does not exist")
         return answer_rows(
             request,
             TracePage,

@@ -33,7 +33,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, find_ingest_host
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import (
     answer_json,
 )
@@ -303,5 +303,5 @@ class OneRun(ApiView):
         refuse_parameters(request)
         run = read_run(run_id)
         if run is None or find_ingest_host(request) not in (None, run.host_id):
-            raise Problem(404, "not-found", "No such run", f"run {run_id} does not exist")
+            raise not_found("run", f"run {run_id} does not exist")
         return answer_json(request, describe_run(run))

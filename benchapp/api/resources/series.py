@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
@@ -283,4 +283,4 @@ def make_series_context(series_id: int, format: str) -> dict[str, str]:
 
 def no_series(series_id: int) -> Problem:
     """Return the problem for an unknown series."""
-    return Problem(404, "not-found", "No such series", f"series {series_id} does not exist")
+    return not_found("series", f"series {series_id} does not exist")

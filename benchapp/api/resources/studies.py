@@ -1,7 +1,7 @@
 """Studies: saved charts with title and text."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_api_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, Problem, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
@@ -52,6 +52,8 @@ from benchapp.queries.layouts.question_form import BadQuestion, check_question
 from benchapp.queries.studies import PanelRow, StudyDetail, StudyRow, list_studies, read_study
 
 _KINDS: Final = ", ".join(PanelKind.values)
+
+_PROBLEMS: Final[ErrorProblems] = {BadStudy: bad_value, StudyChanged: partial(not_found, "study")}
 
 
 class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -159,7 +161,7 @@ class Studies(ApiView):
         """Create a study; its owner is the user, or the owner of the token."""
         refuse_parameters(request)
         wanted = read_body(request, StudyInput)
-        with _name_faults():
+        with map_errors(_PROBLEMS):
             study = create_study(
                 wanted["title"],
                 text=wanted.get("text", ""),
@@ -188,7 +190,7 @@ class OneStudy(ApiView):
         study = find_study(study_id)
         check_mine(request, study)
         wanted = read_body(request, StudyChanges)
-        with _name_faults():
+        with map_errors(_PROBLEMS):
             if "panels" in wanted:
                 wanted["panels"] = _read_new_panels(wanted["panels"], stored=study.panels)
             change_study(study_id, **wanted)
@@ -216,20 +218,10 @@ def _read_new_panels(given: Any, *, stored: Sequence[PanelRow] = ()) -> tuple[St
     return panels
 
 
-@contextmanager
-def _name_faults() -> Iterator[None]:
-    try:
-        yield
-    except BadStudy as error:
-        raise Problem(400, "value-invalid", "Bad value", str(error), pointer=error.pointer) from error
-    except StudyChanged as error:
-        raise Problem(404, "not-found", "Study not found", str(error)) from error
-
-
 def find_study(study_id: int) -> StudyDetail:
     study = read_study(study_id)
     if study is None:
-        raise Problem(404, "not-found", "Study not found", f"study {study_id} not found")
+        raise not_found("study", f"study {study_id} not found")
     return study
 
 

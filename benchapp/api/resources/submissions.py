@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
-from benchapp.api.framework.problems import Problem, answer_problem
+from benchapp.api.framework.problems import Problem, answer_problem, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import run_links, submission_url
@@ -156,9 +156,7 @@ class OneSubmission(ApiView):
             and upload.host_id != token.host_id
         )
         if upload is None or is_foreign:
-            raise Problem(
-                404, "not-found", "No such submission", f"submission {submission_id} does not exist"
-            )
+            raise not_found("submission", f"submission {submission_id} does not exist")
         return answer_json(request, _describe_upload(upload))
 
 

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from benchapp.api.framework.answers import ApiAnswer, Kind, Time, build
 from benchapp.api.framework.parameters import ChoiceParameter, refuse_parameters
 from benchapp.api.framework.permissions import find_person, is_signed_in, read_api_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, bad_value, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX, MetricName
@@ -226,8 +226,7 @@ class Subscriptions(ApiView):
         try:
             made = create_subscription(person, read_body(request, SubscriptionInput))
         except BadSubscription as error:
-            pointer = f"/{error.field}" if error.field else ""
-            raise Problem(400, "value-invalid", "Bad value", str(error), pointer=pointer) from error
+            raise bad_value(error) from error
         wake_notify()
         body = _describe(NewSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
         return Response(body, status=201, headers={**_SECRET, "Location": body.url})
@@ -327,7 +326,7 @@ def _paused() -> Problem:
 
 
 def _not_found(subscription_id: int) -> Problem:
-    return Problem(404, "not-found", "No such subscription", f"you have no subscription {subscription_id}")
+    return not_found("subscription", f"you have no subscription {subscription_id}")
 
 
 def _require_person(request: Request) -> User:

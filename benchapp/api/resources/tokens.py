@@ -1,8 +1,8 @@
 """Tokens of all scopes: list, create, change, rotate, revoke; and enroll new hosts."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -44,7 +44,14 @@ from benchapp.api.framework.permissions import (
     read_actor,
     require_api_token,
 )
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import (
+    ErrorProblems,
+    Problem,
+    bad_value,
+    map_errors,
+    not_found,
+    state_differs,
+)
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.hosts import no_host
@@ -63,6 +70,8 @@ from benchapp.pipeline.access.tokens import (
 from benchapp.pipeline.hosts import EnrollmentRefused, enroll_host
 from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.tokens import TokenFilter, TokenRow, page_tokens, read_one_token, read_tokens
+
+_PROBLEMS: Final[ErrorProblems] = {UnknownToken: partial(not_found, "token"), TokenNotValid: state_differs}
 
 
 class TokenAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -277,9 +286,7 @@ class Tokens(ApiView):
             )
         host = Host.objects.filter(name=name.lower()).first() if name else None
         if name and host is None:
-            raise Problem(
-                400, "value-invalid", "Bad value", f"host {name[:100]!r} does not exist", pointer="/host"
-            )
+            raise bad_value(f"host {name[:100]!r} does not exist", pointer="/host")
         return _answer_new(*issue_token(scope=scope, host=host, created_by=by, via=via, **wanted))
 
 
@@ -300,14 +307,11 @@ class OneToken(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, TokenChanges)
         if "expires_at" in wanted and _find_token(public_id).scope == Scope.ENROLL:
-            raise Problem(
-                400,
-                "value-invalid",
-                "Bad value",
+            raise bad_value(
                 "an enrollment token is valid for 24 hours: revoke it, or create another one",
                 pointer="/expires_at",
             )
-        with _as_problems():
+        with map_errors(_PROBLEMS):
             change_token(public_id, **read_actor(request), **wanted)
         return answer_json(request, _describe_token(_find_token(public_id)))
 
@@ -316,10 +320,8 @@ class OneToken(ApiView):
         """Revoke a token immediately and permanently."""
         refuse_parameters(request)
         if not revoke_token(public_id, **read_actor(request)):
-            raise Problem(
-                404,
-                "not-found",
-                "No such token",
+            raise not_found(
+                "token",
                 f"token {public_id[:20]!r} does not exist or is already revoked",
             )
         return Response(status=204)
@@ -338,7 +340,7 @@ class TokenRotation(ApiView):
         """
         refuse_parameters(request)
         wanted = read_body(request, RotationInput)
-        with _as_problems():
+        with map_errors(_PROBLEMS):
             old, token, plaintext = rotate_token(
                 public_id,
                 overlap=timedelta(seconds=wanted["overlap_s"]),
@@ -401,15 +403,5 @@ def _token_url(public_id: str) -> str:
 def _find_token(public_id: str) -> TokenRow:
     token = read_one_token(public_id)
     if token is None:
-        raise Problem(404, "not-found", "No such token", f"token {public_id[:20]!r} does not exist")
+        raise not_found("token", f"token {public_id[:20]!r} does not exist")
     return token
-
-
-@contextmanager
-def _as_problems() -> Iterator[None]:
-    try:
-        yield
-    except UnknownToken as error:
-        raise Problem(404, "not-found", "No such token", str(error)) from error
-    except TokenNotValid as error:
-        raise Problem(409, "state-differs", "Token is not valid", str(error)) from error

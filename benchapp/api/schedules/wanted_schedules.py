@@ -1,7 +1,7 @@
 """Schedules that are wanted of pools and hosts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
     text_parameter,
 )
 from benchapp.api.framework.permissions import MayReadOrEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.requests.run_requests import ParameterValueField
@@ -52,6 +52,11 @@ from benchapp.queries.hosts.wanted_schedules import WantedRow, page_wanted_rows,
 
 _HOST_MAXIMUM: Final = 253
 _EVERY_TEXT: Final = f"one of {', '.join(map(str, INTERVALS.values()))}; 604800 is on Sundays"
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownWantedSchedule: partial(not_found, "wanted schedule"),
+    BadWantedSchedule: bad_value,
+}
 
 
 class WantedScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -183,7 +188,7 @@ class WantedSchedules(ApiView):
         scope = ScheduleScope(
             pool=wanted.pop("pool", "").strip(), host_name=wanted.pop("host", "").strip().lower()
         )
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             created = save_wanted_schedule(scope, WantedRun(**wanted), by=find_person(request))
         answer = _describe_row(_find(created.pk))
         return Response(answer, status=201, headers={"Location": answer.url})
@@ -208,7 +213,7 @@ class OneWantedSchedule(ApiView):
         refuse_parameters(request)
         wanted, row = read_body(request, WantedRunInput), _find(wanted_id)
         scope = ScheduleScope(pool=row.pool, host_name=row.host_name)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             save_wanted_schedule(scope, WantedRun(**wanted), by=find_person(request), replaces=wanted_id)
         return answer_json(request, _describe_row(_find(wanted_id)))
 
@@ -216,7 +221,7 @@ class OneWantedSchedule(ApiView):
     def delete(self, request: Request, wanted_id: int) -> Response:
         """Remove a wanted schedule; hosts that adopted it remove it at their next poll."""
         refuse_parameters(request)
-        with _map_errors():
+        with map_errors(_PROBLEMS):
             remove_wanted_schedule(wanted_id, by=find_person(request))
         return Response(status=204)
 
@@ -237,15 +242,5 @@ def _describe_row(row: WantedRow) -> WantedScheduleAnswer:
 def _find(wanted_id: int) -> WantedRow:
     row = read_wanted_row(wanted_id)
     if row is None:
-        raise Problem(404, "not-found", "No such schedule", f"wanted schedule {wanted_id} does not exist")
+        raise not_found("wanted schedule", f"wanted schedule {wanted_id} does not exist")
     return row
-
-
-@contextmanager
-def _map_errors() -> Iterator[None]:
-    try:
-        yield
-    except UnknownWantedSchedule as error:
-        raise Problem(404, "not-found", "No such schedule", str(error)) from error
-    except BadWantedSchedule as error:
-        raise Problem(400, "value-invalid", "Bad value", str(error), pointer=f"/{error.field}") from error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any, ClassVar, Final
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.timezone import override
 from drf_spectacular.types import OpenApiTypes
@@ -24,9 +24,10 @@ from benchapp.api.framework.parameters import (
     read_parameters,
     text_parameter,
 )
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, bad_parameter, not_found
 from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known, make_etag
 from benchapp.api.framework.view import ApiView
+from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.series import no_series, read_version
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.charts.images.change import draw_change
@@ -214,10 +215,7 @@ class ChartImage(ApiView):
             with override(asked.wanted.get("time_zone", UTC)):
                 image = draw(asked.options)
         except TooManyPixels as error:
-            detail = f"scale_factor: {error}"
-            raise Problem(
-                400, "parameter-invalid", "Bad query parameter", detail, pointer="scale_factor"
-            ) from error
+            raise bad_parameter("scale_factor", error) from error
         except TooManyDrawings as error:
             raise Problem(
                 503,
@@ -241,8 +239,7 @@ class HistoryImage(ChartImage):
         wanted = asked.wanted
         metrics = wanted.get("metrics", ("iops",))
         if len(metrics) > PANELS_MAXIMUM:
-            detail = f"metrics: {len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}"
-            raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer="metrics")
+            raise bad_parameter("metrics", f"{len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}")
         chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         thresholds = read_own_thresholds(request, chosen, metrics=metrics)
         etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
@@ -300,8 +297,7 @@ class IncidentImage(ChartImage):
         asked = self.read(request, image_format)
         found = read_incident(asked.wanted["incident"], limit=1)
         if found is None:
-            detail = f"incident {asked.wanted['incident']} does not exist"
-            raise Problem(404, "not-found", "No such incident", detail)
+            raise not_found("incident", f"incident {asked.wanted['incident']} does not exist")
         sides = read_sides(found.largest) if found.largest else None
         return self.answer(
             request, asked, lambda options: draw_change(found.row.title, found.largest, sides, options)
@@ -379,7 +375,7 @@ class HostImage(ChartImage):
         asked = self.read(request, image_format)
         host = read_host(asked.wanted["host"])
         if host is None:
-            raise Http404(f"host {asked.wanted['host'][:80]!r} does not exist")
+            raise no_host(asked.wanted["host"])
         patterns = read_host_patterns(host)
         until = timezone.now()
         return self.answer(request, asked, lambda options: draw_host(host, patterns, options, until=until))

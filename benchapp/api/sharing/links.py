@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from benchapp.api.framework.answers import ApiAnswer, Time
 from benchapp.api.framework.parameters import MomentField, Parameters, refuse_parameters, text_parameter
 from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, bad_value
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.charts.images.options import FORMATS
@@ -136,4 +136,4 @@ def _write(path: str, query: list[tuple[str, str]]) -> str:
 
 
 def _bad(pointer: str, detail: str) -> Problem:
-    return Problem(400, "value-invalid", "Bad value", detail, pointer=f"/{pointer}")
+    return bad_value(detail, pointer=f"/{pointer}")

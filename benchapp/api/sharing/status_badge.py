@@ -18,7 +18,7 @@ from benchapp.api.framework.parameters import (
     read_parameters,
     text_parameter,
 )
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_text
 from benchapp.api.framework.view import ApiView
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters
@@ -87,8 +87,7 @@ class StatusBadge(ApiView):
             rows = rows.filter(pk__in=wanted["series"])
         ids = list(rows.values_list("pk", flat=True)[: SERIES_MAXIMUM + 1])
         if len(ids) > SERIES_MAXIMUM:
-            detail = f"more than {SERIES_MAXIMUM} series match; narrow the filter"
-            raise Problem(400, "parameter-invalid", "Bad query parameter", detail, pointer="q")
+            raise bad_parameter("q", f"more than {SERIES_MAXIMUM} series match; narrow the filter")
         status = describe_status(ids, metric=wanted.get("metric"), label=wanted.get("text"))
         if wanted["format"] == "svg":
             return answer_text(request, draw_status_badge(status), "image/svg+xml; charset=utf-8")

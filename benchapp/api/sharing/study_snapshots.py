@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from benchapp.api.framework.answers import ApiAnswer, Time, build
 from benchapp.api.framework.parameters import ChoiceParameter, Parameters, read_parameters, refuse_parameters
 from benchapp.api.framework.permissions import MayRead, MayReadOrEdit, find_person
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import answer_image, answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
@@ -87,7 +87,7 @@ class StudySnapshotView(ApiView):
             detail = "many charts are being drawn: no snapshot was taken; try again"
             raise Problem(503, "busy", "Try again later", detail, headers={"Retry-After": "5"}) from error
         except StudyChanged as error:
-            raise Problem(404, "not-found", "Study not found", str(error)) from error
+            raise not_found("study", error) from error
         body = _describe(find_study(study_id))
         return Response(body, status=201, headers={"Location": body.url})
 
@@ -117,14 +117,12 @@ class StudySnapshotImageView(ApiView):
         content = read_snapshot_image(study_id, place, wanted["theme"])
         if content is None:
             detail = f"study {study_id} has no snapshot with a chart {place}"
-            raise Problem(404, "not-found", "No such chart", detail)
+            raise not_found("chart", detail)
         return answer_image(request, content, CONTENT_TYPES["png"])
 
 
 def _no_snapshot(study_id: int) -> Problem:
-    return Problem(
-        404, "not-found", "No snapshot", f"study {study_id} has no snapshot: it shows current data"
-    )
+    return not_found("snapshot", f"study {study_id} has no snapshot: it shows current data")
 
 
 def _describe(study: StudyDetail) -> SnapshotAnswer:

@@ -24,6 +24,7 @@ from benchapp.models import (
 from benchapp.models.filtering import match_series
 from benchapp.models.planned_event_filtering import read_stored_filter
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
 
 log = structlog.get_logger(__name__)
@@ -38,12 +39,8 @@ _FIRST_AT: Final = datetime(1980, 1, 1, tzinfo=UTC)
 _NOUNS: Final = {PlannedEventKind.MAINTENANCE: "maintenance", PlannedEventKind.NOTE: "a note"}
 
 
-class BadPlannedEvent(Exception):
-    """An invalid planned event. field: the invalid one; the message gives the reason."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BadPlannedEvent(BadValue):
+    """An invalid planned event."""
 
 
 class UnknownPlannedEvent(Exception):

@@ -25,6 +25,7 @@ from benchapp.models import (
 from benchapp.models.subscription import hide_secret
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notifications.channels.apprise_service import check_service_url
 from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
@@ -62,12 +63,8 @@ class NotConfirmed(Exception):
     """An e-mail address that is not confirmed yet."""
 
 
-class BadSubscription(Exception):
-    """An invalid value of a subscription. field: its name; the message gives the reason."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BadSubscription(BadValue):
+    """An invalid value of a subscription."""
 
 
 @dataclass(frozen=True, slots=True)

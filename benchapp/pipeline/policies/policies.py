@@ -22,6 +22,7 @@ from benchapp.models import (
 )
 from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.detection.pooled import repeat_pooled_evaluations
 
@@ -34,12 +35,8 @@ POLICIES_MAXIMUM: Final = 100
 _AUDITED: Final = ("metric", "smallest_change", "filter", "label", "reason", "canceled_at")
 
 
-class BadDetectionPolicy(Exception):
-    """An invalid policy. field: the invalid one; the message gives the reason."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BadDetectionPolicy(BadValue):
+    """An invalid policy."""
 
 
 class UnknownDetectionPolicy(Exception):

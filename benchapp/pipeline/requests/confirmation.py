@@ -28,6 +28,7 @@ from benchapp.models import (
 )
 from benchapp.models.requests.request_policy import RunSpecification, read_specification
 from benchapp.pipeline.audit import record_write
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.requests.run_requests import RequestOrigin, RequestRefused, repeat_run
 
 log = structlog.get_logger(__name__)
@@ -43,12 +44,8 @@ _CHANGES_MAXIMUM: Final = 1000
 _VIA: Final = "confirmation"
 
 
-class BadConfirmationPolicy(Exception):
-    """An invalid policy. field: the invalid one; the message gives the reason."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BadConfirmationPolicy(BadValue):
+    """An invalid policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from benchapp.models.schedules.timetable import (
     write_interval,
 )
 from benchapp.pipeline.audit import record_write
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
 
 POOL_MAXIMUM: Final = 100
@@ -38,12 +39,8 @@ _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NUMBER_MAXIMUM: Final = 2**63 - 1
 
 
-class BadWantedSchedule(Exception):
-    """An invalid value. field: the invalid one; the message gives the reason."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+class BadWantedSchedule(BadValue):
+    """An invalid value."""
 
 
 class UnknownWantedSchedule(Exception):

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,19 @@ from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
 from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.api.framework.problems import Problem, answer_exception, describe_problem, find_problem
+from benchapp.api.framework.problems import (
+    Problem,
+    answer_exception,
+    bad_parameter,
+    bad_value,
+    describe_problem,
+    find_problem,
+    map_errors,
+    not_found,
+    state_differs,
+)
 from benchapp.api.ingest.app import make_problem_answer, send_answer
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.queries.pagination import BadCursor
 
 ROOT = Path(__file__).parents[3]
@@ -74,6 +86,43 @@ def test_exception_becomes_the_problem_that_it_is(exception, status, code):
     problem = find_problem(exception)
 
     assert (problem.status, problem.code) == (status, code)
+
+
+class BadSize(BadValue):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "title", "pointer"),
+    [
+        (KeyError("run 3"), "No such run", None),
+        (BadSize("size", "too large"), "Bad value", "/size"),
+        (BadSize("panels/0/query", "too long"), "Bad value", "/panels/0/query"),
+        (BadSize("", "too many"), "Bad value", None),
+        (BlockingIOError("it has ended"), "Not in this state", None),
+    ],
+)
+def test_errors_of_a_view_become_their_problems(error, title, pointer):
+    problems = {KeyError: partial(not_found, "run"), BadValue: bad_value, BlockingIOError: state_differs}
+
+    with pytest.raises(Problem) as caught, map_errors(problems):
+        raise error
+
+    problem = caught.value
+    assert (problem.title, problem.detail, problem.pointer) == (title, str(error), pointer)
+    assert problem.__cause__ is error
+
+
+def test_errors_that_a_view_does_not_map_are_raised():
+    with pytest.raises(ZeroDivisionError), map_errors({KeyError: partial(not_found, "run")}):
+        raise ZeroDivisionError
+
+
+def test_parameter_that_is_not_valid_is_named():
+    problem = bad_parameter("limit", "must be 1 or more")
+
+    assert (problem.status, problem.code, problem.pointer) == (400, "parameter-invalid", "limit")
+    assert problem.detail == "limit: must be 1 or more"
 
 
 def test_fault_of_ours_is_logged_and_answered_as_a_problem(caplog):
