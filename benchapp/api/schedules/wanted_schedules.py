@@ -93,8 +93,18 @@ class WantedScheduleParameters(PageParameters):
     """Which wanted schedules."""
 
     columns = WANTED_SCHEDULE_COLUMNS
-    pool = text_parameter(POOL_MAXIMUM, help_text="of this pool, without those of its hosts")
+    pool = text_parameter(
+        POOL_MAXIMUM,
+        allow_blank=True,
+        help_text="of this pool, without those of its hosts; empty: of hosts without a pool",
+    )
     host = text_parameter(_HOST_MAXIMUM, help_text="of this host, without those of its pool")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a pool and a host: a wanted schedule is of one of them."""
+        if {"pool", "host"} <= attrs.keys():
+            raise serializers.ValidationError({"pool": "name either pool or host"})
+        return super().validate(attrs)  # type: ignore[no-any-return]
 
 
 class WantedRunInput(serializers.Serializer[Any]):
@@ -161,8 +171,8 @@ class WantedSchedules(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List wanted schedules of pools and hosts, oldest first."""
         wanted = read_parameters(request, WantedScheduleParameters)
-        host_name = wanted["host"].lower() if wanted.get("host") else None
-        pool = wanted.get("pool") or None
+        host_name = wanted["host"].lower() if "host" in wanted else None
+        pool = wanted.get("pool")
         return answer_list(
             request,
             WantedSchedulePage,

@@ -209,10 +209,9 @@ def _select(scope: ScheduleScope, *, host: str = "host_name") -> dict[str, str]:
 
 
 def _write_query(scope: ScheduleScope) -> str:
-    """Return the parameters of the API; those of hosts without a pool are in the list of all."""
-    selected = _select(scope, host="host")
-    return f"?{urlencode(selected)}" if any(selected.values()) else ""
+    """Return the parameters of a scope, of the page and of the API."""
+    return f"?{urlencode(_select(scope, host='host'))}"
 
 
 def _find_url(scope: ScheduleScope) -> str:
-    return f"{reverse('schedule_scope')}?{urlencode(_select(scope, host='host'))}"
+    return f"{reverse('schedule_scope')}{_write_query(scope)}"

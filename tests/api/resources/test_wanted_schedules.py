@@ -130,17 +130,22 @@ def test_number_of_schedules_of_a_pool_is_bounded(admin):
 def test_lists_are_of_a_pool_or_a_host_in_pages(admin, reader, host):
     make_wanted_schedule(pool="blue")
     make_wanted_schedule(pool="blue", profile="saturation")
+    make_wanted_schedule(profile="steady")
     make_wanted_schedule(host=host)
 
     first = reader.get(URL, {"pool": "blue", "limit": 1}).json()
     second = reader.get(first["next"]).json()
-    own = reader.get(URL, {"host": "db-7"}).json()
+    without = reader.get(URL, {"pool": ""}).json()
+    own = reader.get(URL, {"host": "DB-7"}).json()
 
     assert [row["profile"] for row in first["wanted_schedules"]] == ["quick"]
     assert [row["profile"] for row in second["wanted_schedules"]] == ["saturation"]
     assert second["next"] is None
+    assert [(row["pool"], row["profile"]) for row in without["wanted_schedules"]] == [("", "steady")]
     assert [row["host"] for row in own["wanted_schedules"]] == ["db-7"]
     assert reader.get(URL, {"cursor": "after-x"}).status_code == 400
+    both = reader.get(URL, {"pool": "", "host": "db-7"}).json()
+    assert (both["code"], both["pointer"]) == ("parameter-invalid", "pool")
 
 
 def test_host_gets_what_its_pool_and_itself_want_with_its_own_time(poll, host):
