@@ -123,8 +123,9 @@ def read_unchanged(make, address, **headers):
 
 @pytest.fixture
 def snapshot(monkeypatch):
-    """Let results be cached, and return what sets the snapshot."""
+    """Let results be cached, also over the end of a minute, and return what sets the snapshot."""
     monkeypatch.setattr("benchapp.api.framework.responses.RESULTS", SnapshotCache())
+    monkeypatch.setattr("benchapp.api.framework.responses.read_minute", lambda: None)
 
     def set_snapshot(text):
         monkeypatch.setattr(snapshots, "read_snapshot", lambda: text)
