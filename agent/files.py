@@ -1,8 +1,36 @@
-"""Replace files atomically, and describe their owner."""
+"""Replace files atomically, read JSON, and describe the owner of a file."""
 
 from __future__ import annotations
 
+import json
 import os
+import stat
+from typing import Any
+
+# A sweep of 1 000 steps with 30 results each takes 12 MB.
+JSON_MAXIMUM_BYTES = 64 * 2**20
+
+
+def read_json(path: str, *, maximum_bytes: int = JSON_MAXIMUM_BYTES) -> Any:
+    """Return the JSON document in a regular file; OSError if it cannot be read, ValueError if it is damaged."""
+    # Opening a pipe would wait for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        content = file.read(maximum_bytes + 1)
+    if not content:
+        raise ValueError("it is empty")
+    if len(content) > maximum_bytes:
+        raise ValueError(f"it has more than {maximum_bytes} bytes")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text") from None
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
 
 
 def write_durably(path: str, content: bytes) -> None:

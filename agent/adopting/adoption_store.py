@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Mapping, Sequence
 
 from agent.exit_codes import CannotMeasure
-from agent.files import write_durably
+from agent.files import read_json, write_durably
 
 _NAME = "adoption.json"
 
@@ -31,6 +31,21 @@ class Adoption:
     replaced_at: float | None = None
     changed_at: Sequence[float] = field(default_factory=tuple)
 
+    def is_valid(self) -> bool:
+        """Return whether all members have their types, as in a file that the agent wrote."""
+        return (
+            isinstance(self.version, str)
+            and isinstance(self.problem, str)
+            and _holds(self.wanted, dict)
+            and _holds(self.refused, dict)
+            and _holds(self.previous, str)
+            and _holds(self.changed_at, (int, float))
+        )
+
+
+def _holds(values: Any, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(values, (list, tuple)) and all(isinstance(value, kind) for value in values)
+
 
 class AdoptionStore:
     """The file in a spool; writing requires its lock."""
@@ -41,10 +56,10 @@ class AdoptionStore:
     def read(self) -> Adoption | None:
         """Return the last adoption; None before the first, and if the file is not valid."""
         try:
-            with open(self._path, encoding="utf-8") as file:
-                return Adoption(**json.load(file))
+            last = Adoption(**read_json(self._path))
         except (OSError, ValueError, TypeError):
             return None
+        return last if last.is_valid() else None
 
     def write(self, adoption: Adoption) -> None:
         """Store an adoption durably."""

@@ -312,9 +312,13 @@ def _add_sweep(
         ("--profile", "NAME", "profile to run; see `bench-agent profiles`"),
         ("--chunk", "SIZE", "chunk size of the stripe (default: 512k)"),
         ("--wipe", "DEV,…", "devices whose data may be destroyed; required for each device with data"),
-        ("--resume", "ID", "continue a sweep that was stopped or killed; `last` for the latest"),
     ):
         sweep.add_argument(option, metavar=placeholder, help=purpose)
+    _add_continuation(
+        sweep,
+        resume="continue a sweep that was stopped or killed; `last` for the latest",
+        abandon="end a sweep that was stopped or killed, and remove its stripe",
+    )
     sweep.add_argument("--raid", choices=("mdadm", "lvm", "btrfs"), help="striping method (default: mdadm)")
     sweep.add_argument("--fs", choices=("xfs", "ext4", "btrfs"), help="filesystem (default: xfs)")
     _add_pairs(sweep)
@@ -350,11 +354,6 @@ def _add_experiment(
     )
     for option, placeholder, purpose in (
         ("--plan", "FILE", "answer of GET /api/v1/experiment, instead of --pairs"),
-        (
-            "--resume",
-            "ID",
-            "continue an experiment that was stopped, or after a reboot; `last` for the latest",
-        ),
         ("--switch-command", "COMMAND", "shell command that makes this host the arm $BENCH_AGENT_ARM"),
         (
             "--check-command",
@@ -363,6 +362,11 @@ def _add_experiment(
         ),
     ):
         experiment.add_argument(option, metavar=placeholder, help=purpose)
+    _add_continuation(
+        experiment,
+        resume="continue an experiment that was stopped, or after a reboot; `last` for the latest",
+        abandon="end an experiment that is not finished: it is never continued, its results stay",
+    )
     experiment.add_argument(
         "--reboots",
         action="store_true",
@@ -381,6 +385,12 @@ def _add_experiment(
         "--no-send", action="store_true", help="store the results in the spool without sending them"
     )
     _add_budget(experiment)
+
+
+def _add_continuation(parser: argparse.ArgumentParser, *, resume: str, abandon: str) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--resume", metavar="ID", help=resume)
+    which.add_argument("--abandon", metavar="ID", help=abandon)
 
 
 def _add_pairs(parser: argparse.ArgumentParser) -> None:

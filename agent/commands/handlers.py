@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from agent import __version__
 from agent.console import Console
 from agent.exit_codes import ExitCode, worst
 from agent.quantities import format_size, format_time
 from agent.running.session import open_session
+
+if TYPE_CHECKING:
+    from agent.job_state import JobState
 
 
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
@@ -178,8 +183,9 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
     from agent.adopting.adoption_texts import describe_adoption
-    from agent.experiments.experiment_state import list_interrupted as list_experiments
-    from agent.sweeping.sweep_state import list_interrupted
+    from agent.experiments.experiment_state import ExperimentState
+    from agent.job_state import StateDirectory
+    from agent.sweeping.sweep_state import SweepState
 
     session = open_session(arguments, console)
     config, spool = session.config, session.spool
@@ -199,17 +205,23 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     for line in adoption_lines:
         console.report(f"schedule  {line}")
     console.report("running   " + ("no" if holder is None else f"yes, process {holder}"))
-    # A running process is this sweep, or waits until it ends.
-    interrupted = [] if holder is not None else list_interrupted(os.path.join(spool.directory, "sweeps"))
+    sweeps = StateDirectory(SweepState, spool.directory).read()
+    experiments = StateDirectory(ExperimentState, spool.directory).read()
+    # A running process is this sweep or experiment, or waits until it ends.
+    interrupted = [] if holder is not None else sweeps.list_unfinished()
     for state in interrupted:
-        over = sum(step["state"] in ("done", "failed") for step in state.steps())
+        over = len(state.steps()) - len(state.list_waiting())
         console.report(f"sweep     {state.id}: interrupted after {over} of {len(state.steps())} steps")
-        console.report(f"          continue with: bench-agent sweep --resume {state.id}")
-    experiments = [] if holder is not None else list_experiments(os.path.join(spool.directory, "experiments"))
-    for experiment in experiments:
+        _report_continuation(state, console)
+    unfinished = [] if holder is not None else experiments.list_unfinished()
+    for experiment in unfinished:
         waiting = len(experiment.list_waiting())
         console.report(f"experiment {experiment.id}: {waiting} of {len(experiment.arms)} runs are left")
-        console.report(f"          continue with: bench-agent experiment --resume {experiment.id}")
+        _report_continuation(experiment, console)
+    damaged = [*sweeps.damaged, *experiments.damaged]
+    for each in damaged:
+        console.report(f"damaged   {each.path}: {each.reason}")
+        console.report(f"          {each.remedy}")
     document = {
         "server": config.url,
         "spool": spool.directory,
@@ -220,10 +232,16 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "dropped": spool.count_dropped(),
         "schedule_from_server": adoption,
         "running_process": holder,
-        "interrupted_experiments": [{"id": each.id, "runs": each.runs()} for each in experiments],
+        "interrupted_experiments": [{"id": each.id, "runs": each.steps()} for each in unfinished],
         "interrupted_sweeps": [{"id": state.id, "steps": state.steps()} for state in interrupted],
+        "damaged_states": [asdict(each) for each in damaged],
     }
     return session.finish(ExitCode.OK, document)
+
+
+def _report_continuation(state: JobState, console: Console) -> None:
+    console.report(f"          continue with: bench-agent {state.kind} --resume {state.id}")
+    console.report(f"          end it with: bench-agent {state.kind} --abandon {state.id}")
 
 
 def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:

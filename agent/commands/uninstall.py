@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from agent.exit_codes import ConfigurationError, TryLater
+from agent.job_state import StateDirectory
 from agent.running.session import Session
 from agent.scheduling import installed_schedules
 from agent.scheduling.schedule_command import remove_schedules
-from agent.sweeping.sweep_state import find_unfinished
+from agent.sweeping.sweep_state import SweepState, find_unfinished
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ def plan_uninstallation(session: Session, *, removes_spool: bool) -> Uninstallat
     holder = spool.find_holder()
     if holder is not None:
         raise TryLater(f"another bench-agent is running, process {holder}; nothing was removed")
-    sweep = find_unfinished(os.path.join(spool.directory, "sweeps"))
+    sweeps = StateDirectory(SweepState, spool.directory)
+    for damaged in sweeps.read().damaged:
+        raise ConfigurationError(f"{damaged.describe()}; nothing was removed")
+    sweep = find_unfinished(sweeps)
     if sweep is not None:
         raise ConfigurationError(
             f"sweep {sweep.id} was interrupted, and its array or filesystem may still exist; first run "
-            f"bench-agent sweep --resume {sweep.id}; nothing was removed"
+            f"bench-agent sweep --resume {sweep.id}, or --abandon; nothing was removed"
         )
     pending = len(spool.pending())
     if removes_spool and pending:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
-from agent.files import _unlink, sync_directory, write_durably
+from agent.files import _unlink, read_json, sync_directory, write_durably
 from agent.quantities import format_size, format_time
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
@@ -275,8 +275,7 @@ def _reason_path(path: str) -> str:
 
 def _read_json(path: str) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        document = read_json(path)
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}

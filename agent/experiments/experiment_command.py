@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import uuid
@@ -17,11 +16,13 @@ from agent.console import SweepProgress
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
 from agent.experiments import PAIRS_MAXIMUM
 from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id
-from agent.experiments.experiment_state import ExperimentState, create_state, load_state
+from agent.experiments.experiment_state import ExperimentState
+from agent.files import read_json
+from agent.job_state import StateDirectory
 from agent.quantities import format_duration
 from agent.running.measure import RunRequest, measure
 from agent.running.run_command import find_client, open_log, read_run_request
-from agent.sweeping.sweep_run import ResultSender
+from agent.sweeping.sweep_run import ResultSender, report_ended
 
 if TYPE_CHECKING:
     from agent.running.session import Session
@@ -56,17 +57,25 @@ _STORED: Mapping[str, Any] = {
 
 
 def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed experiment."""
+    """Run a new or resumed experiment, or abandon one."""
     open_log(arguments, session)
+    states = StateDirectory(ExperimentState, session.spool.directory)
+    states.report_damaged(session.console.warn)
+    if arguments.abandon:
+        return _abandon(arguments, session, states=states)
     if arguments.resume:
-        state = _load(arguments, session)
+        _refuse_new_options(arguments, "--resume continues as planned")
+        state = states.load(arguments.resume, option="--resume")
+        if state.is_abandoned:
+            raise ConfigurationError(f"experiment {state.id} was abandoned; start a new experiment")
         if state.is_finished:
-            session.console.report(f"experiment {state.id} is finished")
-            return session.finish(ExitCode.OK, {"id": state.id, "runs": state.runs()})
-        stored = argparse.Namespace(**{**vars(arguments), **state.request})
+            return report_ended(state, session)
+        stored = argparse.Namespace(**{**vars(arguments), **_read_stored(state)})
         requests = _read_requests(stored, session, experiment_id=state.id)
+        if not set(state.arms) <= set(requests):
+            raise ConfigurationError(_describe_bad_request(state, "an arm of a run is not one of --arms"))
         # Another process may have continued it while this one waited for the lock.
-        open_state = partial(load_state, _find_directory(session), state.id)
+        open_state = partial(states.load, state.id, option="--resume")
     else:
         stored = arguments
         order, experiment_id = _read_order(arguments), str(uuid.uuid4())
@@ -78,10 +87,14 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
         for name in ("jobfile", "file", "directory"):
             # --resume may start in another directory.
             request[name] = request[name] and os.path.abspath(request[name])
-        arms = [names[letter] for letter in order]
         # Not before the lock is owned: an experiment that could not begin is none that is left.
         open_state = partial(
-            create_state, _find_directory(session), experiment_id, request=request, arms=arms
+            states.create,
+            experiment_id,
+            request=request,
+            steps=[{"arm": names[letter]} for letter in order],
+            arm=None,
+            switching=None,
         )
     switch = ArmSwitch(stored.switch_command or "", stored.check_command or "", stored.reboots)
     client = None if arguments.no_send else find_client(session)
@@ -89,7 +102,7 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
         state = open_state()
         run = _ExperimentRun(state, requests, switch, session, ResultSender(session, client))
         session.console.note(f"experiment {state.id}: {len(state.arms)} runs")
-        run.recover()
+        run.sender.recover(state)
         try:
             is_paused = run.run()
         except AgentError:
@@ -118,17 +131,6 @@ class _ExperimentRun:
             is_quiet=session.console.is_quiet,
             name="experiment",
         )
-
-    def recover(self) -> None:
-        """Find out whether the result of a killed run was stored."""
-        running = self.state.running()
-        if running is None:
-            return
-        number, run_id = running
-        if self.sender.is_known(run_id):
-            self.state.end_run(number, failure=None, is_spooled=True)
-        else:
-            self.state.reset_run(number)
 
     def run(self) -> bool:
         """Measure all runs that are left; return whether the experiment waits for a reboot."""
@@ -184,7 +186,7 @@ class _ExperimentRun:
 
     def _measure(self, number: int, arm: str) -> None:
         run_id = str(uuid.uuid4())
-        self.state.begin_run(number, run_id)
+        self.state.begin_step(number, run_id)
         self._progress.begin_step(number)
         request = self._requests[arm]
         try:
@@ -194,29 +196,65 @@ class _ExperimentRun:
             return
         except BaseException:
             # Stopped, or the host is too busy: the run is repeated by --resume, unless its result was stored.
-            if self.sender.is_spooled(run_id):
-                self.state.end_run(number, failure=None, is_spooled=True)
-            else:
-                self.state.reset_run(number)
+            self.state.end_interrupted(number, is_spooled=self.sender.is_spooled(run_id))
             raise
         self._progress.end_step()
         if run.failure:
             self._fail(number, run.failure, is_spooled=True)
         else:
-            self.state.end_run(number, failure=None, is_spooled=True)
+            self.state.end_step(number, failure=None, is_spooled=True)
 
     def _fail(self, number: int, reason: str, *, is_spooled: bool) -> None:
-        self.state.end_run(number, failure=reason, is_spooled=is_spooled)
+        self.state.end_step(number, failure=reason, is_spooled=is_spooled)
         self._session.console.warn(f"run {number} of {len(self.state.arms)}: {reason}")
 
 
-def _load(arguments: argparse.Namespace, session: Session) -> ExperimentState:
+def _refuse_new_options(arguments: argparse.Namespace, reason: str) -> None:
+    """Raise ConfigurationError for options that define a new experiment."""
     given = [name for name, default in _STORED.items() if getattr(arguments, name) != default]
     given += [name for name in ("pairs", "plan", "dry_run") if getattr(arguments, name)]
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigurationError(f"--resume continues as planned; leave out {options}")
-    return load_state(_find_directory(session), arguments.resume)
+        raise ConfigurationError(f"{reason}; leave out {options}")
+
+
+def _read_stored(state: ExperimentState) -> Mapping[str, Any]:
+    """Return the options of the command that started an experiment; ConfigurationError if they are not valid."""
+    request = state.request
+    for name, default in _STORED.items():
+        value = request.get(name, default)
+        is_valid = isinstance(value, str) if default is None else type(value) is type(default)
+        if isinstance(value, list):
+            is_valid = is_valid and all(isinstance(item, str) for item in value)
+        if not is_valid and value != default:
+            raise ConfigurationError(_describe_bad_request(state, f"{name} is of a wrong type"))
+    unknown = sorted(set(request) - set(_STORED))
+    if unknown:
+        raise ConfigurationError(_describe_bad_request(state, f"{unknown[0][:80]!r} is unknown"))
+    return {**_STORED, **request}
+
+
+def _describe_bad_request(state: ExperimentState, reason: str) -> str:
+    return (
+        f"the request of the experiment state {state.path} is not valid: {reason}; start a new experiment, and end "
+        f"this one with bench-agent experiment --abandon {state.id}"
+    )
+
+
+def _abandon(
+    arguments: argparse.Namespace, session: Session, *, states: StateDirectory[ExperimentState]
+) -> ExitCode:
+    """End an unfinished experiment: record that it is not continued."""
+    _refuse_new_options(arguments, "--abandon measures nothing")
+    with session.spool.lock():
+        state = states.load(arguments.abandon, option="--abandon")
+        if not state.is_finished:
+            # The server need not answer: a result that was delivered is there in any case.
+            ResultSender(session, None).recover(state)
+            state.abandon()
+    if state.is_abandoned and state.arm:
+        session.console.note(f"the host is left as arm {state.arm}")
+    return report_ended(state, session)
 
 
 def _read_requests(
@@ -276,11 +314,7 @@ def order_arms(pairs: int) -> str:
 def _read_plan(path: str) -> str:
     """Return the order of a plan: the answer of GET /api/v1/experiment. Only the order is read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_PLAN_MAXIMUM_BYTES + 1)
-        if len(text) > _PLAN_MAXIMUM_BYTES:
-            raise ValueError(f"it is larger than {_PLAN_MAXIMUM_BYTES} bytes")
-        document = json.loads(text)
+        document = read_json(path, maximum_bytes=_PLAN_MAXIMUM_BYTES)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--plan {path}: {error}") from None
     plan = document.get("plan") if isinstance(document, dict) else None
@@ -306,8 +340,8 @@ def _show(order: str, requests: Mapping[str, RunRequest], session: Session) -> E
 
 def _report(run: _ExperimentRun, session: Session, *, code: ExitCode, is_paused: bool) -> ExitCode:
     state, sender = run.state, run.sender
-    runs = state.runs()
-    counts = {name: sum(each["state"] == name for each in runs) for name in ("done", "failed", "waiting")}
+    runs = state.steps()
+    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
     base = f"{session.config.url}/"
     urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
     result = _find_result(state, session)
@@ -344,7 +378,3 @@ def _find_result(state: ExperimentState, session: Session) -> str | None:
         "from": state.created_at,
     }
     return f"{url}/experiment/?{urlencode(query, safe=':')}"
-
-
-def _find_directory(session: Session) -> str:
-    return os.path.join(session.spool.directory, "experiments")

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Iterator
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
-from agent.files import describe_user, write_durably
+from agent.files import describe_user, read_json, write_durably
 from agent.measuring.orphan_processes import kill_orphans
 from agent.quantities import format_size
 
@@ -260,8 +260,7 @@ def write_marker(path: str, directory: str, *, inode: int | None) -> None:
 def read_marker(path: str) -> Marker | None:
     """Return a marker; None for an incomplete one, which was written before its directory."""
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        document = read_json(path)
         directory, inode = document["directory"], document.get("inode")
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

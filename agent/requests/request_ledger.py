@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
 from agent.exit_codes import CannotMeasure
-from agent.files import write_durably
+from agent.files import read_json, write_durably
 
 _NAME = "requests.json"
 _DAY_S = 86400.0
@@ -41,8 +41,7 @@ class RequestLedger:
         One that is further in the future is from a clock that was wrong.
         """
         try:
-            with open(self._path, encoding="utf-8") as file:
-                rows = json.load(file)["started"]
+            rows = read_json(self._path)["started"]
         except (OSError, ValueError, KeyError, TypeError):
             return []
         found = [_read_row(row) for row in rows] if isinstance(rows, list) else []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin
 
 from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
+from agent.job_state import StateDirectory
 from agent.measuring.fio import StopSignals, find_fio
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import check_path_trusted
@@ -22,9 +23,9 @@ from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, ins
 from agent.sweeping.scaling_table import format_scaling, list_scaling_rows
 from agent.sweeping.stripe_commands import list_tools
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
-from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_with_resume
-from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal
-from agent.sweeping.sweep_state import SweepState, create_state, find_unfinished, load_left, load_state
+from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_new_options
+from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal, report_ended
+from agent.sweeping.sweep_state import SweepState, find_unfinished, load_left
 
 if TYPE_CHECKING:
     from agent.running.session import Session
@@ -48,7 +49,11 @@ class _PlannedSweep:
 
 
 def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed sweep."""
+    """Run a new or resumed sweep, or abandon one."""
+    states = _find_states(session)
+    states.report_damaged(session.console.warn)
+    if arguments.abandon:
+        return _abandon(arguments, session)
     if arguments.resume:
         return _resume(arguments, session)
     planned = _plan_new(arguments, session)
@@ -60,11 +65,10 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
     _confirm(planned, arguments, session)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
-        state = create_state(
-            _directory(session),
+        state = states.create(
             str(uuid.uuid4()),
             request=dump_request(planned.plan.request),
-            labels=[step.label for step in planned.plan.steps],
+            steps=[{"label": step.label} for step in planned.plan.steps],
             sizes={device.path: device.size_bytes for device in planned.devices},
             approved_contents={
                 device.path: device.list_contents()
@@ -76,27 +80,56 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
                 for device in planned.devices
                 if device.path not in planned.plan.request.wiped and device.list_contents()
             },
+            left={},
+            round=None,
         )
         return _work(planned.plan, state, arguments, ResultSender(session, client))
 
 
 def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    refuse_with_resume(arguments)
-    state = load_state(_directory(session), arguments.resume)
-    request = load_request(state.request)
+    refuse_new_options(arguments, "--resume")
+    states = _find_states(session)
+    state = states.load(arguments.resume, option="--resume")
+    if state.is_abandoned:
+        raise ConfigurationError(f"sweep {state.id} was abandoned; start a new sweep")
+    request = load_request(state)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     if arguments.dry_run:
         devices = tuple(inspect_device(path) for path in state.approved_contents)
         return _show(_PlannedSweep(plan, devices, DeviceCheck((), ())), session, state=state)
     if state.is_finished:
-        session.console.report(f"sweep {state.id} is finished")
-        return session.finish(ExitCode.OK, {"id": state.id, "steps": state.steps()})
+        return report_ended(state, session)
     _check_machine(plan, session)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
         # Another process may have continued it while this one waited for the lock.
-        state = load_state(_directory(session), state.id)
+        state = states.load(state.id, option="--resume")
         return _work(plan, state, arguments, ResultSender(session, client))
+
+
+def _abandon(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """End an unfinished sweep: remove its stripe, and record that it is not continued."""
+    refuse_new_options(arguments, "--abandon")
+    with session.spool.lock():
+        state = _find_states(session).load(arguments.abandon, option="--abandon")
+        if not state.is_finished:
+            # The server need not answer: a result that was delivered is there in any case.
+            sender = ResultSender(session, None)
+            if state.round_number is None:
+                sender.recover(state)
+            else:
+                _clean_up(state, sender)
+            state.abandon()
+    return report_ended(state, session)
+
+
+def _clean_up(state: SweepState, sender: ResultSender) -> None:
+    """Remove the stripe that a killed sweep left."""
+    request = load_request(state)
+    plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(sender.session))
+    _check_tools(plan)
+    with StopSignals() as stop:
+        SweepRun(plan, state, sender.session, sender, stop, option="--abandon").recover()
 
 
 def _work(
@@ -133,7 +166,7 @@ def _report(plan: SweepPlan, state: SweepState, sender: ResultSender, *, code: E
         if chart:
             session.console.report(f"chart: {chart}")
     steps = state.steps()
-    counts = {name: sum(step["state"] == name for step in steps) for name in ("done", "failed", "waiting")}
+    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
     failed = f", {counts['failed']} failed" if counts["failed"] else ""
     left = f", {counts['waiting']} left: --resume {state.id}" if counts["waiting"] else ""
     session.console.report(
@@ -174,7 +207,7 @@ def _plan_new(arguments: argparse.Namespace, session: Session) -> _PlannedSweep:
         devices,
         wiped=request.wiped,
         needed_bytes=plan.needed_bytes,
-        left=load_left(_directory(session)) if devices else (),
+        left=load_left(_find_states(session)) if devices else (),
     )
     return _PlannedSweep(plan, devices, check)
 
@@ -211,6 +244,11 @@ def _check_machine(plan: SweepPlan, session: Session) -> None:
     """Check requirements before the devices are written."""
     if plan.steps[0].plan.profile.uses_fio:
         find_fio(session.config.fio)
+    _check_tools(plan)
+
+
+def _check_tools(plan: SweepPlan) -> None:
+    """Check that this user can create and remove stripes, if there are any."""
     stripes = [each.stripe for each in plan.rounds if each.stripe]
     if not stripes:
         return
@@ -227,10 +265,16 @@ def _check_machine(plan: SweepPlan, session: Session) -> None:
 
 def _confirm(planned: _PlannedSweep, arguments: argparse.Namespace, session: Session) -> None:
     """Show the plan and ask for confirmation if data are destroyed."""
-    unfinished = find_unfinished(_directory(session)) if planned.devices else None
-    if unfinished and os.path.ismount(_mount_point(session)):
+    mount_point = _mount_point(session)
+    if planned.devices and os.path.ismount(mount_point):
+        unfinished = find_unfinished(_find_states(session))
+        if unfinished:
+            raise ConfigurationError(
+                f"sweep {unfinished.id} was killed and is still mounted; run bench-agent sweep --resume {unfinished.id}"
+            )
         raise ConfigurationError(
-            f"sweep {unfinished.id} was killed and is still mounted; run bench-agent sweep --resume {unfinished.id}"
+            f"{mount_point} is mounted, by a sweep whose state is damaged or was removed; unmount it, and remove its "
+            "array or volume group"
         )
     for warning in planned.check.warnings:
         session.console.warn(warning)
@@ -249,8 +293,8 @@ def _confirm(planned: _PlannedSweep, arguments: argparse.Namespace, session: Ses
         raise ConfigurationError("not confirmed; nothing was written")
 
 
-def _directory(session: Session) -> str:
-    return os.path.join(session.spool.directory, "sweeps")
+def _find_states(session: Session) -> StateDirectory[SweepState]:
+    return StateDirectory(SweepState, session.spool.directory)
 
 
 def _mount_point(session: Session) -> str:
@@ -258,4 +302,4 @@ def _mount_point(session: Session) -> str:
 
     Without links, as in mountinfo: otherwise a mounted stripe would not be recognized.
     """
-    return os.path.realpath(os.path.join(_directory(session), "mount"))
+    return os.path.realpath(os.path.join(_find_states(session).path, "mount"))

@@ -9,12 +9,22 @@ from typing import Any, Callable, Mapping, TypeVar
 from agent.config import Config
 from agent.delivery.envelope import check_labels, read_target
 from agent.exit_codes import ConfigurationError
+from agent.job_state import check_types
 from agent.quantities import parse_count, parse_size
 from agent.running.run_command import read_pairs
 from agent.sweeping.stripe_commands import BTRFS_CHUNK_BYTES, CHUNK_DEFAULT_BYTES, FILESYSTEMS, RAIDS
 from agent.sweeping.sweep_plan import SIZE_PARAMETER, SweepRequest
+from agent.sweeping.sweep_state import SweepState
 
 T = TypeVar("T")
+_LISTS = ("directories", "devices", "stripes", "wiped")
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("profile", "raid", "filesystem"), (str,)),
+    **dict.fromkeys(_LISTS, (list, tuple)),
+    **dict.fromkeys(("parameters", "target", "labels"), (dict,)),
+    "chunk_bytes": (int,),
+    "trusts_directory": (bool,),
+}
 # Options that define a new sweep.
 _OF_A_NEW_SWEEP = (
     "devices",
@@ -56,12 +66,12 @@ def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRe
     return SweepRequest(**common, **_read_layout(arguments))
 
 
-def refuse_with_resume(arguments: argparse.Namespace) -> None:
-    """Raise ConfigurationError for --resume with options that define a new sweep."""
+def refuse_new_options(arguments: argparse.Namespace, option: str) -> None:
+    """Raise ConfigurationError for --resume or --abandon with options that define a new sweep."""
     given = [name for name in _OF_A_NEW_SWEEP if getattr(arguments, name)]
     if given:
         options = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ConfigurationError(f"--resume cannot be combined with {options}")
+        raise ConfigurationError(f"{option} cannot be combined with {options}")
 
 
 def dump_request(request: SweepRequest) -> dict[str, Any]:
@@ -71,13 +81,28 @@ def dump_request(request: SweepRequest) -> dict[str, Any]:
     return document
 
 
-def load_request(document: Mapping[str, Any]) -> SweepRequest:
-    """Return the request that dump_request wrote; KeyError, TypeError or ValueError if it is invalid."""
-    values = dict(document)
-    for name in ("directories", "devices", "stripes", "wiped"):
-        values[name] = tuple(values[name])
-    values["parameters"] = {name: tuple(texts) for name, texts in values["parameters"].items()}
-    return SweepRequest(**values)
+def load_request(state: SweepState) -> SweepRequest:
+    """Return the request that dump_request wrote; ConfigurationError if it is not valid."""
+    values = dict(state.request)
+    try:
+        check_types(values, _TYPES)
+        lists = {name: (values[name], int if name == "stripes" else str) for name in _LISTS}
+        lists.update({name: (texts, str) for name, texts in values["parameters"].items()})
+        for name in ("target", "labels"):
+            lists[name] = (values[name].values(), str)
+        for name, (items, kind) in lists.items():
+            if not all(isinstance(item, kind) for item in items):
+                raise ValueError(f"{name} is of a wrong type")
+        if set(values["devices"]) != set(state.sizes):
+            raise ValueError("its devices have no sizes")
+        values.update({name: tuple(values[name]) for name in _LISTS})
+        values["parameters"] = {name: tuple(texts) for name, texts in values["parameters"].items()}
+        return SweepRequest(**values)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the request of the sweep state {state.path} is not valid: {error}; start a new sweep, and end this one "
+            f"with bench-agent sweep --abandon {state.id}"
+        ) from None
 
 
 def _read_parameters(arguments: argparse.Namespace) -> dict[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Mapping, Sequence
 
 from agent.console import SweepProgress
 from agent.exit_codes import CannotMeasure, ConfigurationError, ExitCode, Interrupted
+from agent.job_state import JobState
 from agent.measuring.fio import StopSignals
 from agent.measuring.workspace import clean_leftovers
 from agent.running.measure import RunRequest, measure
@@ -80,10 +81,19 @@ class ResultSender:
         response = self.client.request("GET", f"/api/v1/submissions/{run_id}")
         return response.status == 200 and (response.body or {}).get("id") == run_id
 
+    def recover(self, state: JobState) -> None:
+        """Clean up after a killed run, and record whether its result was stored."""
+        for note in clean_leftovers(self.session.spool.directory):
+            self.session.console.note(note)
+        running = state.running()
+        if running is not None:
+            number, run_id = running
+            state.end_interrupted(number, is_spooled=self.is_known(run_id))
+
 
 @dataclass
 class SweepRun:
-    """A running sweep; its methods require the spool's lock."""
+    """A running sweep; its methods require the spool's lock. option: --resume or --abandon, to continue with."""
 
     plan: SweepPlan
     state: SweepState
@@ -91,6 +101,7 @@ class SweepRun:
     sender: ResultSender
     stop: StopSignals
     is_stopped_by_errors: bool = False
+    option: str = "--resume"
 
     def __post_init__(self) -> None:
         self._progress = SweepProgress(
@@ -101,17 +112,16 @@ class SweepRun:
 
     def recover(self) -> None:
         """Remove the stripe of a killed sweep, and find out whether its last result was stored."""
-        for note in clean_leftovers(self.session.spool.directory):
-            self.session.console.note(note)
+        self.sender.recover(self.state)
         number = self.state.round_number
         if number is not None:
-            stripe = self.plan.rounds[number].stripe
-            if stripe:
-                self._remove_stripe(stripe)
-        running = self.state.running()
-        if running:
-            number, run_id = running
-            self._record_interrupted(number, is_spooled=self.sender.is_known(run_id))
+            rounds = self.plan.rounds
+            stripe = rounds[number].stripe if 0 <= number < len(rounds) else None
+            if stripe is None:
+                raise ConfigurationError(
+                    f"the sweep state {self.state.path} has no stripe in round {number}; {self.state.remedy}"
+                )
+            self._remove_stripe(stripe)
 
     def prepare_devices(self) -> None:
         """Check the devices again, and wipe those of --wipe."""
@@ -177,7 +187,7 @@ class SweepRun:
         try:
             run = measure(self._make_request(each, step, run_id), self.session)
         except Interrupted:
-            self._record_interrupted(step.number, is_spooled=self.sender.is_spooled(run_id))
+            self.state.end_interrupted(step.number, is_spooled=self.sender.is_spooled(run_id))
             raise
         except CannotMeasure as error:
             self._fail(step, str(error), is_spooled=False)
@@ -188,7 +198,8 @@ class SweepRun:
         if run.failure:
             self._fail(step, run.failure, is_spooled=True)
             return False
-        self.state.end_step(step.number, failure=None, is_spooled=True, results=run.results)
+        results = [row.dump() for row in run.results]
+        self.state.end_step(step.number, failure=None, is_spooled=True, results=results)
         return True
 
     def _make_request(self, each: Round, step: SweepStep, run_id: str) -> RunRequest:
@@ -210,17 +221,12 @@ class SweepRun:
         self.state.end_step(step.number, failure=reason, is_spooled=is_spooled)
         self.session.console.warn(f"step {step.number} of {len(self.plan.steps)}, {step.label}: {reason}")
 
-    def _record_interrupted(self, number: int, *, is_spooled: bool) -> None:
-        """Record the state of the step that was running when the sweep ended."""
-        if is_spooled:
-            self.state.end_step(number, failure=None, is_spooled=True)
-        else:
-            self.state.reset_step(number)
-
     def _remove_stripe(self, stripe: Stripe) -> None:
         remains = remove_stripe(stripe, tick=_do_nothing)
         if remains.problems:
-            raise CleanupFailed(f"{remains.describe()}\nthen: bench-agent sweep --resume {self.state.id}")
+            raise CleanupFailed(
+                f"{remains.describe()}\nthen: bench-agent sweep {self.option} {self.state.id}"
+            )
         self.state.end_round(read_digests(stripe.devices))
 
     def _inspect(
@@ -247,6 +253,18 @@ class SweepRun:
         if objections:
             raise ConfigurationError(describe_refusal(objections, heading=heading))
         return devices
+
+
+def report_ended(state: JobState, session: Session) -> ExitCode:
+    """Report that a job has ended, or was finished before; its results stay."""
+    steps, done = state.steps(), state.count_steps("done")
+    if state.is_abandoned:
+        counts = f"{done} of {len(steps)} {state.steps_member} completed"
+        session.console.report(f"{state.kind} {state.id} is abandoned: {counts}, their results stay")
+    else:
+        session.console.report(f"{state.kind} {state.id} is finished")
+    document = {"id": state.id, "is_abandoned": state.is_abandoned, state.steps_member: steps}
+    return session.finish(ExitCode.OK, document)
 
 
 def is_wipe_approved(device: Device, approved_contents: Sequence[str]) -> bool:

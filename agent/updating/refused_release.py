@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent.delivery.spool import Spool
-from agent.files import write_durably
+from agent.files import read_json, write_durably
 
 _NAME = "update.json"
 # A server that was away during the check is no reason to wait for the next version.
@@ -57,8 +57,7 @@ def find_refusal(spool: Spool, sha256: str) -> str | None:
 def _read_refusals(spool: Spool) -> list[_Refusal]:
     """Return the stored refusals; none of a damaged file."""
     try:
-        with open(os.path.join(spool.directory, _NAME), encoding="utf-8") as file:
-            document = json.load(file)
+        document = read_json(os.path.join(spool.directory, _NAME))
         # Earlier agents stored only the last one.
         rows = document.get("refusals", [document])
         return [_read_refusal(row) for row in rows]

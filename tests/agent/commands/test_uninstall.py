@@ -1,9 +1,10 @@
 """The command `uninstall`: what it removes, what it leaves, and when it is refused."""
 
 import fcntl
-import json
 from pathlib import Path
 
+from agent.job_state import StateDirectory
+from agent.sweeping.sweep_state import SweepState
 from tests.agent.conftest import Machine
 from tests.agent.server import TOKEN, HostileServer, reply_problem
 
@@ -130,13 +131,23 @@ def test_uninstall_is_refused_while_an_agent_runs(host: Machine) -> None:
 
 def test_uninstall_is_refused_while_a_stripe_may_exist(host: Machine) -> None:
     config, _ = enroll(host)
-    sweeps = host.spool / "sweeps"
-    sweeps.mkdir(parents=True)
-    state = {"schema": "bench-agent-sweep/1", "id": "s1", "created_at": "2026-11-21", "round": 0, "steps": []}
-    (sweeps / "s1.json").write_text(json.dumps({**state, "finished_at": None}))
+    states = StateDirectory(SweepState, str(host.spool))
+    states.create("s1", request={}, steps=[], sizes={}, approved_contents={}, round=0)
 
     ended = host.run("uninstall", "--spool")
 
     assert ended.returncode == 2
     assert "bench-agent sweep --resume s1" in ended.stderr
+    assert config.exists()
+
+
+def test_uninstall_is_refused_while_the_state_of_a_sweep_cannot_be_read(host: Machine) -> None:
+    config, _ = enroll(host)
+    (host.spool / "sweeps").mkdir(parents=True)
+    (host.spool / "sweeps" / "s1.json").touch()
+
+    ended = host.run("uninstall")
+
+    assert ended.returncode == 2
+    assert f"{host.spool}/sweeps/s1.json: it is empty; the sweep cannot be continued" in ended.stderr
     assert config.exists()

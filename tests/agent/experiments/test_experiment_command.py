@@ -350,6 +350,26 @@ def test_plan_without_a_valid_order_is_refused(machine: Machine, order: Any) -> 
     assert "no plan with an order of at most 300 pairs" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is empty"),
+        ("{", "it is not JSON"),
+        ("[" * 100_000, "its JSON is nested too deeply"),
+        ('"' + "x" * 10**6 + '"', "it has more than 1000000 bytes"),
+    ],
+)
+def test_plan_that_cannot_be_read_is_an_error(machine: Machine, text: str, reason: str) -> None:
+    plan = machine.home / "plan.json"
+    plan.write_text(text)
+
+    ended = start(machine, "--plan", str(plan), "--switch-command", "true")
+
+    assert ended.returncode == 2
+    assert f"--plan {plan}: {reason}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_number_of_pairs_has_a_limit(machine: Machine) -> None:
     for text in ("0", "301", "x", "-1"):
         with pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from agent import job_state
 from agent.exit_codes import CannotMeasure
 from agent.files import write_durably
 from agent.results.result_row import ResultRow
@@ -17,7 +18,7 @@ from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 
 # Imported before anything is replaced: otherwise the replacement would be restored.
-from agent.sweeping import stripe_operations, sweep_command, sweep_run, sweep_state
+from agent.sweeping import stripe_operations, sweep_command, sweep_run
 from agent.sweeping.device_checks import Device
 from agent.sweeping.signatures import Content, Signature
 from agent.sweeping.stripe_commands import ARRAY, NAME, Stripe, StripeState, is_ours
@@ -221,7 +222,7 @@ def boot(kernel: Kernel) -> Iterator[None]:
         stripe_operations: ("run_tool", "inspect_stripe", "find_foreign"),
         sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
         sweep_command: ("inspect_device",),
-        sweep_state: ("write_durably",),
+        job_state: ("write_durably",),
     }
     with ExitStack() as stack:
         for module, names in places.items():

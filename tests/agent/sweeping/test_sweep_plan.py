@@ -1,8 +1,11 @@
 """The plan of a sweep."""
 
+from pathlib import Path
+
 import pytest
 
 from agent.exit_codes import ConfigurationError
+from agent.job_state import StateDirectory
 from agent.profiles.profile import load_profile
 from agent.sweeping.signatures import Signature
 from agent.sweeping.sweep_plan import (
@@ -14,6 +17,7 @@ from agent.sweeping.sweep_plan import (
     render_commands,
 )
 from agent.sweeping.sweep_request import dump_request, load_request
+from agent.sweeping.sweep_state import SweepState
 
 MIB = 2**20
 DEVICES = ("/dev/sdb", "/dev/sdc", "/dev/sdd", "/dev/sde")
@@ -173,9 +177,10 @@ def test_plan_is_described() -> None:
     ]
 
 
-def test_request_is_restored_from_a_file() -> None:
-    import json
-
+def test_request_is_restored_from_a_file(tmp_path: Path) -> None:
     request = plan(target={"volume_type": "gp3"}, labels={"a": "b"}, wiped=("/dev/sdb",)).request
+    states = StateDirectory(SweepState, str(tmp_path))
+    sizes = dict.fromkeys(request.devices, 2**30)
+    states.create("x", request=dump_request(request), steps=[], sizes=sizes, approved_contents={}, round=None)
 
-    assert load_request(json.loads(json.dumps(dump_request(request)))) == request
+    assert load_request(states.load("x", option="--resume")) == request

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sweeping.sweep_state import SweepState, create_state, load_left
+from agent.job_state import StateDirectory
+from agent.sweeping.sweep_state import SweepState, load_left
 
 
 @pytest.fixture(autouse=True)
@@ -15,34 +16,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: float(next(seconds)))
 
 
-def create(directory: Path, number: int) -> SweepState:
-    return create_state(
-        str(directory),
+@pytest.fixture
+def states(tmp_path: Path) -> StateDirectory[SweepState]:
+    return StateDirectory(SweepState, str(tmp_path))
+
+
+def create(states: StateDirectory[SweepState], number: int) -> SweepState:
+    return states.create(
         f"sweep-{number:02}",
         request={},
-        labels=["1 stripe"],
+        steps=[{"label": "1 stripe"}],
         sizes={"/dev/a": 2**30},
         approved_contents={},
         accepted={},
+        left={},
+        round=None,
     )
 
 
-def test_last_20_finished_sweeps_are_stored_with_the_contents_of_their_devices(tmp_path: Path) -> None:
+def list_names(states: StateDirectory[SweepState]) -> list[str]:
+    return sorted(path.stem for path in Path(states.path).iterdir())
+
+
+def test_last_20_finished_sweeps_are_stored_with_the_contents_of_their_devices(
+    states: StateDirectory[SweepState],
+) -> None:
     for number in range(22):
-        state = create(tmp_path, number)
+        state = create(states, number)
         state.end_round({"/dev/a": f"digest-{number}"})
         state.finish()
 
-    create(tmp_path, 22)
+    create(states, 22)
 
-    assert sorted(path.stem for path in tmp_path.iterdir())[:2] == ["sweep-02", "sweep-03"]
-    assert len(list(tmp_path.iterdir())) == 21
-    assert "digest-1" not in load_left(str(tmp_path))
-    assert "digest-2" in load_left(str(tmp_path))
+    assert list_names(states)[:2] == ["sweep-02", "sweep-03"]
+    assert len(list_names(states)) == 21
+    assert "digest-1" not in load_left(states)
+    assert "digest-2" in load_left(states)
 
 
-def test_unfinished_sweeps_are_not_removed(tmp_path: Path) -> None:
+def test_unfinished_sweeps_are_not_removed(states: StateDirectory[SweepState]) -> None:
     for number in range(25):
-        create(tmp_path, number)
+        create(states, number)
 
-    assert len(list(tmp_path.iterdir())) == 25
+    assert len(list_names(states)) == 25

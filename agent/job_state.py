@@ -1,0 +1,277 @@
+"""State files of sweeps and experiments, saved before and after every step, so that these can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, Mapping, Sequence, TypeVar
+
+from agent.exit_codes import CannotMeasure, ConfigurationError
+from agent.files import read_json, write_durably
+from agent.quantities import format_time
+
+# Number of finished jobs of a kind whose state is stored, newest first.
+_FINISHED_MAXIMUM = 20
+_OVER = ("done", "failed")
+_STATES = ("waiting", "running", *_OVER)
+_NONE = type(None)
+_MEMBERS: Mapping[str, tuple[type, ...]] = {
+    "id": (str,),
+    "created_at": (str,),
+    "finished_at": (str, _NONE),
+    "request": (dict,),
+}
+
+
+class JobState:
+    """The state file of one sweep or experiment. Changes are written durably and atomically before they take effect.
+
+    kind: name of the command; directory: below the spool; steps_member: of the document; remedy: for a damaged file.
+    """
+
+    kind = ""
+    directory = ""
+    schema = ""
+    steps_member = "steps"
+    remedy = ""
+
+    def __init__(self, path: str, document: dict[str, Any]) -> None:
+        self.path = path
+        self._document = document
+
+    @classmethod
+    def check_members(cls, document: Mapping[str, Any]) -> None:
+        """Raise ValueError, KeyError or TypeError if the members of this kind are not valid."""
+
+    @property
+    def id(self) -> str:
+        return str(self._document["id"])
+
+    @property
+    def created_at(self) -> str:
+        return str(self._document["created_at"])
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """Return the arguments of the command that started it."""
+        return dict(self._document["request"])
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether it has ended: with all steps over, or abandoned."""
+        return self._document["finished_at"] is not None
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self._document.get("is_abandoned") is True
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Return every step as JSON: number, state, run_id, failure, and members of the kind."""
+        return [{"number": number, **step} for number, step in enumerate(self._list_steps(), 1)]
+
+    def is_over(self, number: int) -> bool:
+        """Return whether a step, from 1, is done or failed."""
+        return self._list_steps()[number - 1]["state"] in _OVER
+
+    def list_waiting(self) -> list[int]:
+        """Return the numbers, from 1, of the steps that are not over."""
+        return [step["number"] for step in self.steps() if step["state"] not in _OVER]
+
+    def count_steps(self, state: str) -> int:
+        """Return how many steps are in a state: waiting, running, done or failed."""
+        return sum(step["state"] == state for step in self._list_steps())
+
+    def running(self) -> tuple[int, str] | None:
+        """Return number and run id of the step at which the job was killed, or None."""
+        for step in self.steps():
+            if step["state"] == "running":
+                return step["number"], str(step["run_id"])
+        return None
+
+    def begin_step(self, number: int, run_id: str) -> None:
+        """Record which run is about to start."""
+        self._save_step(number, state="running", run_id=run_id)
+
+    def end_step(self, number: int, *, failure: str | None, is_spooled: bool, **members: Any) -> None:
+        """Record how a step ended; without a result, run_id is None."""
+        run_id = self._list_steps()[number - 1]["run_id"] if is_spooled else None
+        self._save_step(
+            number, state="failed" if failure else "done", run_id=run_id, failure=failure, **members
+        )
+
+    def end_interrupted(self, number: int, *, is_spooled: bool) -> None:
+        """Record a step that was stopped or killed: it is over if its result was stored, else to be repeated."""
+        if is_spooled:
+            self.end_step(number, failure=None, is_spooled=True)
+        else:
+            self._save_step(number, state="waiting", run_id=None)
+
+    def finish(self) -> None:
+        """Record that the job is finished."""
+        self._save(finished_at=format_time(time.time()))
+
+    def abandon(self) -> None:
+        """Record that the job has ended, and is never continued."""
+        self._save(finished_at=format_time(time.time()), is_abandoned=True)
+
+    def _list_steps(self) -> list[dict[str, Any]]:
+        steps: list[dict[str, Any]] = self._document[self.steps_member]
+        return steps
+
+    def _save_step(self, number: int, **changes: Any) -> None:
+        steps = list(self._list_steps())
+        steps[number - 1] = {**steps[number - 1], **changes}
+        self._save(**{self.steps_member: steps})
+
+    def _save(self, **changes: Any) -> None:
+        document = {**self._document, **changes}
+        _write(self.path, document)
+        self._document = document
+
+
+@dataclass(frozen=True)
+class DamagedState:
+    """A state file that cannot be read. job: "sweep" or "experiment"."""
+
+    job: str
+    path: str
+    reason: str
+    remedy: str
+
+    def describe(self) -> str:
+        """Return path, reason and remedy."""
+        return f"cannot read the {self.job} state {self.path}: {self.reason}; {self.remedy}"
+
+
+State = TypeVar("State", bound=JobState)
+
+
+@dataclass(frozen=True)
+class StoredStates(Generic[State]):
+    """The jobs of one kind, oldest first, and the state files that are damaged."""
+
+    states: Sequence[State]
+    damaged: Sequence[DamagedState]
+
+    def list_unfinished(self) -> list[State]:
+        """Return the jobs that are not finished, oldest first."""
+        return [state for state in self.states if not state.is_finished]
+
+
+class StateDirectory(Generic[State]):
+    """The state files of one kind of job in a spool; writing requires its lock."""
+
+    def __init__(self, kind: type[State], spool_directory: str) -> None:
+        self.path = os.path.join(spool_directory, kind.directory)
+        self._kind = kind
+
+    def create(
+        self, job_id: str, *, request: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], **members: Any
+    ) -> State:
+        """Write the state of a new job and remove the oldest finished ones."""
+        try:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            for state in [state for state in self.read().states if state.is_finished][:-_FINISHED_MAXIMUM]:
+                os.unlink(state.path)
+        except OSError as error:
+            raise ConfigurationError(f"cannot use {self.path}: {error}") from None
+        path = os.path.join(self.path, f"{job_id}.json")
+        document = {
+            "schema": self._kind.schema,
+            "id": job_id,
+            "created_at": format_time(time.time()),
+            "finished_at": None,
+            "request": dict(request),
+            **members,
+            self._kind.steps_member: [
+                {**step, "state": "waiting", "run_id": None, "failure": None} for step in steps
+            ],
+        }
+        _write(path, document)
+        return self._kind(path, document)
+
+    def load(self, name: str, *, option: str) -> State:
+        """Return the job of that id, or the newest that is not finished for "last"; option: that names it."""
+        found = self.read()
+        if name == "last":
+            unfinished = found.list_unfinished()
+            if not unfinished:
+                raise ConfigurationError(f"no unfinished {self._kind.kind} to {option.strip('-')}")
+            return unfinished[-1]
+        for state in found.states:
+            if state.id == name:
+                return state
+        for damaged in found.damaged:
+            if damaged.path == os.path.join(self.path, f"{name}.json"):
+                raise ConfigurationError(damaged.describe())
+        known = ", ".join(state.id for state in found.states[-5:]) or "none"
+        raise ConfigurationError(f"{option} {name}: unknown {self._kind.kind}; available: {known}")
+
+    def report_damaged(self, warn: Callable[[str], None]) -> None:
+        """Warn of each state file that is damaged."""
+        for damaged in self.read().damaged:
+            warn(damaged.describe())
+
+    def read(self) -> StoredStates[State]:
+        """Return all jobs; a damaged file hides no other one."""
+        try:
+            names = sorted(
+                name for name in os.listdir(self.path) if name.endswith(".json") and name[0] != "."
+            )
+        except FileNotFoundError:
+            return StoredStates((), ())
+        except OSError as error:
+            return StoredStates((), (self._describe_damage(self.path, error),))
+        states, damaged = [], []
+        for name in names:
+            path = os.path.join(self.path, name)
+            try:
+                states.append(self._kind(path, self._read_document(path)))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                damaged.append(self._describe_damage(path, error))
+        return StoredStates(sorted(states, key=lambda state: (state.created_at, state.path)), damaged)
+
+    def _read_document(self, path: str) -> dict[str, Any]:
+        document = read_json(path)
+        if not isinstance(document, dict):
+            raise ValueError("it is not a JSON object")
+        if document.get("schema") != self._kind.schema:
+            raise ValueError(f"its schema is {str(document.get('schema'))[:80]!r}")
+        check_types(document, _MEMBERS)
+        if f"{document['id']}.json" != os.path.basename(path):
+            raise ValueError("its id is not its file name")
+        check_types(document, {self._kind.steps_member: (list,)})
+        for step in document[self._kind.steps_member]:
+            check_types(step, {"state": (str,), "run_id": (str, _NONE), "failure": (str, _NONE)})
+            if step["state"] not in _STATES:
+                raise ValueError(f"a step has the state {step['state'][:80]!r}")
+        self._kind.check_members(document)
+        return document
+
+    def _describe_damage(self, path: str, error: Exception) -> DamagedState:
+        reason = str(error)
+        if isinstance(error, OSError):
+            reason = error.strerror or reason
+        elif not isinstance(error, ValueError):
+            reason = f"a member is missing or of a wrong type: {reason}"
+        return DamagedState(self._kind.kind, path, reason, self._kind.remedy)
+
+
+def check_types(document: Any, types: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise ValueError that names the first member which is missing, or of another type."""
+    if not isinstance(document, dict):
+        raise ValueError("a part of it is not a JSON object")
+    for name, allowed in types.items():
+        if name not in document:
+            raise ValueError(f"{name} is missing")
+        if not isinstance(document[name], allowed):
+            raise ValueError(f"{name} is of a wrong type")
+
+
+def _write(path: str, document: Mapping[str, Any]) -> None:
+    try:
+        write_durably(path, json.dumps(document, indent=1).encode())
+    except OSError as error:
+        raise CannotMeasure(f"cannot write {path}: {error}") from None
