@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from typing import Any
 
 # A sweep of 1 000 steps with 30 results each takes 12 MB.
 JSON_MAXIMUM_BYTES = 64 * 2**20
+# Files are small: no process takes so long to write one.
+_ABANDONED_AFTER_S = 3600
 
 
 def read_json(path: str, *, maximum_bytes: int = JSON_MAXIMUM_BYTES) -> Any:
@@ -71,6 +74,7 @@ def replace_file(path: str, text: str, *, mode: int) -> None:
     directory, name = os.path.split(path)
     # cron and systemd ignore names that start with a dot.
     temporary = os.path.join(directory, f".{name}.new-{os.getpid()}")
+    _remove_abandoned(directory, f".{name}.new-", own=temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -82,6 +86,21 @@ def replace_file(path: str, text: str, *, mode: int) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _remove_abandoned(directory: str, prefix: str, *, own: str) -> None:
+    """Remove files that killed processes left: of this process id, which containers use again, and old ones."""
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        if name.startswith(prefix) and (path == own or _is_old(path)):
+            _unlink(path)
+
+
+def _is_old(path: str) -> bool:
+    try:
+        return time.time() - os.lstat(path).st_mtime > _ABANDONED_AFTER_S
+    except FileNotFoundError:
+        return False  # its process has renamed it
 
 
 def describe_user(uid: int) -> str:

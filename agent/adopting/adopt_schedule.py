@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from agent.adopting.adoption_store import Adoption, AdoptionStore
@@ -15,8 +16,8 @@ from agent.delivery.client import DeliveryOutcome, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.requests.adoption_result import AdoptionResult
 from agent.requests.request_policy import RequestPolicy, read_request_policy
-from agent.scheduling.adopted_schedules import choose_kind, replace_adopted
-from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
+from agent.scheduling.adopted_schedules import AdoptedReplacement, check_entry, choose_kind
+from agent.scheduling.installed_schedules import InstalledSchedule, Machine, find_machine, find_schedules
 from agent.scheduling.schedule_command import report_schedules
 from agent.scheduling.timetable import DAY_S, write_mark
 
@@ -28,6 +29,8 @@ _ADDRESS = "/api/v1/hosts/me/schedule/adoption"
 # Scheduled runs, not requested ones: a profile every hour.
 PER_DAY_DEFAULT = 24
 PER_DAY_MAXIMUM = 288
+# A pool and a host want at most 20 schedules each; the server accepts as many reasons.
+_REFUSED_MAXIMUM = 40
 
 
 def adopt_schedule(session: Session) -> AdoptionResult:
@@ -54,7 +57,7 @@ def adopt_schedule(session: Session) -> AdoptionResult:
             )
             return AdoptionResult(was_asked=True)
         version, lines = answer
-        adoption, result = _adopt(machine, version, lines, policy=policy, last=last, session=session)
+        adoption, result = _adopt(machine, version, lines, policy=policy, store=store, session=session)
         store.write(adoption)
         if _describe(policy, adoption, is_allowed=True) != _describe(policy, last, is_allowed=True):
             # Otherwise the server would show this result after the next poll only.
@@ -107,7 +110,7 @@ def _describe(policy: RequestPolicy, last: Adoption, *, is_allowed: bool) -> dic
         "is_allowed": is_allowed,
         **policy.dump(),
         "version": last.version,
-        "refused": [dict(each) for each in last.refused][:20],
+        "refused": [dict(each) for each in last.refused][:_REFUSED_MAXIMUM],
         "problem": last.problem[:1000],
     }
 
@@ -138,11 +141,12 @@ def _adopt(
     lines: Sequence[WantedLine],
     *,
     policy: RequestPolicy,
-    last: Adoption,
+    store: AdoptionStore,
     session: Session,
 ) -> tuple[Adoption, AdoptionResult]:
-    installed = find_schedules(machine)
+    last, installed = store.read() or Adoption(), find_schedules(machine)
     schedules = [one.schedule for one in installed]
+    kind, problem = _choose_kind(machine, installed)
     now = time.time()
     changed_at = [at for at in last.changed_at if now - DAY_S < at <= now]
     adopted, refused = choose_adopted(
@@ -151,6 +155,7 @@ def _adopt(
         installed=schedules,
         changes=len(changed_at),
         trusts_directory=session.config.trusts_directory,
+        check_entry=partial(check_entry, kind=kind, machine=machine, session=session),
     )
     adoption = Adoption(
         is_allowed=True,
@@ -161,25 +166,49 @@ def _adopt(
         replaced_at=last.replaced_at,
         changed_at=changed_at,
     )
+    changed = replace(
+        adoption,
+        previous=[write_mark(schedule) for schedule in schedules if schedule.is_from_server],
+        replaced_at=now,
+        changed_at=[*changed_at, *[now] * len(list_changed(adopted, schedules))],
+    )
+    if last.is_changing:
+        # A killed agent changed some of them.
+        changed = replace(changed, previous=last.previous)
     for each in refused:
         session.console.note(f"schedule of {each.profile} refused: {each.reason}")
     # A line that is refused leaves what is installed for its profile.
     kept = {each.profile for each in refused}
+    replacement = AdoptedReplacement(
+        machine,
+        kind,
+        adopted,
+        keeps=kept,
+        repairs=last.is_changing,
+        begin=partial(store.write, replace(changed, version=last.version, is_changing=True)),
+    )
     try:
-        kind = choose_kind(machine, installed)
-        before = replace_adopted(machine, kind, adopted, keeps=kept, session=session)
+        if problem:
+            raise problem
+        is_changed = replacement.install(session)
     except AgentError as error:
-        problem = str(error)
-        return replace(adoption, problem=problem), AdoptionResult(
-            refused=adoption.refused, problem=problem, exit_code=error.exit_code, was_asked=True
+        # The previous ones are installed again, if that is possible.
+        is_changing = (store.read() or Adoption()).is_changing
+        return replace(adoption, problem=str(error), is_changing=is_changing), AdoptionResult(
+            refused=adoption.refused, problem=str(error), exit_code=error.exit_code, was_asked=True
         )
-    if before is not None:
-        changed_at += [now] * len(list_changed(adopted, schedules))
-        adoption = replace(
-            adoption, previous=list(map(write_mark, before)), replaced_at=now, changed_at=changed_at
-        )
+    if is_changed:
         for run in adopted:
             session.console.report(f"schedule of the server: {run.schedule.describe()}")
         report_schedules(machine, None, session)
     profiles = [run.schedule.profile for run in adopted]
-    return adoption, AdoptionResult(installed=profiles, refused=adoption.refused, was_asked=True)
+    result = AdoptionResult(installed=profiles, refused=adoption.refused, was_asked=True)
+    return changed if is_changed else adoption, result
+
+
+def _choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> tuple[str, AgentError | None]:
+    """Return "cron" or "systemd"; "" with the reason if there is none."""
+    try:
+        return choose_kind(machine, installed), None
+    except AgentError as error:
+        return "", error

@@ -19,7 +19,8 @@ class Adoption:
 
     refused: [{profile, reason}]; problem: why nothing was installed, "" without one. previous: marks of the adopted
     schedules before the last change, replaced_at: when that was, by this host's clock. changed_at: when schedules were
-    installed within 24 hours, one for each.
+    installed within 24 hours, one for each. is_changing: schedules are being changed; after a kill the next adoption
+    starts the timers that were written, and reports what is installed.
     """
 
     is_allowed: bool = False
@@ -30,6 +31,7 @@ class Adoption:
     previous: Sequence[str] = field(default_factory=tuple)
     replaced_at: float | None = None
     changed_at: Sequence[float] = field(default_factory=tuple)
+    is_changing: bool = False
 
     def is_valid(self) -> bool:
         """Return whether all members have their types, as in a file that the agent wrote."""

@@ -9,7 +9,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Collection, Mapping, Sequence
+from typing import Any, Callable, Collection, Mapping, Sequence
 
 from agent.exit_codes import AgentError, ConfigurationError
 from agent.measuring.workspace import check_path_trusted
@@ -84,17 +84,21 @@ def choose_adopted(
     installed: Sequence[Schedule],
     changes: int,
     trusts_directory: bool,
+    check_entry: Callable[[AdoptedRun], object],
 ) -> tuple[list[AdoptedRun], list[RefusedLine]]:
     """Return what to install, and what not, with the reasons.
 
     installed: the present schedules of this host; changes: adopted ones that were installed within 24 hours.
+    check_entry: raises ConfigurationError for a run that cron or systemd cannot have.
     """
     own = [schedule.profile for schedule in installed if not schedule.is_from_server]
     allowed: list[AdoptedRun] = []
     refused: list[RefusedLine] = []
     for line in sorted(lines, key=lambda line: line.profile):
         try:
-            allowed.append(_check_line(line, policy, own=own, trusts_directory=trusts_directory))
+            run = _check_line(line, policy, own=own, trusts_directory=trusts_directory)
+            check_entry(run)
+            allowed.append(run)
         except AgentError as error:
             refused.append(RefusedLine(line.profile, str(error)[:1000]))
     adopted, exceeding = _fit_into_day(

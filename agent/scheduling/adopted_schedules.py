@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Callable, Collection, Sequence
 
 from agent.exit_codes import ConfigurationError
 from agent.files import replace_file
@@ -54,87 +54,118 @@ def choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> str
     raise ConfigurationError("neither cron nor systemd is running: no schedule can be installed")
 
 
-def replace_adopted(
-    machine: Machine, kind: str, wanted: Sequence[AdoptedRun], *, keeps: Collection[str], session: Session
-) -> tuple[Schedule, ...] | None:
-    """Install these schedules, and remove others that were adopted; return the previous ones, None without a change.
+def check_entry(run: AdoptedRun, *, kind: str, machine: Machine, session: Session) -> None:
+    """Raise ConfigurationError if cron or systemd cannot have the command of a run; kind: "" for neither."""
+    if kind == "cron":
+        _write_cron_line(run, machine.find_table(None), session)
+    elif kind:
+        _write_unit_texts(run, machine.find_units(), session)
 
-    keeps: profiles whose adopted schedules stay as they are. ConfigurationError if that fails; then the previous ones
-    are installed.
+
+@dataclass(frozen=True)
+class AdoptedReplacement:
+    """What replaces the adopted schedules of this host; kind: "cron" or "systemd".
+
+    keeps: profiles whose adopted schedules stay as they are; repairs: an agent was killed while it changed them, and
+    systemd may not know what is written; begin: called before the first change.
     """
-    before = tuple(one.schedule for one in find_schedules(machine) if one.schedule.is_from_server)
-    replace = _replace_in_crontab if kind == "cron" else _replace_units
-    is_changed = replace(machine, wanted, keeps, session)
-    other = {
-        one.kind
-        for one in find_schedules(machine)
-        if one.schedule.is_from_server and one.schedule.profile not in keeps
-    } - {kind}
-    if other:
-        # The host has changed from cron to systemd, or back: otherwise profiles would run twice.
-        (_replace_units if kind == "cron" else _replace_in_crontab)(machine, (), keeps, session)
-    return before if is_changed or other else None
+
+    machine: Machine
+    kind: str
+    wanted: Sequence[AdoptedRun]
+    keeps: Collection[str]
+    repairs: bool
+    begin: Callable[[], object]
+
+    def install(self, session: Session) -> bool:
+        """Install these schedules, and remove others that were adopted; return whether there was a change.
+
+        ConfigurationError if that fails; then the previous ones are installed.
+        """
+        is_cron = self.kind == "cron"
+        is_changed = self._write_crontab(session) if is_cron else self._write_units(session)
+        other = {
+            one.kind
+            for one in find_schedules(self.machine)
+            if one.schedule.is_from_server and one.schedule.profile not in self.keeps
+        } - {self.kind}
+        if other:
+            # The host has changed from cron to systemd, or back: otherwise profiles would run twice.
+            removal = replace(self, wanted=())
+            is_changed = removal._write_units(session) if is_cron else removal._write_crontab(session)
+        return is_changed or bool(other) or self.repairs
+
+    def _write_crontab(self, session: Session) -> bool:
+        """Replace the entries by one write of the crontab."""
+        table = self.machine.find_table(None)
+        before = crontab.read_table(table)
+        profiles = self._list_profiles()
+        text = before
+        for schedule in crontab.list_schedules(before):
+            if schedule.is_from_server and schedule.profile not in profiles:
+                text = crontab.remove_schedule(text, schedule.profile, table=table)
+        known = {schedule.profile: schedule for schedule in crontab.list_schedules(text)}
+        for each in self.wanted:
+            command, line = _write_cron_line(each, table, session)
+            if known.get(each.schedule.profile) != each.schedule or line not in text.split("\n"):
+                text = crontab.put_schedule(text, each.schedule, command, table=table)
+        if text == before:
+            return False
+        self.begin()
+        crontab.write_table(table, text)
+        return True
+
+    def _write_units(self, session: Session) -> bool:
+        """Replace the units; after a failure, restore those that were there."""
+        units = self.machine.find_units()
+        profiles = self._list_profiles()
+        removed = [
+            schedule.profile
+            for schedule in systemd.list_schedules(units)
+            if schedule.is_from_server and schedule.profile not in profiles
+        ]
+        changed = []
+        for each in self.wanted:
+            texts = _write_unit_texts(each, units, session)
+            if self.repairs or texts != _read_units(units, each.schedule.profile):
+                changed.append((each.schedule, texts))
+        if not changed and not removed:
+            return False
+        self.begin()
+        saved = {
+            profile: _read_units(units, profile)
+            for profile in [*removed, *(schedule.profile for schedule, _ in changed)]
+        }
+        try:
+            for schedule, texts in changed:
+                _, problems = systemd.install_units(
+                    units, schedule, service=texts["service"], timer=texts["timer"]
+                )
+                if problems:
+                    raise ConfigurationError("; ".join(problems))
+            for profile in removed:
+                systemd.remove_units(units, profile)
+        except ConfigurationError as error:
+            _restore_units(units, saved)
+            raise ConfigurationError(
+                f"{error}; if the directory is read-only, install the timer of `poll` again, or run poll from cron"
+            ) from None
+        return True
+
+    def _list_profiles(self) -> set[str]:
+        return {*self.keeps, *(each.schedule.profile for each in self.wanted)}
 
 
-def _replace_in_crontab(
-    machine: Machine, wanted: Sequence[AdoptedRun], keeps: Collection[str], session: Session
-) -> bool:
-    """Replace the entries by one write of the crontab."""
-    table = machine.find_table(None)
-    before = crontab.read_table(table)
-    profiles = {*keeps, *(each.schedule.profile for each in wanted)}
-    text = before
-    for schedule in crontab.list_schedules(before):
-        if schedule.is_from_server and schedule.profile not in profiles:
-            text = crontab.remove_schedule(text, schedule.profile, table=table)
-    known = {schedule.profile: schedule for schedule in crontab.list_schedules(text)}
-    for each in wanted:
-        command = each.write_command(is_cron=True, config_path=os.path.abspath(session.config.path))
-        line = crontab.write_line(each.schedule, command, user=table.user if table.is_system else "")
-        if known.get(each.schedule.profile) != each.schedule or line not in text.split("\n"):
-            text = crontab.put_schedule(text, each.schedule, command, table=table)
-    if text == before:
-        return False
-    crontab.write_table(table, text)
-    return True
+def _write_cron_line(run: AdoptedRun, table: crontab.Table, session: Session) -> tuple[Sequence[str], str]:
+    """Return the command of a run and its line of the crontab."""
+    command = run.write_command(is_cron=True, config_path=os.path.abspath(session.config.path))
+    return command, crontab.write_line(run.schedule, command, user=table.user if table.is_system else "")
 
 
-def _replace_units(
-    machine: Machine, wanted: Sequence[AdoptedRun], keeps: Collection[str], session: Session
-) -> bool:
-    """Replace the units; after a failure, restore those that were there."""
-    units = machine.find_units()
-    profiles = {*keeps, *(each.schedule.profile for each in wanted)}
-    removed = [
-        schedule.profile
-        for schedule in systemd.list_schedules(units)
-        if schedule.is_from_server and schedule.profile not in profiles
-    ]
-    changed = []
-    for each in wanted:
-        command = each.write_command(is_cron=False, config_path=os.path.abspath(session.config.path))
-        texts = write_units(units, each.schedule, command, user=None, session=session)
-        if texts != _read_units(units, each.schedule.profile):
-            changed.append((each.schedule, texts))
-    saved = {
-        profile: _read_units(units, profile)
-        for profile in [*removed, *(schedule.profile for schedule, _ in changed)]
-    }
-    try:
-        for schedule, texts in changed:
-            _, problems = systemd.install_units(
-                units, schedule, service=texts["service"], timer=texts["timer"]
-            )
-            if problems:
-                raise ConfigurationError("; ".join(problems))
-        for profile in removed:
-            systemd.remove_units(units, profile)
-    except ConfigurationError as error:
-        _restore_units(units, saved)
-        raise ConfigurationError(
-            f"{error}; if the directory is read-only, install the timer of `poll` again, or run poll from cron"
-        ) from None
-    return bool(changed or removed)
+def _write_unit_texts(run: AdoptedRun, units: systemd.Units, session: Session) -> dict[str, str]:
+    """Return the texts of service and timer."""
+    command = run.write_command(is_cron=False, config_path=os.path.abspath(session.config.path))
+    return write_units(units, run.schedule, command, user=None, session=session)
 
 
 def _read_units(units: systemd.Units, profile: str) -> dict[str, str]:

@@ -202,11 +202,12 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
             continue
         if units.is_running:
             problems += _run_systemctl(units, "disable", "--now", name)
-        for kind in ("timer", "service"):
-            _remove(os.path.join(units.directory, name_unit(schedule.profile, kind)))
         _remove(os.path.join(units.directory, "timers.target.wants", name))
         # Otherwise a timer that is installed again would immediately start a missed run.
         _remove(os.path.join(units.stamps, f"stamp-{name}"))
+        _remove(os.path.join(units.directory, name_unit(schedule.profile, "service")))
+        # Last: the schedule is read from it, so that a removal that was killed is repeated.
+        _remove(os.path.join(units.directory, name))
         removed.append(schedule)
     if removed and units.is_running:
         problems += _run_systemctl(units, "daemon-reload")

@@ -54,6 +54,7 @@ from benchapp.grammar import write_filter
 from benchapp.models import Host
 from benchapp.models.requests.request_policy import describe_allowed
 from benchapp.models.schedules.timetable import DAY_MINUTES
+from benchapp.models.schedules.wanted_schedule import WANTED_SCHEDULES_MAXIMUM
 from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
 from benchapp.pipeline.schedules.wanted_schedules import AdoptionReport, note_adoption
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host
@@ -161,6 +162,8 @@ _HOURS_MAXIMUM: Final = 50
 # Every five minutes.
 _PER_DAY_MAXIMUM: Final = 288
 _REASON_MAXIMUM: Final = 1000
+# All that a pool and a host can want together.
+_REFUSED_MAXIMUM: Final = 2 * WANTED_SCHEDULES_MAXIMUM
 
 
 class ScheduleEntryInput(serializers.Serializer[Any]):
@@ -268,7 +271,7 @@ class AdoptionInput(serializers.Serializer[Any]):
         allow_blank=True, max_length=64, help_text="of the last adoption; empty: none yet"
     )
     refused = serializers.ListField(
-        child=RefusedScheduleInput(), allow_empty=True, max_length=_PROFILES_MAXIMUM
+        child=RefusedScheduleInput(), allow_empty=True, max_length=_REFUSED_MAXIMUM
     )
     problem = serializers.CharField(
         allow_blank=True, max_length=_REASON_MAXIMUM, help_text="why nothing was installed; empty: none"

@@ -1,9 +1,12 @@
 """Schedules of the server: adopted within what the host allows; a server that sends garbage changes nothing."""
 
+import contextlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -441,6 +444,129 @@ def test_units_are_restored_if_one_cannot_be_written(
     after = {path.name: path.read_text() for path in directory.iterdir()}
     after.pop("bench-agent-saturation.service", None)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "reason"),
+    [
+        (
+            "--cron",
+            "a\\b",
+            "contains a backslash or control character, which cron versions handle differently",
+        ),
+        ("--cron", "x" * 900, "characters, the limit of cron is 998"),
+        ("--systemd", "a\x01b", "contains a control character, which units do not support"),
+    ],
+)
+def test_line_that_cannot_be_quoted_is_refused_alone(
+    host: Machine, table: Path, server: HostileServer, kind: str, name: str, reason: str
+) -> None:
+    parts = [name[:200], *(name[start : start + 200] for start in range(200, len(name), 200))]
+    place = host.directory.joinpath(*parts)
+    place.mkdir(parents=True)
+    allow(host, allow="quick runtime=4..30; saturation", directories=f"{host.directory}, {place}")
+    host.run("schedule", "install", "--poll", kind)
+    server.want(make_line(host, directory=str(place)), make_line(host, profile="saturation", parameters={}))
+
+    ended = host.run_json("poll")
+
+    (refused,) = ended["schedule"]["refused"]
+    assert refused["profile"] == "quick"
+    assert reason in refused["reason"]
+    assert ended["schedule"]["installed"] == ["saturation"]
+    assert ended["schedule"]["problem"] is None
+    assert [each["profile"] for each in server.schedule] == ["saturation"]
+
+
+class Killed(BaseException):
+    """The agent was killed."""
+
+
+def test_adoption_that_was_killed_is_reported_by_the_next_one(
+    host: Machine, table: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(host, per_day="4")
+    server.want(make_line(host))
+    host.run("poll")
+    server.want(make_line(host, at_minute=0), version="cd34")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("agent.adopting.adopt_schedule.report_schedules", Mock(side_effect=Killed))
+        host.run("poll")
+    assert [each["at_minute"] for each in server.schedule] == [137]
+
+    host.run("poll")
+
+    stored = json.loads((host.spool / "adoption.json").read_text())
+    (previous,) = map(read_mark, stored["previous"])
+    assert previous is not None and previous.at_minute == 137
+    assert [each["at_minute"] for each in server.schedule] == [0]
+    assert [each["version"] for each in server.adoptions[-2:]] == ["ab12", "cd34"]
+    assert (len(stored["changed_at"]), stored["is_changing"]) == (2, False)
+    count = len(server.seen)
+    host.run("poll")
+    assert [seen.method for seen in server.seen[count:]] == ["POST"]
+
+
+@pytest.mark.parametrize("instant", range(1, 12))
+def test_adoption_of_timers_that_was_killed_is_completed_by_the_next_one(
+    host: Machine,
+    hide_own_schedules: Schedules,
+    server: HostileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    instant: int,
+) -> None:
+    """Each command of systemctl, and each change of a file, is an instant."""
+    from agent.scheduling import systemd
+
+    root, enabled = Path(hide_own_schedules.root), set()
+    (root / "run/systemd/system").mkdir(parents=True)
+    (root / "bin").mkdir()
+    (root / "bin/systemctl").symlink_to("/bin/true")
+    allow(host, allow="quick; saturation")
+    host.run("schedule", "install", "--poll", "--systemd")
+    server.want(make_line(host, parameters={}))
+    host.run("poll")
+    left = iter(range(instant - 1, -100, -1))
+
+    def happen(act: Callable[..., Any]) -> Callable[..., Any]:
+        def act_or_die(*arguments: Any, **options: Any) -> Any:
+            if next(left) == 0:
+                raise Killed
+            return act(*arguments, **options)
+
+        return act_or_die
+
+    def run_systemctl(units: systemd.Units, *arguments: str) -> list[str]:
+        if "disable" in arguments:
+            enabled.discard(arguments[-1])
+        elif "--now" in arguments:
+            enabled.add(arguments[-1])
+        return []
+
+    for name in ("replace_file", "_remove"):
+        monkeypatch.setattr(systemd, name, happen(getattr(systemd, name)))
+    monkeypatch.setattr(systemd, "_run_systemctl", happen(run_systemctl))
+    server.want(make_line(host, profile="saturation", parameters={}), version="cd34")
+    with contextlib.suppress(Killed):
+        host.run("poll")
+    host.run("poll")
+
+    names = sorted(path.name for path in (root / "etc/systemd/system").iterdir() if path.is_file())
+    assert names == [
+        f"bench-agent-{name}.{kind}" for name in ("poll", "saturation") for kind in ("service", "timer")
+    ]
+    assert enabled == {"bench-agent-saturation.timer"}
+    assert [each["profile"] for each in server.schedule] == ["saturation"]
+    assert server.adoptions[-1]["version"] == "cd34"
+
+
+def test_reasons_of_40_refused_lines_are_reported(host: Machine, table: Path, server: HostileServer) -> None:
+    allow(host)
+    server.want(*(make_line(host, profile=f"p{number}") for number in range(41)))
+
+    host.run("poll")
+
+    assert len(server.adoptions[-1]["refused"]) == 40
 
 
 def test_scheduled_run_adopts_afterwards(host: Machine, table: Path, server: HostileServer) -> None:

@@ -279,13 +279,20 @@ def test_report_of_a_host_is_stored_and_recorded_once(poll, host):
     assert AuditRecord.objects.filter(action="schedule_adoption_reported").count() == 1
 
 
+def test_all_schedules_of_a_pool_and_a_host_may_be_refused(poll):
+    refused = [{"profile": f"p{number}", "reason": "x"} for number in range(40)]
+
+    assert poll(refused=refused).status_code == 200
+    assert len(ScheduleAdoption.objects.get().refused) == 40
+
+
 @pytest.mark.parametrize(
     ("member", "value", "pointer"),
     [
         ("is_allowed", "perhaps", "/is_allowed"),
         ("version", "x" * 65, "/version"),
         ("refused", [{"profile": "quick", "reason": "x" * 1001}], "/refused/0/reason"),
-        ("refused", [{"profile": "quick", "reason": "x"}] * 21, "/refused"),
+        ("refused", [{"profile": "quick", "reason": "x"}] * 41, "/refused"),
         ("profiles", [{"profile": "quick", "parameters": {"runtime": {}}}], "/profiles/0/parameters/runtime"),
         ("per_day", 289, "/per_day"),
         ("problem", None, "/problem"),
