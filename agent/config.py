@@ -256,23 +256,11 @@ def _check_writers(path: str, state: os.stat_result) -> None:
 
     The file names the fio that root runs and the log that root appends to.
     """
-    is_root = os.geteuid() == 0
-    if is_root and state.st_uid != 0:
-        from agent.files import describe_user
+    from agent.files import describe_writer
 
-        raise ConfigurationError(
-            f"{path} belongs to {describe_user(state.st_uid)}, who could change what root runs; chown it to "
-            "root, or run bench-agent as that user"
-        )
-    mode = state.st_mode
-    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
-        raise ConfigurationError(
-            f"{path} has mode {stat.S_IMODE(mode):04o}: any user can change what runs here; run chmod o-w on it"
-        )
-    if is_root and stat.S_ISREG(mode) and mode & stat.S_IWGRP:
-        raise ConfigurationError(
-            f"{path} has mode {stat.S_IMODE(mode):04o}: its group can change what root runs; run chmod g-w on it"
-        )
+    found = describe_writer(path, state, owners=(0,) if os.geteuid() == 0 else None)
+    if found:
+        raise ConfigurationError(found)
 
 
 def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:

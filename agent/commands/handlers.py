@@ -190,6 +190,9 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     session = open_session(arguments, console)
     config, spool = session.config, session.spool
     pending, rejected, holder = spool.pending(), spool.rejected(), spool.find_holder()
+    writer = spool.describe_writer()
+    if writer:
+        console.warn(writer)
     size_bytes = sum(entry.size_bytes for entry in pending)
     oldest = format_time(pending[0].made_at) if pending else None
     console.report(f"server    {config.url or 'not configured; run `bench-agent enroll URL`'}")

@@ -12,6 +12,8 @@ import pytest
 
 from agent.delivery.spool import Spool
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
+from agent.files import describe_writer
+from tests.agent.conftest import Machine
 
 ROOT = Path(__file__).parents[3]
 IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(10)]
@@ -55,6 +57,63 @@ def test_directories_are_private(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
 
     assert Path(spool.directory).stat().st_mode & 0o077 == 0
+
+
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+
+
+@ONLY_ROOT
+@pytest.mark.parametrize("name", ["", "pending", "experiments", "sweeps", "running"])
+def test_root_does_not_use_a_spool_of_another_user(machine: Machine, name: str) -> None:
+    path = machine.spool / name
+    path.mkdir(parents=True)
+    os.chown(path, 65534, 65534)
+
+    ended, status, check = machine.measure("--no-send"), machine.run("status"), machine.run("check")
+
+    reason = f"{path} belongs to user nobody, who could change what root runs; chown it to root, or run bench-agent as"
+    assert ended.returncode == 2
+    assert f"cannot use the spool {machine.spool}: {reason}" in ended.stderr
+    assert (status.returncode, reason in status.stderr) == (0, True)
+    assert f"FAILED   spool         cannot use the spool {machine.spool}: {reason}" in check.stdout
+
+
+@ONLY_ROOT
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [(0o777, "any user can change what runs here"), (0o770, "its group can change what root runs")],
+)
+def test_root_does_not_use_a_spool_that_others_can_write(tmp_path: Path, mode: int, reason: str) -> None:
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool").chmod(mode)
+
+    with pytest.raises(ConfigurationError, match=f"/spool has mode {mode:04o}: {reason}"):
+        make_spool(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "reason"),
+    [
+        (41000, 0o770, None),
+        (0, 0o2775, None),
+        (0, 0o1777, "/spool has mode 1777: any user can change what runs here; run chmod o-w on it"),
+        (
+            41001,
+            0o700,
+            "/spool belongs to user 41001, who could change what user 41000 runs; chown it to user 41000, or",
+        ),
+    ],
+)
+def test_user_may_share_a_spool_with_a_group_and_not_with_others(
+    monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, reason: str | None
+) -> None:
+    """Volumes of Kubernetes belong to root, and their group can write them."""
+    state = os.stat_result((0o40000 | mode, 0, 0, 0, owner, 0, 0, 0, 0, 0))
+    monkeypatch.setattr(os, "geteuid", lambda: 41000)
+
+    found = describe_writer("/spool", state, owners=(0, 41000))
+
+    assert found is None if reason is None else reason in str(found)
 
 
 def test_rejected_entry_has_its_reason_and_can_be_restored(tmp_path: Path) -> None:
