@@ -208,7 +208,7 @@ def _add_gate(
         (
             "--max-regression",
             "SHARE",
-            "tolerated change for the worse: 5%% or 0.05 (default: the threshold of each metric)",
+            "tolerated change for the worse: 5%% or 0.05 (default: the threshold of each series)",
         ),
         ("--error-rate", "SHARE", "probability that a good build fails (default: 1%%)"),
         ("--comment", "FILE", "write the result as Markdown, for a comment on a change"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.detection.gate import GateOutcome, GateReason, GateResult, pass_gate
 from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
 from benchapp.models import Level, Measurement, Run, Series, Verdict
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.days import parse_moment
 from benchapp.queries.incidents.changes import SeriesName, name_series
 from benchapp.queries.series.level_runs import LevelRuns, LevelSpan, read_level_runs
@@ -133,11 +134,12 @@ def read_gate(
 ) -> RunGate:
     """Return the gate of a run.
 
-    limit: tolerated relative change for the worse; by default the default threshold of each metric. error_rate:
-    probability that any row is "regressed" although every change is within its limit; divided by the number of rows
-    (Bonferroni). further_ids: runs of the same build: repetitions, whose values count together, or other series; failed
-    and excluded ones do not count. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries
-    for each metric.
+    limit: tolerated relative change for the worse; by default the threshold of each series and metric that detection
+    uses, also for what is a regression of the baseline. error_rate: probability that any row is
+    "regressed" although every change is within its limit; divided by the number of rows (Bonferroni). further_ids: runs
+    of the same build: repetitions, whose values count together, or other series; failed and excluded ones do not count.
+    host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each metric, and those of
+    `read_thresholds`.
     """
     run_ids = tuple(dict.fromkeys((run_id, *further_ids)))
     runs = (
@@ -152,18 +154,19 @@ def read_gate(
     names = {
         series.pk: name_series(series) for series in Series.objects.filter(pk__in={key[0] for key in values})
     }
+    thresholds = read_thresholds(names)
     tested: list[tuple[int, str, LevelRuns | None]] = []
     for metric in metrics:
-        series_ids = [series_id for series_id, of in values if of == metric]
-        found = _read_baselines(series_ids, metric, baseline=baseline, before_at=min(started.values()))
-        tested += [(series_id, metric, found.get(series_id)) for series_id in series_ids]
+        of_metric = {series_id: thresholds[series_id][metric] for series_id, of in values if of == metric}
+        found = _read_baselines(of_metric, metric, baseline=baseline, before_at=min(started.values()))
+        tested += [(series_id, metric, found.get(series_id)) for series_id in of_metric]
     rows = tuple(
         _make_row(
             names[series_id],
             metric,
             known,
             values[series_id, metric],
-            limit=SMALLEST_CHANGES[metric] if limit is None else limit,
+            limit=thresholds[series_id][metric] if limit is None else limit,
             error_rate=error_rate / len(tested),
         )
         for series_id, metric, known in tested
@@ -202,27 +205,27 @@ def _read_run_values(
 
 
 def _read_baselines(
-    series_ids: Sequence[int], metric: str, *, baseline: GateBaseline, before_at: datetime
+    thresholds: Mapping[int, float], metric: str, *, baseline: GateBaseline, before_at: datetime
 ) -> dict[int, LevelRuns]:
-    """Return the runs of the baseline of each series that has any; all before a moment."""
+    """Return the runs of the baseline of each series that has any; all before a moment. thresholds: by series."""
     last = before_at - timedelta(microseconds=1)
     if baseline.kind == "accepted":
-        spans = _find_accepted(series_ids, metric, last)
+        spans = _find_accepted(thresholds, metric, last)
     else:
         to_at = min(last, baseline.to_at - timedelta(microseconds=1)) if baseline.to_at else last
-        spans = {each: LevelSpan(each, baseline.from_at or _START, to_at) for each in series_ids}
+        spans = {each: LevelSpan(each, baseline.from_at or _START, to_at) for each in thresholds}
     newest = {} if baseline.kind == "label" else dict.fromkeys(spans, BASELINE_RUNS_MAXIMUM)
     found = read_level_runs(spans, metric, newest=newest)
     return _select_label(found, baseline) if baseline.kind == "label" else found
 
 
-def _find_accepted(series_ids: Sequence[int], metric: str, last: datetime) -> dict[int, LevelSpan]:
+def _find_accepted(thresholds: Mapping[int, float], metric: str, last: datetime) -> dict[int, LevelSpan]:
     """Return the newest level of each series without a regression that nobody accepted; one query.
 
-    A regression lasts until a level has recovered, is accepted, or is within the default threshold of the level
+    A regression lasts until a level has recovered, is accepted, or is within the threshold of the series of the level
     before the regression: an improvement by a part of it is no baseline.
     """
-    levels = Level.objects.filter(series_id__in=series_ids, metric=metric, from_at__lte=last)
+    levels = Level.objects.filter(series_id__in=thresholds, metric=metric, from_at__lte=last)
     accepted: dict[int, Level] = {}
     regressed: set[int] = set()
     for level in levels.select_related("change__incident").order_by("series_id", "from_at"):
@@ -230,7 +233,8 @@ def _find_accepted(series_ids: Sequence[int], metric: str, last: datetime) -> di
         if before is None or level.is_recovery or _is_accepted(level):
             is_baseline = True
         elif level.series_id in regressed:
-            is_baseline = not _is_worse(level.median, before.median, metric)
+            limit = thresholds[level.series_id]
+            is_baseline = not _is_worse(level.median, before.median, metric, limit=limit)
         else:
             is_baseline = level.change is None or not level.change.is_regression
         if is_baseline:
@@ -249,10 +253,10 @@ def _is_accepted(level: Level) -> bool:
     return incident is not None and (incident.verdict in _NOT_REAL or incident.planned_event_id is not None)
 
 
-def _is_worse(median: float, than: float, metric: str) -> bool:
-    """Return whether a median is worse than another by more than the default threshold of the metric."""
+def _is_worse(median: float, than: float, metric: str, *, limit: float) -> bool:
+    """Return whether a median is worse than another by more than a relative limit."""
     worsening = than - median if CATALOGUE[metric].better == "higher" else median - than
-    return worsening > SMALLEST_CHANGES[metric] * abs(than)
+    return worsening > limit * abs(than)
 
 
 def _select_label(found: Mapping[int, LevelRuns], baseline: GateBaseline) -> dict[int, LevelRuns]:

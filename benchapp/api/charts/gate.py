@@ -65,7 +65,8 @@ class GateParameters(FormatParameters):
         required=False,
         min_value=0,
         max_value=10,
-        help_text="tolerated relative change for the worse, 0.05 is 5 %; default: the default threshold of each metric",
+        help_text="tolerated relative change for the worse, 0.05 is 5 %; default: the threshold of each series and"
+        " metric, with the detection policies that match",
     )
     error_rate = serializers.FloatField(
         required=False,

@@ -15,6 +15,7 @@ from tests.factories import (
     NOON,
     calculate_levels,
     make_change,
+    make_detection_policy,
     make_host,
     make_incident,
     make_measurement,
@@ -262,6 +263,42 @@ def test_latency_regresses_upwards(host, client_of_host) -> None:
         "lower",
         0.1,
     )
+
+
+def test_limit_is_the_threshold_of_the_policy_that_matches_the_series(host, client_of_host) -> None:
+    make_detection_policy(smallest_change=0.3, filter="host:db-1")
+    wide, usual = plant(host), plant(make_host("db-2"))
+    calculate_levels()
+    runs = submit(wide, 800.0), submit(usual, 800.0)
+    reader = Client(headers={"Authorization": f"Bearer {make_token(Scope.READ)[1]}"})
+
+    gates = [ask(reader, run) for run in runs]
+    stated = ask(reader, runs[0], max_regression="0.05")
+
+    assert [(gate["outcome"], gate["rows"][0]["max_regression"]) for gate in (*gates, stated)] == [
+        ("passed", 0.3),
+        ("regressed", 0.05),
+        ("regressed", 0.05),
+    ]
+
+
+def test_regression_of_the_baseline_lasts_until_it_is_within_the_threshold_of_the_policy(
+    host, client_of_host
+) -> None:
+    series = plant(host, levels=((1000.0, 30), (500.0, 20), (850.0, 20)))
+    for run, before, after in ((30, 1000.0, 500.0), (50, 500.0, 850.0)):
+        make_incident(changes=[make_change(series, at=NOON + run * HOUR, before=before, after=after)])
+    calculate_levels()
+    run = submit(series, 850.0)
+
+    usual = ask(client_of_host, run)
+    make_detection_policy(smallest_change=0.2, filter="host:db-1")
+    wide = ask(client_of_host, run)
+
+    assert [(gate["outcome"], gate["rows"][0]["baseline_n"]) for gate in (usual, wide)] == [
+        ("regressed", 30),
+        ("passed", 20),
+    ]
 
 
 def test_rows_as_csv(host, client_of_host) -> None:
