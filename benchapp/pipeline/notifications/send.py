@@ -22,7 +22,9 @@ from benchapp.pipeline.notifications.render import (
 )
 
 # Kinds of messages that report the end of a problem.
-RESOLUTIONS: Final = frozenset({"incident.recovered", "incident.resolved", "host.back", "threshold.met"})
+RESOLUTIONS: Final = frozenset(
+    {"incident.recovered", "incident.resolved", "host.back", "threshold.met", "threshold.unmatched"}
+)
 
 
 def deliver(subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime) -> str:

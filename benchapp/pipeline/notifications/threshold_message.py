@@ -81,6 +81,32 @@ def make_met_message(
     return _make_message("threshold.met", subject, sentence, threshold, met, (subscription_id, base_url))
 
 
+@show_rates_in("si")
+def make_unmatched_message(
+    threshold: Threshold, ended: Sequence[ViolatingSeries], *, subscription_id: int, base_url: str
+) -> Message:
+    """Return the message that series that violate a threshold no longer match the filter; one or more."""
+    first = ended[0]
+    value = format_with_unit(first.value, threshold.entry)
+    if len(ended) == 1:
+        subject = f"Threshold no longer applies: {threshold.text}: {first.name}"
+        sentence = (
+            f"The violation ended, as the series no longer matches the filter of the subscription ({first.name})."
+            f" {threshold.entry.label} {value}, median of the newest {NEWEST_RUNS} runs, does not meet"
+            f" {threshold.text}, since {format_utc_moment(first.since_at)}."
+        )
+    else:
+        count = format_count(len(ended), "series")
+        subject = f"Threshold no longer applies to {count}: {threshold.text}"
+        sentence = (
+            f"The violations of {count} ended, as they no longer match the filter of the subscription. The newest"
+            f" {NEWEST_RUNS} runs still do not meet {threshold.text}."
+        )
+    return _make_message(
+        "threshold.unmatched", subject, sentence, threshold, ended, (subscription_id, base_url)
+    )
+
+
 def _make_message(
     kind: str,
     subject: str,

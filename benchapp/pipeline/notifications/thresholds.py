@@ -6,9 +6,9 @@ runs and those of maintenance. A violation is a row as long as it lasts, so that
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from django.conf import settings
 from django.db import connection
@@ -30,6 +30,7 @@ from benchapp.pipeline.notifications.outbox import Draft, lock_existing, put_not
 from benchapp.pipeline.notifications.threshold_message import (
     ViolatingSeries,
     make_met_message,
+    make_unmatched_message,
     make_violation_message,
 )
 from benchapp.thresholds import NEWEST_RUNS, Threshold, find_start, is_violated, parse_threshold
@@ -101,20 +102,33 @@ class _Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
-    """A violation that ends. newest: as above; empty if no run is left that counts."""
+class _Stored:
+    """A stored violation. newest: as above; empty if no run is left that counts.
+
+    is_unmatched: the series no longer matches the filter of the subscription.
+    """
 
     subscription: Subscription
     threshold: Threshold
     row: ThresholdViolation
     newest: Sequence[float]
+    is_unmatched: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.row.threshold
+
+    @property
+    def series_id(self) -> int:
+        return self.row.series_id
 
 
 def notify_violations(series_ids: Collection[int], *, now: datetime | None = None) -> int:
     """Store which of these series begin and cease to violate thresholds, and queue notices; return their number.
 
     Call it in the transaction that stored the levels of these series, whose rows are locked. One query without
-    thresholds, else three; for those that begin also those of `match_stored_filters`, seven, and two for each metric.
+    thresholds, else three; with violations also those of `match_stored_filters`; for those that begin seven, and two
+    for each metric.
     """
     subscriptions = list(
         Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
@@ -122,16 +136,27 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     if not subscriptions or not series_ids:
         return 0
     moment = now or timezone.now()
-    begun, ended = _evaluate(subscriptions, list(series_ids))
-    begun = _select_matching(begun)
-    if not begun and not ended:
+    begun, ended, lasting = _evaluate(subscriptions, list(series_ids))
+    matching = _find_matching([*begun, *lasting])
+    begun = [each for each in begun if (each.subscription.filter, each.series_id) in matching]
+    unmatched = [
+        replace(each, is_unmatched=True)
+        for each in lasting
+        if (each.subscription.filter, each.series_id) not in matching
+    ]
+    if not begun and not ended and not unmatched:
         return 0
     existing = lock_existing(
-        {*(each.subscription.pk for each in begun), *(each.subscription.pk for each in ended)}
+        {each.subscription.pk for concerned in (begun, ended, unmatched) for each in concerned}
     )
     drafts = [
         *_begin(_select_unchanged(begun, existing), now=moment),
-        *_end([each for each in ended if each.subscription.pk in existing]),
+        *_end(
+            [
+                *(each for each in ended if each.subscription.pk in existing),
+                *_select_unchanged(unmatched, existing),
+            ]
+        ),
     ]
     put_notices(drafts, now=moment)
     return len(drafts)
@@ -199,8 +224,8 @@ def _count(levels: QuerySet[Level]) -> int:
 
 def _evaluate(
     subscriptions: Sequence[Subscription], series_ids: list[int]
-) -> tuple[list[_Begun], list[_Ended]]:
-    """Return the violations that begin, of series of any filter, and those that end."""
+) -> tuple[list[_Begun], list[_Stored], list[_Stored]]:
+    """Return the violations that begin, that end, and that last, whether or not their series match the filter."""
     asked = [
         (subscription, threshold, text)
         for subscription in subscriptions
@@ -216,7 +241,9 @@ def _evaluate(
     known: dict[tuple[int, str], dict[int, ThresholdViolation]] = defaultdict(dict)
     for stored in ThresholdViolation.objects.filter(series_id__in=series_ids):
         known[stored.subscription_id, stored.threshold][stored.series_id] = stored
-    begun, ended = [], []
+    begun: list[_Begun] = []
+    ended: list[_Stored] = []
+    lasting: list[_Stored] = []
     for subscription, threshold, text in asked:
         rows = known[subscription.pk, text]
         for series_id, values in newest[threshold.metric]:
@@ -224,35 +251,39 @@ def _evaluate(
             is_now = is_violated(threshold, values, was_violated=row is not None)
             if is_now and row is None:
                 begun.append(_Begun(subscription, threshold, text, series_id, values))
-            elif row is not None and not is_now:
-                ended.append(_Ended(subscription, threshold, row, values))
+            elif row is not None:
+                (lasting if is_now else ended).append(_Stored(subscription, threshold, row, values))
         # Those whose series has no run left that counts.
-        ended += [_Ended(subscription, threshold, row, ()) for row in rows.values()]
-    return begun, ended
+        ended += [_Stored(subscription, threshold, row, ()) for row in rows.values()]
+    return begun, ended, lasting
 
 
-def _select_matching(begun: Sequence[_Begun]) -> list[_Begun]:
-    """Return those whose series match the filter of their subscription."""
-    if not begun:
-        return []
+_Concerned = TypeVar("_Concerned", _Begun, _Stored)
+
+
+def _find_matching(concerned: Sequence[_Begun | _Stored]) -> set[tuple[str, int]]:
+    """Return which of these series match the filters of their subscriptions: (filter, series id)."""
+    if not concerned:
+        return set()
     matched = match_stored_filters(
-        [each.subscription.filter for each in begun],
-        Series.objects.filter(pk__in={each.series_id for each in begun}),
+        [each.subscription.filter for each in concerned],
+        Series.objects.filter(pk__in={each.series_id for each in concerned}),
     )
-    ids = {text: set(found) for text, found in matched.items()}
-    return [each for each in begun if each.series_id in ids[each.subscription.filter]]
+    return {(text, series_id) for text, ids in matched.items() for series_id in ids}
 
 
-def _select_unchanged(begun: Sequence[_Begun], existing: Collection[int]) -> list[_Begun]:
+def _select_unchanged(concerned: Sequence[_Concerned], existing: Collection[int]) -> list[_Concerned]:
     """Return those of thresholds and filters that are still set, now that the subscriptions are locked.
 
     Who changed them stored what they concern: another row would never be deleted.
     """
-    if not begun:
+    if not concerned:
         return []
     rows = Subscription.objects.filter(pk__in=existing).values_list("pk", "filter", "thresholds")
     stored = {(pk, filter, text) for pk, filter, texts in rows for text in texts}
-    return [each for each in begun if (each.subscription.pk, each.subscription.filter, each.text) in stored]
+    return [
+        each for each in concerned if (each.subscription.pk, each.subscription.filter, each.text) in stored
+    ]
 
 
 def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:
@@ -295,28 +326,25 @@ def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:
     ]
 
 
-def _end(ended: Sequence[_Ended]) -> list[Draft]:
+def _end(ended: Sequence[_Stored]) -> list[Draft]:
     """Delete the violations and return the notices of those whose begin was reported."""
     rows = ThresholdViolation.objects.filter(pk__in=[each.row.pk for each in ended])
     # Those that a change of the subscription has deleted meanwhile are not reported.
     left = set(rows.values_list("pk", flat=True)) if ended else set()
     if left:
         rows.delete()
-    groups: dict[tuple[int, str], list[_Ended]] = defaultdict(list)
+    groups: dict[tuple[int, str, bool], list[_Stored]] = defaultdict(list)
     for each in ended:
         if each.newest and each.row.pk in left and each.row.is_notified and each.subscription.is_active:
-            groups[each.subscription.pk, each.row.threshold].append(each)
-    series = _read_series(each.row.series_id for group in groups.values() for each in group)
+            groups[each.subscription.pk, each.text, each.is_unmatched].append(each)
+    series = _read_series(each.series_id for group in groups.values() for each in group)
     return [
         Draft(
             group[0].subscription,
             f"threshold violation {min(each.row.pk for each in group)}: ended",
-            make_met_message(
+            (make_unmatched_message if group[0].is_unmatched else make_met_message)(
                 group[0].threshold,
-                [
-                    ViolatingSeries(series[each.row.series_id], each.newest, each.row.since_at)
-                    for each in group
-                ],
+                [ViolatingSeries(series[each.series_id], each.newest, each.row.since_at) for each in group],
                 subscription_id=group[0].subscription.pk,
                 base_url=settings.PUBLIC_URL,
             ),

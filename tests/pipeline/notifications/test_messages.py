@@ -19,6 +19,7 @@ from benchapp.pipeline.notifications.render import render_event, render_html, re
 from benchapp.pipeline.notifications.threshold_message import (
     ViolatingSeries,
     make_met_message,
+    make_unmatched_message,
     make_violation_message,
 )
 from benchapp.thresholds import parse_threshold
@@ -317,4 +318,15 @@ def test_many_series_of_a_threshold_are_one_message_with_bounded_lists() -> None
     assert message.subject == "Threshold met in 120 series: p99 latency < 5 ms"
     assert (len(message.details), message.details[-1]) == (11, ("and", "110 more"))
     assert (message.facts["series_count"], len(message.facts["series"])) == (120, 100)
+    assert message.url == "https://bench.example.org/subscriptions/3/"
+
+
+def test_series_that_no_longer_match_the_filter_are_one_message() -> None:
+    message = make_unmatched_message(
+        parse_threshold("p99 5ms"), make_violating(3), subscription_id=3, base_url=BASE
+    )
+
+    assert message.kind == "threshold.unmatched"
+    assert message.subject == "Threshold no longer applies to 3 series: p99 latency < 5 ms"
+    assert "they no longer match the filter of the subscription" in message.sentence
     assert message.url == "https://bench.example.org/subscriptions/3/"

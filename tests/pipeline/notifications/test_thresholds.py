@@ -22,6 +22,7 @@ from tests.factories import (
     NOON,
     add_measurements,
     add_series,
+    make_environment,
     make_host,
     make_planned_event,
     make_runs,
@@ -42,13 +43,16 @@ def subscribe(*, thresholds: tuple[str, ...] = (LIMIT,), **fields: Any) -> Subsc
     return make_subscription(thresholds=list(thresholds), **fields)
 
 
-def add_runs(series: Series, *milliseconds: float, start_at: datetime = LATER) -> list[Run]:
+def add_runs(
+    series: Series, *milliseconds: float, start_at: datetime = LATER, kernel: str = "6.1.0"
+) -> list[Run]:
     """Add runs, ten minutes apart, and evaluate the series as the worker does."""
     host = series.host
     assert host is not None
     first = start_at if series.last_at is None else max(start_at, series.last_at + timedelta(minutes=10))
     times = [first + timedelta(minutes=10 * place) for place in range(len(milliseconds))]
-    runs = make_runs(host, times, target=series.target)
+    environments = [make_environment(kernel=kernel)] * len(times)
+    runs = make_runs(host, times, target=series.target, environments=environments)
     add_measurements(series, runs, [{P99: value * 1e6} for value in milliseconds])
     detect_and_notify()
     series.refresh_from_db()
@@ -174,6 +178,47 @@ def test_violation_without_a_run_that_counts_is_forgotten() -> None:
 
     assert list_sent() == ["threshold.violated"]
     assert not ThresholdViolation.objects.exists()
+
+
+def test_violation_ends_when_the_newest_run_no_longer_matches_the_filter() -> None:
+    mine, other = subscribe(filter="kernel:6.1*"), subscribe(filter="kernel:6.*", channel="slack")
+    paused = subscribe(filter="kernel:6.1*", is_active=False, channel="webhook")
+    series = make_line()
+    add_runs(series, 6, 6)
+
+    add_runs(series, 6, kernel="6.8.0")
+    notify_violations([series.pk])
+
+    assert list_sent(mine) == ["threshold.violated", "threshold.unmatched"]
+    assert list_sent(other) == ["threshold.violated"]
+    assert list_sent(paused) == []
+    assert [row.subscription_id for row in ThresholdViolation.objects.all()] == [other.pk]
+    message = Message.from_json(Notice.objects.get(subscription=mine, key__endswith="ended").body)
+    assert message.subject == f"Threshold no longer applies: {LIMIT}: 4k randread · depth 8 · db-07"
+    assert message.sentence.startswith(
+        "The violation ended, as the series no longer matches the filter of the subscription"
+    )
+    assert message.facts["series"][0]["id"] == series.pk
+
+
+def test_violation_of_a_filter_that_is_changed_during_the_evaluation_is_left_to_the_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscription = subscribe(filter="kernel:6.1*", channel="slack")
+    series = make_line()
+    add_runs(series, 6, 6)
+
+    def change_and_lock(ids: Iterable[int]) -> set[int]:
+        change_subscription(
+            subscription, {"address": subscription.address, "filter": "kernel:6.*", "thresholds": [LIMIT]}
+        )
+        return lock_existing(ids)
+
+    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.lock_existing", change_and_lock)
+    add_runs(series, 6, kernel="6.8.0")
+
+    assert ThresholdViolation.objects.count() == 1
+    assert list_sent() == ["threshold.violated"]
 
 
 def test_redetection_of_history_sends_nothing() -> None:
