@@ -81,7 +81,8 @@ class GridPart:
 class SeriesGrid:
     """One page. total: series of all pages; is_cut: more match than are read. marked: with an open regression.
 
-    page: from 1; page_count: at least 1.
+    page: from 1; page_count: at least 1. is_thinned: more than are sorted by the spread of a past end, the others
+    behind them.
     """
 
     metric: Metric
@@ -91,6 +92,7 @@ class SeriesGrid:
     page: int
     page_count: int
     is_cut: bool
+    is_thinned: bool
 
 
 def read_series_grid(
@@ -151,6 +153,7 @@ def _read_grid(
         page=shown,
         page_count=page_count,
         is_cut=is_cut,
+        is_thinned=sort == "spread" and span.to_at is not None and table.length > PAST_SERIES_MAXIMUM,
     )
 
 

@@ -123,6 +123,12 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     counts: Annotated[Mapping[str, int], Meta(description="cells by state")]
     omitted: Annotated[OmittedAnswer, Meta(description="counts of what is not shown")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
+    is_thinned: Annotated[
+        bool,
+        Meta(
+            description="of combinations with several series, only the most recent 2000 are compared at `to`"
+        ),
+    ]
     next_runs: Annotated[
         NextRunsAnswer | None, Meta(description="runs that would complete it; null without next_runs=1")
     ]

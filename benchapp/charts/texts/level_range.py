@@ -1,6 +1,7 @@
 """The time range of charts with one number for each series, in words."""
 
-from benchapp.queries.series.level_range import LevelRange
+from benchapp.metrics import format_count
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange
 from benchapp.times import format_moment
 
 
@@ -9,3 +10,10 @@ def describe_level_range(span: LevelRange) -> str:
     parts = [f"levels as of {format_moment(span.to_at)}"] if span.to_at else []
     parts += [f"series with runs since {format_moment(span.from_at)}"] if span.from_at else []
     return "; ".join(parts)
+
+
+def describe_past_limit(use: str) -> str:
+    """Return the limit of a past end: "Only the most recent 2 000 series are used for an earlier period."."""
+    return (
+        f"Only the most recent {format_count(PAST_SERIES_MAXIMUM, 'series')} are {use} for an earlier period."
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
 from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
@@ -122,11 +122,16 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         yield f"{format_count(omitted.unknown_x, 'series')} hidden: unknown {matrix.x.dimension.label.lower()}."
     if omitted.is_cut:
         yield "Only the most recent series are used. Narrow the filter to see the others."
+    if omitted.is_thinned:
+        yield describe_past_limit("compared in combinations with several")
     if matrix.mixed:
         # The pattern includes rw and direction.
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()
         labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in named)
-        yield f"Combinations with several series (different {labels}) show the most recent; the link opens all."
+        yield (
+            f"Combinations with several series (different {labels}) show that with the newest value;"
+            " the link opens all."
+        )
 
 
 def _describe_hidden(omitted: Omitted) -> str:

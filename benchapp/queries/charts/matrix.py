@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -11,6 +10,7 @@ from benchapp.grammar import Filter
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.models import Measurement
 from benchapp.queries.badges import order_codes
+from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.axes import make_axis
 from benchapp.queries.charts.matrix_shapes import (
     CellState,
@@ -39,7 +39,7 @@ from benchapp.queries.incidents.series_marks import (
     read_series_marks,
 )
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
-from benchapp.queries.series.levels import CurrentLevel
+from benchapp.queries.series.levels import CurrentLevel, read_current_columns
 from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
@@ -52,7 +52,7 @@ CELLS_MAXIMUM: Final = 4000
 # Of a cell with a level and its newest values, measured.
 _CELL_BYTES: Final = 2000
 _DIMENSIONS_MAXIMUM: Final = 2
-_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_EARLIEST_US: Final = -(2**63)
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
 _PATTERN_PARTS: Final = ("rw", "direction")
@@ -81,8 +81,8 @@ def read_matrix(
     """Return the matrix of a filter in a time range; axes that are None are chosen.
 
     x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if nothing was written
-    since the last; else four, three more with a past end, and one more where something was measured without giving a
-    value. Raises BadChart.
+    since the last; else four, three more with a past end, one more where cells have several series, and one more where
+    something was measured without giving a value. Raises BadChart.
     """
     if span.from_at is not None and span.to_at is not None and span.from_at >= span.to_at:
         raise BadChart("from", "from must be before to")
@@ -158,6 +158,7 @@ class _MatrixBuilder:
         known = [place for place in everything.places if xs[place] is not None]
         self.table = everything.select(known) if known else everything
         self.unknown_x = everything.length - self.table.length
+        self.is_thinned = False
 
     def fill(self, is_cut: bool) -> Matrix:
         """Return the matrix. is_cut: more series match than were read."""
@@ -195,6 +196,7 @@ class _MatrixBuilder:
                 0 if self.span.to_at else count_open_regressions(self.hidden_ids, metric=self.metric.name),
                 self.unknown_x,
                 is_cut,
+                self.is_thinned,
             ),
             span=self.span,
         )
@@ -249,22 +251,33 @@ class _MatrixBuilder:
     def _choose_series(
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
     ) -> dict[tuple[Key, Key, Key], int | None]:
-        """Return the index of the most recent series with a level in each cell, of a past end the most recent then."""
+        """Return the index of the series in each cell whose level has the newest run; None without a level."""
         ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
         valued = {key: [place for place in places if has_level[place]] for key, places in groups.items()}
-        if self.span.to_at is None:
-            return {key: next(iter(places), None) for key, places in valued.items()}
         several = [ids[place] for places in valued.values() if len(places) > 1 for place in places]
-        levels = read_levels_in(several[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
+        self.is_thinned = self.span.to_at is not None and len(several) > PAST_SERIES_MAXIMUM
+        last_us = self._read_last_runs(several)
         # Of equal ones the first, as of those beyond the maximum.
         return {
-            key: max(
-                places,
-                key=lambda place: levels[ids[place]].last_at if ids[place] in levels else _EARLIEST,
-                default=None,
-            )
+            key: max(places, key=lambda place: last_us.get(ids[place], _EARLIEST_US), default=None)
             for key, places in valued.items()
         }
+
+    def _read_last_runs(self, ids: Sequence[int]) -> Mapping[int, int]:
+        """Return the start of the last run of each level in the range by id, in microseconds since 1970.
+
+        Not `Series.last_at`, which is also that of a run that failed.
+        """
+        if not ids:
+            return {}
+        if self.table.group_levels is not None:
+            groups = self.table.group_levels[self.metric.name]
+            return {each: to_us(groups[each].level.last_at) for each in ids}
+        if self.span.to_at is None:
+            columns = read_current_columns(ids, self.metric.name)
+            return dict(zip(columns["series_id"].tolist(), columns["to_at"].tolist(), strict=True))
+        levels = read_levels_in(ids[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
+        return {each: to_us(level.last_at) for each, level in levels.items()}
 
     def _read_levels(
         self, ids: Sequence[int], series_ids: Sequence[int]

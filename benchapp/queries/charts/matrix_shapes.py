@@ -23,8 +23,8 @@ class MatrixCell:
     """One combination.
 
     state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all measurements are
-    excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: the most
-    recent first; level and mark are those of the most recent one with a value. badges: codes of that series' newest
+    excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: first the one whose level
+    has the newest run, then the most recent; level and mark are those of the first. badges: codes of its newest
     measurement; of a group of runs of their newest one.
     """
 
@@ -58,6 +58,7 @@ class Omitted:
     """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
     hidden_regressions: those of the latter with an open regression of the metric. unknown_x: series with unknown x.
+    is_cut: more series match than are read. is_thinned: more than are compared in cells with several, as of a past end.
     """
 
     rows: int = 0
@@ -67,6 +68,7 @@ class Omitted:
     hidden_regressions: int = 0
     unknown_x: int = 0
     is_cut: bool = False
+    is_thinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Matrix:
     """The data of the matrix page, its CSV and its API response.
 
     filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
-    values. is_cut of omitted: more series match than are read.
+    values.
     """
 
     filter: Filter

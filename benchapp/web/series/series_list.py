@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.metrics import CATALOGUE, Metric
 from benchapp.queries.charts.scaling_cells import FAILED
 from benchapp.queries.series.level_range import LevelRange
@@ -108,6 +108,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         **_list_choices(request, asked, grid),
         "title": _format_title(grid, span),
         "range": describe_level_range(span),
+        "limit": describe_past_limit("sorted by spread") if grid.is_thinned else "",
         "bar": bar,
         "errors": errors,
         "asked": asked,

@@ -12,6 +12,7 @@ from benchapp.pipeline.judge import judge_series
 from benchapp.queries.charts import matrix as module
 from benchapp.queries.charts.matrix import read_matrix
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.series.level_range import LevelRange
 from tests.factories import (
     calculate_levels,
     make_change,
@@ -22,6 +23,7 @@ from tests.factories import (
     make_series,
     make_target,
     make_workload,
+    note_measurements,
 )
 from tests.pipeline.detection.judging import make_level
 
@@ -206,6 +208,20 @@ def test_freshest_of_several_series_stands_in_a_cell() -> None:
     assert cell.series_ids == (new.pk, old.pk)
     assert cell.level.median == 2.0
     assert matrix.mixed == ("host",)
+
+
+@pytest.mark.parametrize("from_days", [None, 10, 2])
+def test_series_whose_newest_run_failed_is_not_the_freshest(from_days: int | None) -> None:
+    failed = add([1.0] * 3, host="db-01", days_ago=3)
+    add([2.0] * 3, host="db-02", days_ago=1)
+    make_measurement(make_run(failed.host, started_at=timezone.now(), error=5), failed, error=5)
+    note_measurements(failed)
+    span = LevelRange(None if from_days is None else timezone.now() - timedelta(days=from_days))
+
+    (cell,) = [cell for _, _, _, cell in read("host:*", x="volumes", span=span).walk()]
+
+    assert cell.level is not None
+    assert (cell.level.median, cell.level.series_id) == (2.0, cell.series_ids[0])
 
 
 def test_too_much_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:

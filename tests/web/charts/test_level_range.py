@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.test import Client
 
+from benchapp.charts.texts import level_range
 from benchapp.metrics import CATALOGUE, format_value
 from benchapp.models import Measurement, Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries import series_grid
+from benchapp.queries.charts import matrix
 from benchapp.queries.series.level_range import LevelRange, make_level_range, read_levels_in
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pipeline.detection import judging
@@ -127,6 +129,43 @@ def test_range_between_two_runs_of_a_level_has_no_value(viewer: Client, series: 
 
     assert read_levels_in([series.pk], CATALOGUE["iops"], span=span) == {}
     assert read_numbers(viewer, **{"from": write(span.from_at), "to": write(span.to_at)}) == set()
+
+
+def test_limit_of_an_earlier_period_is_stated(
+    viewer: Client, series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judging.make_cells(
+        make_host("db-02"), [judging.make_level(500.0, 20)], targets=[{"volume_count": 4}], start_at=START
+    )
+    judge_due()
+    for module in (matrix, series_grid, level_range):
+        monkeypatch.setattr(module, "PAST_SERIES_MAXIMUM", 1)
+    asked = {"to": write(START + 10 * DAY)}
+
+    past = [
+        Page(viewer.get("/matrix/", {**asked, "q": "host:*", "x": "volume_count"})),
+        Page(viewer.get("/series/", {**asked, "sort": "spread"})),
+    ]
+    others = [
+        Page(viewer.get(address))
+        for address in (
+            "/matrix/?q=host:*&x=volume_count",
+            "/series/?sort=spread",
+            f"/series/?to={asked['to']}",
+        )
+    ]
+
+    compared, sorted_ = (
+        "Only the most recent 1 series are compared in combinations with several for an earlier period.",
+        "Only the most recent 1 series are sorted by spread for an earlier period.",
+    )
+    assert [compared in past[0].words, sorted_ in past[1].words] == [True, True]
+    assert not any("Only the most recent" in page.words for page in others)
+    answers = [
+        viewer.get("/api/v1/matrix", {**query, "q": "host:*", "x": "volume_count"}).json()
+        for query in (asked, {})
+    ]
+    assert [answer["is_thinned"] for answer in answers] == [True, False]
 
 
 def test_end_in_the_future_is_now(viewer: Client, series: Series) -> None:

@@ -279,7 +279,8 @@ def test_cell_of_several_series_links_to_all_their_histories(viewer: Client) -> 
         f"/history/?series={other.pk},{freshest.pk}&metric=iops",
     )
     assert "2 series" in page.words
-    assert "Combinations with several series (different host) show the most recent; the link opens all." in (
-        page.words
+    assert (
+        "Combinations with several series (different host) show that with the newest value; the link opens all."
+        in (page.words)
     )
     assert viewer.get(cell["href"]).status_code == 200

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.charts.texts.limits import LIMIT_REACH, describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
-from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM
 from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
     format_count,
@@ -82,7 +81,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         used = format_count(SERIES_MAXIMUM, "series")
         yield f"Only the most recent {used} are used. Narrow the filter to see the others."
     if chart.is_thinned:
-        yield f"Only the most recent {format_count(PAST_SERIES_MAXIMUM, 'series')} are used for an earlier period."
+        yield describe_past_limit("used")
 
 
 def _list_group_remarks(chart: ScalingChart) -> Iterator[str]:
