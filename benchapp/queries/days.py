@@ -1,6 +1,7 @@
-"""Times in requests, and bounds of a day in UTC."""
+"""Times in requests, bounds of a day, and the days of a chart."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 
@@ -10,11 +11,73 @@ MOMENTS: Final = "2026-11-21, 2026-11-21T10:00:00Z, 1795255200 (s), 179525520000
 """Examples of the times that `parse_moment` reads."""
 
 _RELATIVE: Final = re.compile(r"(?:now)?([+-])(\d{1,6})([smhdw])", re.ASCII)
+# Of a chart with a value for each day.
+DAYS_MAXIMUM: Final = 366
+_DAY: Final = timedelta(days=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+# A relative start is some time before the end that is now: that is no day more.
+_DELAY: Final = timedelta(minutes=1)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 # Eight digits are a date of ISO 8601, twelve and fourteen may be meant as date and time: eleven digits of seconds reach
 # the year 5138, thirteen of milliseconds are 2001 to 2286.
 _SECONDS: Final = re.compile(r"\d{9,11}", re.ASCII)
 _MILLISECONDS: Final = re.compile(r"\d{13}", re.ASCII)
+
+
+class BadDays(ValueError):
+    """A time range has more days than a chart shows; the message names the maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayRange:
+    """Consecutive days of a chart: the last one ends at end_at, exclusive. is_open: until now."""
+
+    end_at: datetime
+    count: int
+    is_open: bool = True
+
+    @property
+    def first(self) -> date:
+        """Return the first day (UTC)."""
+        return self.last - (self.count - 1) * _DAY
+
+    @property
+    def last(self) -> date:
+        """Return the last day (UTC)."""
+        return self.last_at.astimezone(UTC).date()
+
+    @property
+    def last_at(self) -> datetime:
+        """Return the last moment, for the label of the last day."""
+        return self.end_at - _MICROSECOND
+
+    @property
+    def first_at(self) -> datetime:
+        """Return the same time on the first day."""
+        return self.last_at - (self.count - 1) * _DAY
+
+    @property
+    def dates(self) -> list[date]:
+        """Return the days (UTC)."""
+        return [self.first + place * _DAY for place in range(self.count)]
+
+
+def make_day_range(
+    from_at: datetime | None, to_at: datetime | None, *, now: datetime, usual: int
+) -> DayRange:
+    """Return the days of a time range, also begun ones; usual: how many without a start. Raises BadDays.
+
+    An end in the future is now, unless the start is, too.
+    """
+    is_open = to_at is None or to_at >= now
+    if from_at is not None and from_at >= now:
+        end_at, is_open = to_at or from_at + _DAY, False
+    else:
+        end_at = now if is_open or to_at is None else to_at
+    count = usual if from_at is None else max(1, -((from_at + _DELAY - end_at) // _DAY))
+    if count > DAYS_MAXIMUM:
+        raise BadDays(f"{count} days are more than the {DAYS_MAXIMUM} that a chart of days shows")
+    return DayRange(end_at, count, is_open)
 
 
 def parse_moment(text: str, *, now: datetime) -> datetime:

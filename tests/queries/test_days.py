@@ -4,7 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.queries.days import MOMENTS, is_relative_moment, parse_moment
+from benchapp.queries.days import (
+    MOMENTS,
+    BadDays,
+    DayRange,
+    is_relative_moment,
+    make_day_range,
+    parse_moment,
+)
 
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 
@@ -64,3 +71,38 @@ def test_examples_are_times() -> None:
 )
 def test_relative_times_are_recognized(text: str, is_relative: bool) -> None:
     assert is_relative_moment(text) is is_relative
+
+
+@pytest.mark.parametrize(
+    ("from_text", "to_text", "first", "last", "is_open"),
+    [
+        ("", "", "2026-11-20", "2026-11-22", True),
+        ("-7d", "", "2026-11-16", "2026-11-22", True),
+        ("2026-11-01", "2026-11-08", "2026-11-01", "2026-11-07", False),
+        ("2026-10-31T22:00:00Z", "2026-11-07T22:00:00Z", "2026-11-01", "2026-11-07", False),
+        ("", "2026-11-08", "2026-11-05", "2026-11-07", False),
+        ("2026-11-21", "2027-01-01", "2026-11-21", "2026-11-22", True),
+        ("2026-11-22T12:00:00Z", "2026-11-22T12:10:00Z", "2026-11-22", "2026-11-22", False),
+        ("2027-01-01", "2027-01-03", "2027-01-01", "2027-01-02", False),
+        ("2027-01-01", "", "2027-01-01", "2027-01-01", False),
+    ],
+)
+def test_days_of_a_range_are_those_that_it_begins(
+    from_text: str, to_text: str, first: str, last: str, *, is_open: bool
+) -> None:
+    # A relative start is parsed before the days are counted.
+    bounds = [
+        parse_moment(text, now=NOW - timedelta(milliseconds=5)) if text else None
+        for text in (from_text, to_text)
+    ]
+
+    days = make_day_range(*bounds, now=NOW, usual=3)
+
+    assert (days.first.isoformat(), days.last.isoformat(), days.is_open) == (first, last, is_open)
+    assert (len(days.dates), days.dates[0], days.dates[-1]) == (days.count, days.first, days.last)
+
+
+def test_more_than_a_year_of_days_is_refused() -> None:
+    assert make_day_range(NOW - timedelta(days=366), None, now=NOW, usual=3) == DayRange(NOW, 366)
+    with pytest.raises(BadDays, match="367 days are more than the 366"):
+        make_day_range(NOW - timedelta(days=367), None, now=NOW, usual=3)

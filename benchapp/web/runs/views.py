@@ -36,6 +36,7 @@ from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_err
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.selection import KINDS
+from benchapp.web.site.time_range import describe_bounds
 
 RUNS_ON_A_PAGE: Final = 50
 
@@ -70,6 +71,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         "profiles": list_profiles(),
         "badge_codes": BADGE_CODES,
         "is_filtering": bool(bar.text) or is_filtering(form),
+        "has_filter": bool(bar.text or asked.profile or asked.has_failed or asked.badges),
+        "range": describe_bounds(asked.from_at, asked.to_at),
         "columns": columns,
         "runs": lines,
         "selection_kind": KINDS["run"],

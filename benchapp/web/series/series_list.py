@@ -115,7 +115,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         "metric": grid.metric,
         "grid": grid,
         "parts": [_show_part(part, grid.metric) for part in grid.parts],
-        "is_filtering": bool(bar.text),
+        "is_filtering": bool(bar.text) or not span.is_open,
         "selection_kind": KINDS["series"],
         "steps": None if grid.total else list_first_steps(make_base_url(request)),
     }

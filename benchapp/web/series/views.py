@@ -45,7 +45,12 @@ from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesRow, read_series, summarize_series
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.titles import describe_value
-from benchapp.web.charts.history.controls import list_series_metrics, list_switches, make_controls
+from benchapp.web.charts.history.controls import (
+    describe_empty_range,
+    list_series_metrics,
+    list_switches,
+    make_controls,
+)
 from benchapp.web.charts.history.figure import (
     HistoryFigure,
     list_references,
@@ -211,6 +216,7 @@ def _read_point_table(
     csv_query = write_query(metrics=asked.metric.name, limit=10_000, **asked.bounds, format="csv")
     return {
         **links,
+        "empty_range": describe_empty_range(asked, run_count=len(page.items)),
         "table": make_point_table(
             page.items, [find_level(levels, point.started_at) for point in page.items], asked.metric
         ),

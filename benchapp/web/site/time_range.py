@@ -1,6 +1,7 @@
 """The time range of a page: the parameters from, to and zone, and their control."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Final
@@ -11,9 +12,17 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from benchapp.queries.days import end_of_day, is_relative_moment, parse_moment, start_of_day
+from benchapp.queries.days import (
+    BadDays,
+    DayRange,
+    end_of_day,
+    is_relative_moment,
+    make_day_range,
+    parse_moment,
+    start_of_day,
+)
 from benchapp.queries.series.level_range import LevelRange, make_level_range
-from benchapp.times import find_zone, name_zone, to_iso
+from benchapp.times import find_zone, format_moment, name_zone, to_iso
 
 # (label, relative time): the range has no end, so that a link, a saved view and a study show the newest runs.
 PRESETS: Final = (
@@ -24,12 +33,21 @@ PRESETS: Final = (
     ("365 days", "-365d"),
     ("All", ""),
 )
+# Of charts of days, which show their own number of days without a range.
+DAY_PRESETS: Final = (
+    ("7 days", "-7d"),
+    ("30 days", "-30d"),
+    ("90 days", "-90d"),
+    ("365 days", "-365d"),
+    ("Default", ""),
+)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _UTC_NAME: Final = "UTC"
 _EXAMPLE: Final = "use 2026-05-12, 2026-05-12T02:10Z or -7d"
 _TEXT_MAXIMUM: Final = 40
 # A preset leads to the first page of a list; as_of is the end in earlier addresses.
 _LEFT_OUT: Final = ("after", "page", "as_of")
+_SAFE: Final = ":,/*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,20 @@ class AskedRange:
         }
 
     @property
+    def query(self) -> str:
+        """Return the given bounds as a query string; "" without any."""
+        return urlencode(self.bounds, safe=_SAFE)
+
+    def read_days(self, *, usual: int, errors: list[str]) -> DayRange:
+        """Return the days of the range; usual: how many without a start. Too many are reported, and the usual."""
+        now = timezone.now()
+        try:
+            return make_day_range(self.from_at, self.to_at, now=now, usual=usual)
+        except BadDays as problem:
+            errors.append(f"From: {problem}.")
+            return DayRange(now, usual)
+
+    @property
     def levels(self) -> LevelRange:
         """Return the range of charts with one number for each series."""
         return make_level_range(self.from_at, self.to_at)
@@ -63,7 +95,7 @@ class TimeRangeControl:
 
     key: begins the ids of its fields. label: of its side in a comparison, "" elsewhere. from_name, to_name: parameters;
     from_text, to_text: as in the address. zone: of dates; an address without `zone` has dates of UTC, so that a link
-    means the same for every reader. presets: (label, URL, is chosen).
+    means the same for every reader. presets: (label, URL, is chosen). clear_url: the page without this range.
     """
 
     key: str
@@ -74,6 +106,7 @@ class TimeRangeControl:
     to_text: str
     zone: str
     presets: tuple[tuple[str, str, bool], ...]
+    clear_url: str
 
     @property
     def from_type(self) -> str:
@@ -86,7 +119,9 @@ class TimeRangeControl:
         return _find_type(self.to_text)
 
 
-def make_time_range(query: QueryDict, *, prefix: str = "", label: str = "") -> TimeRangeControl:
+def make_time_range(
+    query: QueryDict, *, prefix: str = "", label: str = "", presets: Sequence[tuple[str, str]] = PRESETS
+) -> TimeRangeControl:
     """Return the control of an address. prefix: of the parameters of a side ("a_")."""
     from_name, to_name = f"{prefix}from", f"{prefix}to"
     from_text, to_text = (query.get(name, "").strip()[:_TEXT_MAXIMUM] for name in (from_name, to_name))
@@ -100,8 +135,9 @@ def make_time_range(query: QueryDict, *, prefix: str = "", label: str = "") -> T
         zone=_choose_zone(query),
         presets=tuple(
             (text, _link_preset(query, {from_name: start, to_name: ""}), (from_text, to_text) == (start, ""))
-            for text, start in PRESETS
+            for text, start in presets
         ),
+        clear_url=_link_preset(query, {from_name: "", to_name: ""}),
     )
 
 
@@ -154,6 +190,14 @@ def parse_bound(text: str, *, is_end: bool, zone: tzinfo = UTC) -> datetime | No
     except OverflowError as error:
         raise ValueError(f"{text!r} is out of range") from error
     return parse_moment(text, now=timezone.now())
+
+
+def describe_bounds(from_at: datetime | None, to_at: datetime | None) -> str:
+    """Return a time range in words: "1 Oct 2026 00:00 UTC to 8 Oct 2026 00:00 UTC"; "" if it is open."""
+    if from_at is None:
+        return f"until {format_moment(to_at)}" if to_at else ""
+    since = format_moment(from_at)
+    return f"{since} to {format_moment(to_at)}" if to_at else f"since {since}"
 
 
 class BoundField(forms.CharField):
@@ -213,5 +257,5 @@ def _link_preset(query: QueryDict, changes: dict[str, str]) -> str:
         if value and name not in changes and name not in _LEFT_OUT
     ]
     return (
-        f"?{urlencode([*others, *((name, value) for name, value in changes.items() if value)], safe=':,/*')}"
+        f"?{urlencode([*others, *((name, value) for name, value in changes.items() if value)], safe=_SAFE)}"
     )

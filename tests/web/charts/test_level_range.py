@@ -1,6 +1,7 @@
 """One time range on Scaling, Matrix, the series grid and the API: the levels that were current at its end."""
 
 import csv
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -190,6 +191,24 @@ def test_control_keeps_the_range_and_reports_errors(viewer: Client, series: Seri
     assert (wrong.status_code, swapped.status_code) == (400, 400)
     assert "From is not a valid date" in Page(wrong).words
     assert "From is after To" in Page(swapped).words
+
+
+@pytest.mark.parametrize("q", ["", "host:db-01"])
+@pytest.mark.parametrize("address", ["/scaling/", "/matrix/", "/series/", "/runs/", "/history/", "series"])
+def test_range_without_runs_is_named_and_can_be_removed(
+    viewer: Client, series: Series, address: str, q: str
+) -> None:
+    path = f"/series/{series.pk}/" if address == "series" else address
+    query = {"from": "2019-01-01", "to": "2019-01-31"} | ({"q": q} if q else {})
+
+    page = Page(viewer.get(path, query))
+
+    words = "1 Jan 2019 00:00 UTC"
+    assert re.search(
+        rf"No (series|runs) in this time range: [^.]*{words}[^.]*\. Remove the time range", page.words
+    )
+    assert (f"?q={q}" if q else "?") in page.links
+    assert "No matching" not in page.words
 
 
 @pytest.mark.parametrize("name", ["scaling", "matrix"])

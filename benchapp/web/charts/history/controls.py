@@ -11,7 +11,7 @@ from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.number_columns import SHORT_LABELS
-from benchapp.web.site.time_range import make_time_range
+from benchapp.web.site.time_range import describe_bounds, make_time_range
 
 # Parameters that a change of the time range retains.
 _RETAINED: Final = ("series", "q", "metric", "scale", "tz", "panels")
@@ -27,6 +27,11 @@ def make_controls(request: HttpRequest, asked: HistoryRequest, metrics: Sequence
         "colors": [(name, DIMENSIONS[name].label, name == asked.color) for name in FACT_NAMES],
         "history_request": asked,
     }
+
+
+def describe_empty_range(asked: HistoryRequest, *, run_count: int) -> str:
+    """Return the time range in words if it has no run; else ""."""
+    return "" if run_count else describe_bounds(asked.from_at, asked.to_at)
 
 
 def list_switches(request: HttpRequest, asked: HistoryRequest) -> dict[str, str]:

@@ -13,7 +13,12 @@ from benchapp.charts.texts.history import (
 )
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
 from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
-from benchapp.web.charts.history.controls import list_common_metrics, list_switches, make_controls
+from benchapp.web.charts.history.controls import (
+    describe_empty_range,
+    list_common_metrics,
+    list_switches,
+    make_controls,
+)
 from benchapp.web.charts.history.figure import (
     describe_hidden,
     describe_selection,
@@ -77,6 +82,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "errors": errors,
         "choice": f"{describe_selection(chosen)} {describe_hidden(found)}".strip(),
+        "empty_range": describe_empty_range(asked, run_count=found.run_count),
         "study_query": _write_study_query(asked, chosen, text=bar.text),
         "is_named": asked.ids is not None,
         "sentences": [

@@ -68,7 +68,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
-        "steps": None if shown.size or bar.text else list_first_steps(base_url),
+        "steps": None if shown.size or bar.text or not shown.span.is_open else list_first_steps(base_url),
         "next": show_next_runs(plan_matrix_runs(shown), nothing=NOTHING_MISSING) if has_next_runs else None,
         "next_url": f"?{figure.query}&{_NEXT_RUNS}=1#next-runs",
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],

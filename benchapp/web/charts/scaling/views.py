@@ -153,8 +153,10 @@ def _has_more(asked: ScalingForm) -> bool:
 def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
     """Return whether this server has no measurements, rather than none that match."""
     counts = chart.counts
-    return chart.is_empty and not (
-        asked.filter.terms or asked.filter.words or counts.failed or counts.unvalued
+    return (
+        chart.is_empty
+        and chart.span.is_open
+        and not (asked.filter.terms or asked.filter.words or counts.failed or counts.unvalued)
     )
 
 
