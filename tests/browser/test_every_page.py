@@ -7,9 +7,27 @@ import pytest
 from tests.browser.watch import Watched
 from tests.browser.world import World
 
+# Pages with a time range.
+RANGED = {
+    "overview": "/",
+    "chart of the overview": "/overview/charts/changes/",
+    "scaling": "/scaling/",
+    "matrix": "/matrix/",
+    "series": "/series/",
+    "runs": "/runs/",
+    "history": "{history}",
+    "several histories": "/history/",
+    "host": "/hosts/db-09/",
+}
 PAGES = {
     "overview": "/",
     "chart of the overview": "/overview/charts/fleet/",
+    **{f"{page} before any run": f"{path}?from=2019-01-01&to=2019-01-31" for page, path in RANGED.items()},
+    **{
+        f"{page} as of a past end": f"{RANGED[page]}?from=-90d&to=-1d"
+        for page in ("overview", "matrix", "host")
+    },
+    "host in the future": "/hosts/db-09/?from=%2B1d",
     "search": "/search/?text=db-0",
     "search without results": "/search/?text=zzzzqq",
     "matrix": "/matrix/",

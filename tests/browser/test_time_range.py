@@ -1,7 +1,7 @@
 """The time range: the same control on every page, by keyboard, and after Back."""
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -11,7 +11,16 @@ from tests.browser.world import World
 Visit = Callable[..., Watched]
 
 
-@pytest.mark.parametrize("path", ["/runs/?from=-7d", "history", "/compare/?a_from=-7d&b=host:db-09"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/?from=-7d",
+        "history",
+        "/compare/?a_from=-7d&b=host:db-09",
+        "/hosts/db-09/?from=-7d",
+        "/?from=-7d",
+    ],
+)
 def test_range_is_chosen_typed_and_restored_after_back(visit: Visit, world: World, path: str) -> None:
     watched = visit(f"{world.history}?from=-7d" if path == "history" else path)
     page = watched.page
@@ -34,4 +43,43 @@ def test_range_is_chosen_typed_and_restored_after_back(visit: Visit, world: Worl
     assert control.get_by_role("link", name="30 days").get_attribute("aria-current") == "true"
     assert "zone=" not in urlsplit(page.url).query
     assert "to=" not in urlsplit(page.url).query
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("/scaling/?from=-30d&x=host&metric=iops", "metric", "latency_p99_ns"),
+        ("/matrix/?from=-30d&x=host&metric=iops", "metric", "latency_p99_ns"),
+        ("/series/?from=-30d&group=host", "group", "layout"),
+        ("/?from=-30d&q=host:db-*", "q", "host:web-*"),
+    ],
+)
+def test_back_restores_the_range_and_the_other_controls(
+    visit: Visit, path: str, field: str, value: str
+) -> None:
+    watched = visit(path)
+    page = watched.page
+    form = page.locator("form[data-filter-bar]")
+    control = form.locator(f"[name={field}]").first
+    start = page.locator("#range-from")
+    before, address = control.input_value(), page.url
+
+    start.fill("-7d")
+    if field == "q":
+        # The range of the charts has its own form.
+        start.press("Enter")
+        page.wait_for_url("**from=-7d*")
+        control.fill(value)
+    else:
+        control.select_option(value)
+    form.get_by_role("button", name="Apply").click()
+    page.wait_for_url(lambda url: value in unquote(url) and "from=-7d" in url)
+    assert (start.input_value(), control.input_value()) == ("-7d", value)
+    while page.url != address:
+        page.go_back()
+        page.wait_for_load_state()
+
+    assert (start.input_value(), control.input_value()) == ("-30d", before)
+    assert page.get_by_role("link", name="30 days").first.get_attribute("aria-current") == "true"
     assert watched.complaints == []

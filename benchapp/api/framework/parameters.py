@@ -20,7 +20,7 @@ from benchapp.api.framework.problems import Problem, answer_problem, bad_paramet
 from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
-from benchapp.queries.days import MOMENTS, parse_moment
+from benchapp.queries.days import DAYS_MAXIMUM, MOMENTS, BadDays, make_day_range, parse_moment
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000
@@ -245,6 +245,31 @@ class SpanParameters(Parameters):
         if from_at is not None and to_at is not None and from_at >= to_at:
             raise serializers.ValidationError({"from": "must be before to"})
         return super().validate(attrs)  # type: ignore[no-any-return]
+
+
+class DaysParameters(SpanParameters):
+    """The time range of a chart with a value for each day, as `days`. usual_days: without `from`."""
+
+    usual_days: int
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """State the usual and the largest number of days."""
+        fields = super().get_fields()
+        usual = f"default: {self.usual_days} days before `to`; at most {DAYS_MAXIMUM} days"
+        for name, text in (("from", usual), ("to", "default: now")):
+            fields[name].help_text = f"{fields[name].help_text}; {text}"
+        return fields
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Add the days of the range."""
+        attrs = super().validate(attrs)
+        try:
+            days = make_day_range(
+                attrs.get("from_at"), attrs.get("to_at"), now=timezone.now(), usual=self.usual_days
+            )
+        except BadDays as problem:
+            raise serializers.ValidationError({"from": str(problem)}) from problem
+        return {**attrs, "days": days}
 
 
 def text_parameter(maximum: int, **options: Any) -> serializers.CharField:

@@ -11,12 +11,35 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns
 from benchapp.api.framework.openapi import in_formats
-from benchapp.api.framework.parameters import FormatParameters, read_parameters
+from benchapp.api.framework.parameters import DaysParameters, FormatParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
-from benchapp.queries.overview.activity import read_change_weeks, read_ingest_health
-from benchapp.queries.overview.fleet import METRIC, read_fleet_days
+from benchapp.queries.overview.activity import (
+    CHANGE_DAYS,
+    INGEST_DAYS,
+    read_change_weeks,
+    read_ingest_health,
+)
+from benchapp.queries.overview.fleet import DAYS, METRIC, read_fleet_days
+
+
+class FleetLevelsParameters(DaysParameters, FormatParameters):
+    """Which days."""
+
+    usual_days = DAYS
+
+
+class FleetChangesParameters(DaysParameters, FormatParameters):
+    """The weeks of which days."""
+
+    usual_days = CHANGE_DAYS
+
+
+class FleetSubmissionsParameters(DaysParameters, FormatParameters):
+    """Which days."""
+
+    usual_days = INGEST_DAYS
 
 
 class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -30,7 +53,7 @@ class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
-    first: Annotated[date, Meta(description="first of the 90 days")]
+    first: Annotated[date, Meta(description="first of the days")]
     days: Sequence[FleetDayAnswer]
 
 
@@ -63,14 +86,15 @@ class FleetLevels(ApiView):
 
     @extend_schema(
         operation_id="read_fleet_levels",
-        parameters=[FormatParameters],
+        parameters=[FleetLevelsParameters],
         responses=in_formats(FleetLevelsAnswer, "only the days"),
     )
     def get(self, request: Request) -> HttpResponse:
-        """Read the throughput by pattern and day, each series relative to its level 90 days ago."""
-        format = read_parameters(request, FormatParameters)["format"]
-        fleet = read_fleet_days()
-        dates = fleet.dates
+        """Read the throughput by pattern and day, each series relative to its level when the days began."""
+        wanted = read_parameters(request, FleetLevelsParameters)
+        format = wanted["format"]
+        fleet = read_fleet_days(wanted["days"])
+        dates = fleet.range.dates
         days = [
             build(FleetDayAnswer, day, pattern=line.pattern, day=dates[place])
             for line in fleet.patterns
@@ -78,7 +102,7 @@ class FleetLevels(ApiView):
             if day
         ]
         if format == "json":
-            return answer_json(request, FleetLevelsAnswer(metric=METRIC, first=fleet.first, days=days))
+            return answer_json(request, FleetLevelsAnswer(metric=METRIC, first=fleet.range.first, days=days))
         return answer_lines(
             request,
             days,
@@ -96,13 +120,14 @@ class FleetChanges(ApiView):
 
     @extend_schema(
         operation_id="read_fleet_changes",
-        parameters=[FormatParameters],
+        parameters=[FleetChangesParameters],
         responses=in_formats(FleetChangesAnswer, "only the weeks"),
     )
     def get(self, request: Request) -> HttpResponse:
-        """Count the series with a change by week, over 13 weeks."""
-        format = read_parameters(request, FormatParameters)["format"]
-        weeks = [build(ChangeWeekAnswer, week) for week in read_change_weeks()]
+        """Count the series with a change by week, in the whole weeks of the range."""
+        wanted = read_parameters(request, FleetChangesParameters)
+        format = wanted["format"]
+        weeks = [build(ChangeWeekAnswer, week) for week in read_change_weeks(wanted["days"])]
         if format == "json":
             return answer_json(request, FleetChangesAnswer(weeks=weeks))
         return answer_lines(
@@ -117,13 +142,14 @@ class FleetSubmissions(ApiView):
 
     @extend_schema(
         operation_id="read_fleet_submissions",
-        parameters=[FormatParameters],
+        parameters=[FleetSubmissionsParameters],
         responses=in_formats(FleetSubmissionsAnswer, "only the days"),
     )
     def get(self, request: Request) -> HttpResponse:
-        """Count submissions by day of receipt and present state, over 30 days."""
-        format = read_parameters(request, FormatParameters)["format"]
-        health = read_ingest_health()
+        """Count submissions by day of receipt and present state."""
+        wanted = read_parameters(request, FleetSubmissionsParameters)
+        format = wanted["format"]
+        health = read_ingest_health(wanted["days"])
         days = [build(IngestDayAnswer, day) for day in health.days]
         if format == "json":
             return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))

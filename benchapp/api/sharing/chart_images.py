@@ -6,7 +6,6 @@ from datetime import UTC, tzinfo
 from typing import Any, ClassVar, Final
 
 from django.http import HttpResponse
-from django.utils import timezone
 from django.utils.timezone import override
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
@@ -19,6 +18,7 @@ from benchapp.api.charts.matrix import MatrixParameters, read_asked_matrix
 from benchapp.api.charts.scaling import ScalingParameters, make_request, read_chart
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
+    DaysParameters,
     Parameters,
     SpanParameters,
     read_parameters,
@@ -61,6 +61,8 @@ from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.patterns import read_host_patterns
 from benchapp.queries.incidents.changes import read_sides
 from benchapp.queries.incidents.incidents import read_incident
+from benchapp.queries.series.level_range import make_level_range
+from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.queries.series.series import read_rows
 from benchapp.times import find_zone
 
@@ -158,9 +160,10 @@ class IncidentImageParameters(ImageParameters):
     incident = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="id of the incident")
 
 
-class HostImageParameters(ImageParameters):
-    """Which host."""
+class HostImageParameters(DaysParameters, ImageParameters):
+    """Which host, and which days."""
 
+    usual_days = HISTORY_DAYS
     host = serializers.CharField(max_length=100, help_text="name of the host")
 
 
@@ -371,14 +374,19 @@ class HostImage(ChartImage):
 
     @_describe("draw_host", HostImageParameters)
     def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
-        """Draw the levels of a host by pattern, relative to 90 days ago."""
+        """Draw the levels of a host by pattern over some days, relative to the first of them."""
         asked = self.read(request, image_format)
         host = read_host(asked.wanted["host"])
         if host is None:
             raise no_host(asked.wanted["host"])
-        patterns = read_host_patterns(host)
-        until = timezone.now()
-        return self.answer(request, asked, lambda options: draw_host(host, patterns, options, until=until))
+        days, span = (
+            asked.wanted["days"],
+            make_level_range(asked.wanted.get("from_at"), asked.wanted.get("to_at")),
+        )
+        patterns = read_host_patterns(host, span=span, days=days)
+        return self.answer(
+            request, asked, lambda options: draw_host(host, patterns, options, days=days, span=span)
+        )
 
 
 def _write_selection(wanted: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
 from math import nan
 from typing import Final
 
@@ -11,11 +10,13 @@ from benchapp.charts.images.axes import show_line_below
 from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import assign_styles
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
 from benchapp.metrics import format_count, format_value, format_with_unit
+from benchapp.queries.days import DayRange
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.hosts.patterns import HostPattern
-from benchapp.queries.series.relative_levels import HISTORY_DAYS
+from benchapp.queries.series.level_range import NOW, LevelRange
 from benchapp.queries.titles import describe_value
 from benchapp.times import format_day, format_moment
 
@@ -28,16 +29,26 @@ _END_ROOM: Final = 44
 
 
 def draw_host(
-    host: HostRow, patterns: Sequence[HostPattern], options: ImageOptions, *, until: datetime
+    host: HostRow,
+    patterns: Sequence[HostPattern],
+    options: ImageOptions,
+    *,
+    days: DayRange,
+    span: LevelRange = NOW,
 ) -> bytes:
-    """Return the image of a host: of each pattern the levels of 90 days relative to the first one.
+    """Return the image of a host: of each pattern the levels of some days relative to the first one.
 
-    until: the last day of the histories. Errors: as of draw_image.
+    days: of the histories; span: of the levels. Errors: as of draw_image.
     """
 
     def draw(canvas: Canvas, box: ImageBox) -> None:
         if not patterns:
-            canvas.write_message(box, "No levels yet: a series has a level from its first valid run on.")
+            reason = (
+                "yet: a series has a level from its first valid run on"
+                if span.is_open
+                else "in this time range"
+            )
+            canvas.write_message(box, f"No levels {reason}.")
             return
         columns = min(_COLUMNS_MAXIMUM, len(patterns), max(1, int(box.width // 300)))
         fit = max(1, int((box.height - LINE) // _HEIGHT_MINIMUM)) * columns
@@ -51,10 +62,13 @@ def draw_host(
         for place, pattern in enumerate(shown):
             row, column = divmod(place, columns)
             own = ImageBox(box.left + column * width, box.top + row * height, width - 12, height - 8)
-            _draw_pattern(canvas, own, pattern, color=styles[place].color, until=until)
+            _draw_pattern(canvas, own, pattern, color=styles[place].color, days=days)
 
     return draw_image(
-        options, title=_describe_host(host, patterns), foot=list(_list_foot(host, options, until)), draw=draw
+        options,
+        title=_describe_host(host, patterns, span),
+        foot=list(_list_foot(host, options, days, span=span)),
+        draw=draw,
     )
 
 
@@ -62,9 +76,7 @@ def _split(pattern: HostPattern) -> tuple[str, str]:
     return pattern.series.workload.rw, pattern.series.direction
 
 
-def _draw_pattern(
-    canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color: str, until: datetime
-) -> None:
+def _draw_pattern(canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color: str, days: DayRange) -> None:
     colors, level = canvas.colors, pattern.level
     name = describe_value("pattern", pattern.pattern)
     canvas.write(box.left, box.top, shorten_text(name, box.width, weight="bold"), weight="bold")
@@ -92,12 +104,11 @@ def _draw_pattern(
     axes.set_ylim(least - room, most + room)
     axes.set_yticks([100], ["100 %"])
     axes.axhline(100, color=colors.field_line, linewidth=1, linestyle=(0, (2, 2)))
-    days = list(range(len(pattern.history)))
+    places = list(range(len(pattern.history)))
     values = [nan if value is None else value * 100 for value in pattern.history]
-    axes.step(days, values, where="post", color=color, linewidth=2)
-    axes.set_xlim(0, max(len(days) - 1, 1))
-    first = until - timedelta(days=len(days) - 1)
-    axes.set_xticks([0, days[-1]], [format_day(first, has_year=False), format_day(until)])
+    axes.step(places, values, where="post", color=color, linewidth=2)
+    axes.set_xlim(0, max(len(places) - 1, 1))
+    axes.set_xticks([0, places[-1]], [format_day(days.first_at, has_year=False), format_day(days.last_at)])
     show_line_below(canvas, axes)
     end = next(value for value in reversed(values) if value == value)
     axes.annotate(
@@ -113,23 +124,30 @@ def _draw_pattern(
     )
 
 
-def _describe_host(host: HostRow, patterns: Sequence[HostPattern]) -> str:
-    """Return the title: "db-09: 1 open regression, 3 patterns"."""
+def _describe_host(host: HostRow, patterns: Sequence[HostPattern], span: LevelRange) -> str:
+    """Return the title: "db-09: 1 open regression, 3 patterns"; at a past end without the regressions of today."""
     name = f"{host.name} (pool {host.pool})" if host.pool else host.name
     if not patterns:
         return f"{name}: no levels"
+    shown = format_count(len(patterns), "pattern")
+    if span.to_at is not None:
+        return f"{name}: {shown}"
     count = len(host.mark.incident_ids) if host.mark else 0
     regressions = format_count(count, "open regression") if count else "no open regressions"
-    return f"{name}: {regressions}, {format_count(len(patterns), 'pattern')}"
+    return f"{name}: {regressions}, {shown}"
 
 
-def _list_foot(host: HostRow, options: ImageOptions, until: datetime) -> Iterator[str]:
+def _list_foot(host: HostRow, options: ImageOptions, days: DayRange, *, span: LevelRange) -> Iterator[str]:
     scope = f"pool {host.pool}" if host.pool else f"host {host.name}"
-    yield f"Series of {scope} · {HISTORY_DAYS} days until {format_moment(until)}"
+    range = describe_level_range(span)
+    yield f"Series of {scope} · {format_count(days.count, 'day')} until {format_moment(days.end_at)}" + (
+        f" · {range}" if range else ""
+    )
+    shown = "measured last" if span.to_at else "that is worst compared with its peers"
     yield (
-        f"Lines: levels of the series of each pattern relative to {HISTORY_DAYS} days ago, or to their first one;"
-        " geometric mean, above 100 % is faster. Values: current level of the series that is worst compared with its"
-        " peers: median, p10 to p90, n runs."
+        f"Lines: levels of the series of each pattern relative to that of {format_day(days.first_at)}, or to their"
+        f" first one; geometric mean, above 100 % is faster. Values: {'' if span.to_at else 'current '}level of the"
+        f" series {shown}: median, p10 to p90, n runs."
     )
     if options.address:
         yield options.address

@@ -13,6 +13,7 @@ from benchapp.queries.charts.environment_changes import (
     read_environments,
 )
 from benchapp.queries.hosts.hosts import HostRow
+from benchapp.queries.series.level_range import NOW, LevelRange
 
 # Newest runs that are searched: ten weeks of a sweep of 17 layouts, four times a day.
 RUNS_MAXIMUM: Final = 5000
@@ -21,24 +22,29 @@ _CHANGED: Final = (
     "SELECT id, started_at, environment_id, before FROM (SELECT id, started_at, environment_id,"
     " lag(environment_id) OVER (PARTITION BY target_id ORDER BY started_at, id) AS before FROM ("
     "  SELECT id, started_at, target_id, environment_id FROM benchapp_run WHERE host_id = %s"
+    "  AND (%s::timestamptz IS NULL OR started_at < %s)"
     "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest) AS runs"
     " WHERE before <> environment_id ORDER BY started_at, id"
 )
 _Found = tuple[int, datetime, int, int]
 
 
-def list_host_environment_changes(host: HostRow, *, limit: int = 8) -> list[EnvironmentChange]:
-    """Return the newest environment changes among the newest 5 000 runs of a host, newest first; two queries.
+def list_host_environment_changes(
+    host: HostRow, *, span: LevelRange = NOW, limit: int = 8
+) -> list[EnvironmentChange]:
+    """Return the newest environment changes in a time range, newest first; two queries.
 
-    A change is listed once, with the first run on any target that has it.
+    Among the newest 5 000 runs of the host until the end of the range. A change is listed once, with the first run on
+    any target that has it.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_CHANGED, [host.id, RUNS_MAXIMUM])
+        cursor.execute(_CHANGED, [host.id, span.to_at, span.to_at, RUNS_MAXIMUM])
         found: list[_Found] = cursor.fetchall()
     if not found:
         return []
     environments = read_environments(each for row in found for each in row[2:])
-    return list(_merge_changes(host.name, found, environments))[::-1][:limit]
+    changes = list(_merge_changes(host.name, found, environments))[::-1]
+    return [change for change in changes if span.from_at is None or change.at >= span.from_at][:limit]
 
 
 def _merge_changes(

@@ -11,9 +11,10 @@ from psycopg import sql
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.dimensions import name_pattern
 from benchapp.metrics import CATALOGUE, Metric
+from benchapp.queries.days import DayRange
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.series.level_range import read_main_levels
+from benchapp.queries.series.level_range import NOW, LevelRange, match_span, read_main_levels
 from benchapp.queries.series.levels import CurrentLevel
 from benchapp.queries.series.relative_levels import read_relative_levels
 from benchapp.queries.series.series import SeriesRow, read_rows, with_points
@@ -96,8 +97,13 @@ class HostPattern:
         return self.comparison is not None and _measure_loss(self.comparison, self.metric) > 0
 
 
-def read_host_patterns(host: HostRow) -> list[HostPattern]:
+def read_host_patterns(
+    host: HostRow, *, span: LevelRange = NOW, days: DayRange | None = None
+) -> list[HostPattern]:
     """Return the patterns of a host, or of its pool, sequential before random, with at most twelve queries.
+
+    span: of series with runs in it, and their levels at its end: without comparisons and marks if it is past, which are
+    those of today; six more queries. days: of the histories, by default the last 90.
 
     Peers of a host without a pool: other hosts and pools with a series of the same layout, workload and direction that
     is still measured. Peers of a host in a pool, whose series are those of the pool: the other hosts of the pool with
@@ -105,17 +111,17 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
     """
     rows = list(
         with_points()
-        .filter(scope=host.scope)
+        .filter(match_span(span), scope=host.scope)
         .order_by("-last_at", "-id")
         .values_list("id", "rw", "direction")[:HISTORY_SERIES_MAXIMUM]
     )
     patterns = {series_id: name_pattern(rw, direction) for series_id, rw, direction in rows}
-    main = read_main_levels(list(patterns))
+    main = read_main_levels(list(patterns), span=span)
     levels = {series_id: found.level for series_id, found in main.items()}
     metrics = {series_id: found.metric for series_id, found in main.items()}
     ids = [series_id for series_id in patterns if series_id in levels]
-    comparisons = _read_comparisons(host, ids, levels, metrics)
-    histories = _read_histories({series_id: patterns[series_id] for series_id in ids})
+    comparisons = {} if span.to_at else _read_comparisons(host, ids, levels, metrics)
+    histories = _read_histories({series_id: patterns[series_id] for series_id in ids}, days)
     members: dict[str, list[int]] = {}
     for series_id in ids:
         members.setdefault(patterns[series_id], []).append(series_id)
@@ -124,7 +130,7 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
         for pattern, group in members.items()
     }
     series = {row.id: row for row in read_rows(list(shown.values()))}
-    marks = read_series_marks(list(series), metric=_IOPS.name)
+    marks = {} if span.to_at else read_series_marks(list(series), metric=_IOPS.name)
     return [
         HostPattern(
             pattern=pattern,
@@ -142,7 +148,9 @@ def read_host_patterns(host: HostRow) -> list[HostPattern]:
     ]
 
 
-def _read_histories(patterns: Mapping[int, str]) -> dict[str, tuple[float | None, ...]]:
+def _read_histories(
+    patterns: Mapping[int, str], days: DayRange | None
+) -> dict[str, tuple[float | None, ...]]:
     """Return the relative level of each pattern by day. patterns: of series by id."""
     names = list(dict.fromkeys(patterns.values()))
     histories = read_relative_levels(
@@ -151,6 +159,7 @@ def _read_histories(patterns: Mapping[int, str]) -> dict[str, tuple[float | None
             " JOIN unnest(%(ids)s::bigint[], %(places)s::integer[]) AS wanted(id, place) USING (id)"
         ),
         {"ids": list(patterns), "places": [names.index(name) for name in patterns.values()]},
+        days=days,
     )
     return {names[place]: history for place, history in histories.items()}
 

@@ -14,6 +14,7 @@ from psycopg import sql
 from benchapp.analysis.charts.fleet import DayQuantiles, find_day_quantiles
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, to_us
+from benchapp.queries.days import DayRange
 from benchapp.queries.series.levels import find_level, read_levels
 from benchapp.queries.series_versions import VersionedCache, read_series_versions
 
@@ -47,30 +48,26 @@ class PatternDays:
 
 @dataclass(frozen=True, slots=True)
 class FleetDays:
-    """The patterns that have series, over 90 days (UTC) up to today. Values: 1 is the level of the series."""
+    """The patterns that have series, over some days. Values: 1 is the level of the series."""
 
-    first: date
+    range: DayRange
     patterns: tuple[PatternDays, ...]
 
-    @property
-    def dates(self) -> list[date]:
-        """Return the days."""
-        return [self.first + place * _DAY for place in range(DAYS)]
 
-
-def read_fleet_days(*, now: datetime | None = None) -> FleetDays:
+def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     """Return the quantiles of each pattern and day; two queries if nothing changed, else those of maintenance and two.
 
-    The value of a series on a day is that of its last valid run of the day, divided by the median of the level that the
-    series had when the 90 days began, or of its first level if it is newer. At most 200 series of a pattern are read,
-    with one index entry for each of their days, however often they are measured.
+    days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run of the day,
+    divided by the median of the level that the series had when the days began, or of its first level if it is newer. At
+    most 200 series of a pattern are read, with one index entry for each of their days, however often they are measured.
     """
-    first = ((now or timezone.now()).astimezone(UTC) - (DAYS - 1) * _DAY).date()
-    sampled = _sample_series(datetime.combine(first, time.min, UTC))
+    days = days or DayRange(timezone.now(), DAYS)
+    first, count = days.first, days.count
+    sampled = _sample_series(_begin(first), _begin(first + count * _DAY))
     versions = read_series_versions([series_id for ids, _ in sampled.values() for series_id in ids])
-    values = _CACHE.read(versions, first, load=lambda ids: _load(ids, first))
+    values = _CACHE.read(versions, (first, count), load=lambda ids: _load(ids, first, count))
     return FleetDays(
-        first,
+        days,
         tuple(
             PatternDays(
                 pattern,
@@ -85,22 +82,27 @@ def read_fleet_days(*, now: datetime | None = None) -> FleetDays:
     )
 
 
-def _sample_series(since_at: datetime) -> dict[str, tuple[list[int], bool]]:
-    """Return series of each pattern that were measured since then, and whether more are."""
+def _begin(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def _sample_series(from_at: datetime, to_at: datetime) -> dict[str, tuple[list[int], bool]]:
+    """Return series of each pattern whose first and last run may enclose a run of this time, and whether more are."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT wanted.rw, sampled.id, EXISTS (SELECT FROM benchapp_series OFFSET %s) AS has_more"
             " FROM unnest(%s::text[], %s::text[]) AS wanted(rw, direction)"
             " CROSS JOIN LATERAL (SELECT id FROM ("
-            " SELECT id, key, rw, direction, last_at FROM benchapp_series ORDER BY key LIMIT %s) AS candidate"
+            " SELECT id, key, rw, direction, first_at, last_at FROM benchapp_series ORDER BY key LIMIT %s) AS candidate"
             " WHERE candidate.rw = wanted.rw AND candidate.direction = wanted.direction"
-            " AND candidate.last_at >= %s ORDER BY key LIMIT %s) AS sampled",
+            " AND candidate.last_at >= %s AND candidate.first_at < %s ORDER BY key LIMIT %s) AS sampled",
             [
                 _CANDIDATES,
                 list(PATTERNS),
                 [name.rpartition(" ")[2] for name in PATTERNS.values()],
                 _CANDIDATES,
-                since_at,
+                from_at,
+                to_at,
                 SERIES_MAXIMUM + 1,
             ],
         )
@@ -128,16 +130,16 @@ _LAST_OF_DAYS: Final = sql.SQL(
 ).format(metric=sql.Identifier(METRIC))
 
 
-def _load(series_ids: Sequence[int], first: date) -> dict[int, NDArray[np.float64]]:
+def _load(series_ids: Sequence[int], first: date, count: int) -> dict[int, NDArray[np.float64]]:
     """Return the relative values of the days of each series, NaN without a valid run; empty without a level."""
-    first_at = datetime.combine(first, time.min, UTC)
+    first_at = _begin(first)
     columns = fetch_arrays(
         _LAST_OF_DAYS,
-        [list(series_ids), DAYS, first_at, first_at],
+        [list(series_ids), count, first_at, first_at],
         columns={"series_id": "bigint", "started_at": "timestamptz", "value": "double precision"},
     )
     levels = read_levels(series_ids, [METRIC])
-    maintenance = match_maintenance(series_ids, from_at=first_at, to_at=first_at + DAYS * _DAY)
+    maintenance = match_maintenance(series_ids, from_at=first_at, to_at=first_at + count * _DAY)
     found = {}
     for series_id in series_ids:
         known = levels[series_id][METRIC]
@@ -146,7 +148,7 @@ def _load(series_ids: Sequence[int], first: date) -> dict[int, NDArray[np.float6
             continue
         begin, end = np.searchsorted(columns["series_id"], (series_id, series_id + 1))
         at_us, values = columns["started_at"][begin:end], columns["value"][begin:end]
-        days = np.full(DAYS, np.nan)
+        days = np.full(count, np.nan)
         days[(at_us - to_us(first_at)) // _DAY_US] = values / (find_level(known, first_at) or known[0]).median
         for event in maintenance.get(series_id, ()):
             ends_at = min(event.to_at, event.ended_at or event.to_at)

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.queries.binary_columns import fetch_arrays
+from benchapp.queries.days import DayRange
 from benchapp.queries.snapshots import RESULTS, read_minute
 
 HISTORY_DAYS: Final = 90
@@ -65,10 +66,9 @@ def read_relative_levels(
     wanted: sql.Composable,
     values: Mapping[str, Any],
     *,
-    days: int = HISTORY_DAYS,
-    now: datetime | None = None,
+    days: DayRange | None = None,
 ) -> dict[int, tuple[float | None, ...]]:
-    """Return the relative level of each group of series at the same time of each day, oldest first, the last now.
+    """Return the relative level of each group of series at the end of each day, oldest first.
 
     wanted: a query of series: id, number of the group, last_at; values: its named parameters. Of a series: the
     level in effect on a day / the level on the first of these days, or the first level of a later series; of IOPS, or
@@ -76,17 +76,19 @@ def read_relative_levels(
     a level on the day; None without one: before the first run, and after the last one of series that are no longer
     measured. Groups without a level are left out.
 
-    now: by default the current minute. Read from stored levels: the cost depends on the number of series, not of runs.
-    One query if nothing was written since the last in this minute; else one more, and one for the series whose level
-    changed in the period. 4 000 series: about 4 ms.
+    days: by default 90 until the current minute. Read from stored levels: the cost depends on the number of series, not
+    of runs. One query if nothing was written since the last in this minute; else one more, and one for the series whose
+    level changed in the period. 4 000 series: about 4 ms.
     """
-    end = now or read_minute()
+    days = days or DayRange(read_minute(), HISTORY_DAYS)
+    # Relative times have microseconds, the key has not.
+    end = days.end_at.replace(second=0, microsecond=0)
     named = tuple(
         (name, tuple(value) if isinstance(value, list) else value) for name, value in values.items()
     )
     return RESULTS.read(
-        ("relative levels", wanted.as_string(), named, days, end),
-        lambda: _read_relative_levels(wanted, values, days=days, end=end),
+        ("relative levels", wanted.as_string(), named, days.count, end),
+        lambda: _read_relative_levels(wanted, values, days=days.count, end=end),
         estimate_bytes=lambda levels: sum(_GROUP_BYTES + _DAY_BYTES * len(each) for each in levels.values()),
     )
 

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
-from django.utils import timezone
 
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.queries.days import DayRange
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.hosts.patterns import POOL_RUNS_MINIMUM, HostPattern
-from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.queries.titles import describe_value
 from benchapp.times import format_day
 from benchapp.web.site.series_marks import ShownMark, show_mark, show_scope_mark
 from benchapp.web.site.sparkline import Box, make_step_line, make_y_scale
+from benchapp.web.site.time_range import AskedRange
 from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
@@ -54,13 +53,15 @@ class PatternChart:
 class PatternLine:
     """One pattern as a row of the table.
 
-    level_title: runs and start of the level, and the level before. comparison: with the peers, or "no peers";
-    kind: "worse" or "better" if the deviation reaches the metric's threshold, else "". peers_range: min–max of the
-    peers. typical: deviation of all series of the pattern, "" for one.
+    url: of the series shown; series_url: of all of the pattern. level_title: runs and start of the level, and the level
+    before. comparison: with the peers, or "no peers"; kind: "worse" or "better" if the deviation reaches the
+    metric's threshold, else "". peers_range: min–max of the peers. typical: deviation of all series of the pattern, ""
+    for one.
     """
 
     pattern: HostPattern
     name: str
+    url: str
     series_url: str
     level: str
     level_title: str
@@ -72,20 +73,25 @@ class PatternLine:
     chart: PatternChart | None
 
 
-def make_pattern_lines(host: HostRow, patterns: Iterable[HostPattern]) -> list[PatternLine]:
-    """Return the rows of the table."""
-    return [_make_line(host, pattern) for pattern in patterns]
+def make_pattern_lines(
+    host: HostRow, patterns: Iterable[HostPattern], days: DayRange, *, range: AskedRange
+) -> list[PatternLine]:
+    """Return the rows of the table. days: of their charts; range: of their links."""
+    return [_make_line(host, pattern, days, range=range) for pattern in patterns]
 
 
-def summarize_host(host: HostRow, patterns: Sequence[HostPattern]) -> list[str]:
-    """Return the state of a host in sentences: open regressions, then its levels compared with its peers."""
+def summarize_host(host: HostRow, patterns: Sequence[HostPattern], *, is_past: bool) -> list[str]:
+    """Return the state of a host in sentences: open regressions, then its levels compared with its peers.
+
+    is_past: the patterns are those of an earlier time, which are not compared.
+    """
     sentences = []
     if mark := show_scope_mark(host.mark):
         count = format_count(len(host.mark.incident_ids if host.mark else ()), "open regression")
         sentences.append(f"{count}, largest change: {mark.text.removeprefix('▼ ').removeprefix('▲ ')}.")
     else:
         sentences.append("No open regressions.")
-    return [*sentences, *_summarize_peers(host, patterns)]
+    return sentences if is_past else [*sentences, *_summarize_peers(host, patterns)]
 
 
 def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str]:
@@ -110,7 +116,7 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
     return [*named, f"{format_count(more, 'more pattern')} worse than the peers."] if more > 0 else named
 
 
-def _make_line(host: HostRow, pattern: HostPattern) -> PatternLine:
+def _make_line(host: HostRow, pattern: HostPattern, days: DayRange, *, range: AskedRange) -> PatternLine:
     comparison, metric = pattern.comparison, pattern.metric
     asked = Filter().with_value(*host.scope.split(":", 1)).with_value("pattern", pattern.pattern)
     peers = (
@@ -118,11 +124,14 @@ def _make_line(host: HostRow, pattern: HostPattern) -> PatternLine:
         if comparison
         else ""
     )
+    query = urlencode({"q": write_filter(asked), **range.bounds})
+    own = urlencode(({} if metric.name == "iops" else {"metric": metric.name}) | range.bounds)
     several = pattern.compared_count > 1 and pattern.typical_relative is not None
     return PatternLine(
         pattern=pattern,
         name=describe_value("pattern", pattern.pattern),
-        series_url=f"{reverse('series_list')}?{urlencode({'q': write_filter(asked)})}",
+        series_url=f"{reverse('series_list')}?{query}",
+        url=f"{reverse('series', args=[pattern.series.id])}{f'?{own}' if own else ''}",
         level=format_with_unit(pattern.level.median, metric),
         level_title=_describe_level(pattern),
         comparison=_describe_comparison(host, pattern) or "no peers",
@@ -133,7 +142,7 @@ def _make_line(host: HostRow, pattern: HostPattern) -> PatternLine:
         if several
         else "",
         mark=show_mark(pattern.mark, metric=metric.name),
-        chart=_make_chart(pattern, f"{reverse('history')}?{urlencode({'q': write_filter(asked)})}"),
+        chart=_make_chart(pattern, days, f"{reverse('history')}?{query}"),
     )
 
 
@@ -173,23 +182,22 @@ def _find_kind(pattern: HostPattern) -> str:
     return "worse" if pattern.is_worse else "better"
 
 
-def _make_chart(pattern: HostPattern, url: str) -> PatternChart | None:
+def _make_chart(pattern: HostPattern, days: DayRange, url: str) -> PatternChart | None:
     known = [value for value in pattern.history if value is not None]
     line = make_step_line(pattern.history, CHART)
     if not line:
         return None
     # The history begins at 100 %, so that the line of it is within the scale.
     place_y = make_y_scale(known, CHART)
-    today = timezone.now()
     end = f"{known[-1] * 100:.0f} %"
     return PatternChart(
         line=line,
         level_y=round(place_y(1.0), 1),
         end_y=round(place_y(known[-1]), 1),
         end=end,
-        first_day=format_day(today - timedelta(days=HISTORY_DAYS - 1), has_year=False),
-        last_day=format_day(today, has_year=False),
-        description=f"{describe_value('pattern', pattern.pattern)}: {end} of the level of 90 days ago;"
+        first_day=format_day(days.first_at, has_year=False),
+        last_day=format_day(days.last_at, has_year=False),
+        description=f"{describe_value('pattern', pattern.pattern)}: {end} of the level of {format_day(days.first_at)};"
         f" lowest {min(known) * 100:.0f} %, highest {max(known) * 100:.0f} %",
         url=url,
     )

@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.agent_archive import read_agent_archive, read_agent_version
+from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.grammar import Filter, write_filter
 from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
@@ -30,6 +31,7 @@ from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.series.relative_levels import HISTORY_DAYS
+from benchapp.times import format_day
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
 from benchapp.web.hosts.hosts_table import (
@@ -55,6 +57,7 @@ from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
+from benchapp.web.site.time_range import DAY_PRESETS, AskedRange, make_time_range, read_time_range
 
 RUNS_OF_A_HOST: Final = 10
 
@@ -101,23 +104,41 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     """Show the state of a host: levels next to its peers, incidents, environment changes, last runs."""
     row = _find_host(name)
     maintenance = list_maintenance(row.id)
+    errors: list[str] = []
+    asked = read_time_range(request.GET, errors)
+    days = asked.read_days(usual=HISTORY_DAYS, errors=errors)
+    asked = AskedRange() if errors else asked
+    span = asked.levels
     columns, runs = make_run_lines(
-        list_runs(RunFilter(Filter().with_value("host", name)), limit=RUNS_OF_A_HOST).items
+        list_runs(
+            RunFilter(Filter().with_value("host", name), from_at=asked.from_at, to_at=asked.to_at),
+            limit=RUNS_OF_A_HOST,
+        ).items
     )
-    patterns = read_host_patterns(row)
-    changes = list_host_environment_changes(row)
-    lines = make_pattern_lines(row, patterns)
+    patterns = read_host_patterns(row, span=span, days=days)
+    changes = list_host_environment_changes(row, span=span)
+    lines = make_pattern_lines(row, patterns, days, range=asked)
+    series_query = urlencode(
+        {"q": write_filter(Filter().with_value(*row.scope.split(":", 1))), **asked.bounds}
+    )
     context = {
         "host": row,
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
-        "sentences": summarize_host(row, patterns),
+        "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
+        "errors": errors,
+        "range": make_time_range(request.GET, presets=DAY_PRESETS),
+        "range_text": describe_level_range(span),
+        "range_query": asked.query,
+        "is_past": span.to_at is not None,
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "lines": lines,
         "has_charts": any(line.chart for line in lines),
-        "history_days": HISTORY_DAYS,
-        "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name})}",
-        "series_filter": write_filter(Filter().with_value(*row.scope.split(":", 1))),
+        "days": days,
+        "first_day": format_day(days.first_at),
+        "last_day": format_day(days.last_at),
+        "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name, **asked.bounds})}",
+        "series_query": series_query,
         "changes": {"lines": [{"change": change} for change in changes]},
         "columns": columns,
         "runs": runs,
@@ -131,7 +152,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "maintenance": maintenance,
         "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
     }
-    return render(request, "hosts/host.html", context)
+    return render(request, "hosts/host.html", context, status=400 if errors else 200)
 
 
 @never_cache

@@ -9,9 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.queries.days import DayRange
 from benchapp.queries.overview.activity import (
+    CHANGE_DAYS,
     INGEST_DAYS,
-    WEEKS,
     ChangeWeek,
     read_change_weeks,
     read_ingest_health,
@@ -20,6 +21,7 @@ from benchapp.queries.overview.fleet import DAYS, SERIES_MAXIMUM, FleetDays, Pat
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.web.site.value_texts import describe_age, format_count, format_integer
 
 # Smaller deviations of a pattern are not named in the title.
@@ -39,7 +41,10 @@ class ChartKey:
 
 @dataclass(frozen=True, slots=True)
 class OverviewChart:
-    """One chart. document: what the script draws; heads, rows: its data table; api_path: the same data."""
+    """One chart. document: what the script draws; heads, rows: its data table; api_path: the same data.
+
+    empty: why there is no chart; "" with one.
+    """
 
     name: str
     title: str
@@ -57,27 +62,49 @@ class OverviewChart:
 @may_read
 def overview_chart(request: HttpRequest, chart_name: str) -> HttpResponse:
     """Show one chart of the overview with its data table."""
-    make = _CHARTS.get(chart_name)
-    if make is None:
+    found = _CHARTS.get(chart_name)
+    if found is None:
         raise Http404(f"{chart_name!r} is not a chart of the overview. Valid: {', '.join(_CHARTS)}.")
-    chart = make()
+    make, usual = found
+    errors: list[str] = []
+    asked = read_time_range(request.GET, errors)
+    chart = make(asked.read_days(usual=usual, errors=errors))
+    query = "" if errors else asked.query
     context = {
         "chart": chart,
         "title": CHART_TITLES[chart_name],
-        "api_line": format_curl_command(f"{make_base_url(request)}{chart.api_path}"),
+        "errors": errors,
+        "range": make_time_range(request.GET, presets=DAY_PRESETS),
+        "has_range": bool(query),
+        "csv_url": f"{chart.api_path}?{query}{'&' if query else ''}format=csv",
+        "api_line": format_curl_command(
+            f"{make_base_url(request)}{chart.api_path}{f'?{query}' if query else ''}"
+        ),
     }
-    return render(request, "overview/chart.html", context)
+    return render(request, "overview/chart.html", context, status=400 if errors else 200)
 
 
-def _make_fleet_chart() -> OverviewChart:
-    fleet = read_fleet_days()
-    dates = fleet.dates
+def _name_days(range: DayRange) -> str:
+    """Return "90 days"; of a range with an end "1 Oct 2026 to 7 Oct 2026"."""
+    if range.is_open:
+        return format_count(range.count, "day")
+    return f"{range.first:%-d %b %Y} to {range.last:%-d %b %Y}"
+
+
+def _limit_to(range: DayRange) -> str:
+    """Return "in the last 90 days", or "from 1 Oct 2026 to 7 Oct 2026"."""
+    return f"in the last {_name_days(range)}" if range.is_open else f"from {_name_days(range)}"
+
+
+def _make_fleet_chart(range: DayRange) -> OverviewChart:
+    fleet = read_fleet_days(range)
+    dates = range.dates
     return OverviewChart(
         name="fleet",
         title=_describe_fleet(fleet),
         aria_label="Throughput of the fleet by pattern; arrow keys move between days and patterns",
         caption=(
-            "100 %: the initial level of each series: that of the first of these 90 days, or its first level."
+            "100 %: the initial level of each series: that of the first of these days, or its first level."
             " A day of a series is its last valid run, without failed and excluded runs and maintenance."
             f" Line: median over the series; band: p10–p90.{_describe_sample(fleet.patterns)} IOPS; days in UTC."
         ),
@@ -107,9 +134,9 @@ def _make_fleet_chart() -> OverviewChart:
 
 def _describe_missing_days(fleet: FleetDays) -> str:
     """Return why there is no chart; "" with two days or more. A single day is 100 % by definition."""
-    days = sum(any(line.days[place] for line in fleet.patterns) for place in range(len(fleet.dates)))
+    days = sum(any(of_day) for of_day in zip(*(line.days for line in fleet.patterns), strict=True))
     if days == 0:
-        return f"No series of these patterns was measured in the last {DAYS} days."
+        return f"No series of these patterns was measured {_limit_to(fleet.range)}."
     return "" if days > 1 else "The chart begins with the second day of runs."
 
 
@@ -153,23 +180,25 @@ def _describe_fleet(fleet: FleetDays) -> str:
         if (known := [day.median for day in line.days[-_NEWEST_DAYS:] if day])
     }
     if not newest or _describe_missing_days(fleet):
-        return f"Fleet throughput by pattern, {DAYS} days"
+        return f"Fleet throughput by pattern, {_name_days(fleet.range)}"
     name = max(newest, key=lambda each: abs(newest[each] - 1))
     if abs(newest[name] - 1) < _DEVIATION:
         return f"Fleet throughput: all patterns within {_DEVIATION * 100:.0f} % of their initial level"
     return f"Fleet throughput: {name} at {newest[name] * 100:.0f} % of its initial level"
 
 
-def _make_changes_chart() -> OverviewChart:
-    weeks = read_change_weeks()
+def _make_changes_chart(range: DayRange) -> OverviewChart:
+    weeks = read_change_weeks(range)
     regressions, improvements = (
         sum(week.regressions for week in weeks),
         sum(week.improvements for week in weeks),
     )
+    count = format_count(len(weeks), "week")
+    period = f"in {count}" if range.is_open else _limit_to(range)
     return OverviewChart(
         name="changes",
         title=f"Changes per week: {format_count(regressions, 'regression')}, "
-        f"{format_count(improvements, 'improvement')} in {WEEKS} weeks",
+        f"{format_count(improvements, 'improvement')} {period}",
         aria_label="Changes per week; arrow keys move between weeks",
         caption=(
             "Series with a regression (filled) and with an improvement (outlined) that began in the week, in any"
@@ -190,7 +219,9 @@ def _make_changes_chart() -> OverviewChart:
         heads=[("Regressions", "series"), ("Improvements", "series")],
         rows=[(week.monday.isoformat(), _format_week(week)) for week in reversed(weeks)],
         api_path="/api/v1/fleet/changes",
-        empty="" if regressions or improvements else f"No changes began in the last {WEEKS} weeks.",
+        empty=""
+        if regressions or improvements
+        else f"No changes began {f'in the last {count}' if range.is_open else period}.",
     )
 
 
@@ -198,8 +229,8 @@ def _format_week(week: ChangeWeek) -> list[str]:
     return [format_integer(week.regressions), format_integer(week.improvements)]
 
 
-def _make_ingest_chart() -> OverviewChart:
-    health = read_ingest_health()
+def _make_ingest_chart(range: DayRange) -> OverviewChart:
+    health = read_ingest_health(range)
     stored, rejected, waiting = (
         sum(getattr(day, name) for day in health.days) for name in ("stored", "rejected", "received")
     )
@@ -212,7 +243,7 @@ def _make_ingest_chart() -> OverviewChart:
         name="ingest",
         title=(
             f"Ingest: {format_integer(stored)} stored, {format_integer(rejected)} rejected"
-            f" in {INGEST_DAYS} days; {queue}"
+            f" {f'in {_name_days(range)}; {queue}' if range.is_open else _limit_to(range)}"
         ),
         aria_label="Submissions per day; arrow keys move between days",
         caption=(
@@ -239,9 +270,7 @@ def _make_ingest_chart() -> OverviewChart:
             for day in reversed(health.days)
         ],
         api_path="/api/v1/fleet/submissions",
-        empty=""
-        if stored or rejected or waiting
-        else f"Nothing was received in the last {INGEST_DAYS} days.",
+        empty="" if stored or rejected or waiting else f"Nothing was received {_limit_to(range)}.",
     )
 
 
@@ -258,10 +287,11 @@ def _make_bars(
     }
 
 
-_CHARTS: Final[Mapping[str, Callable[[], OverviewChart]]] = {
-    "fleet": _make_fleet_chart,
-    "changes": _make_changes_chart,
-    "ingest": _make_ingest_chart,
+# With the number of days without a range.
+_CHARTS: Final[Mapping[str, tuple[Callable[[DayRange], OverviewChart], int]]] = {
+    "fleet": (_make_fleet_chart, DAYS),
+    "changes": (_make_changes_chart, CHANGE_DAYS),
+    "ingest": (_make_ingest_chart, INGEST_DAYS),
 }
 # Shown until a chart is loaded.
 CHART_TITLES: Final[Mapping[str, str]] = {

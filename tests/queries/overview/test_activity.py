@@ -5,7 +5,13 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from benchapp.models import Change, ChangeState, State, Submission
-from benchapp.queries.overview.activity import read_change_weeks, read_ingest_health
+from benchapp.queries.days import DayRange
+from benchapp.queries.overview.activity import (
+    CHANGE_DAYS,
+    INGEST_DAYS,
+    read_change_weeks,
+    read_ingest_health,
+)
 from tests.factories import make_change, make_series, make_submission
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +32,7 @@ def test_series_with_a_change_are_counted_by_week() -> None:
     Change.objects.filter(pk=withdrawn.pk).update(state=ChangeState.WITHDRAWN)
     make_change(series[2], at=monday - timedelta(weeks=13), before=100.0, after=80.0)
 
-    weeks = read_change_weeks(now=NOW)
+    weeks = read_change_weeks(DayRange(NOW, CHANGE_DAYS))
 
     assert len(weeks) == 13
     assert weeks[0].monday == date(2026, 2, 16)
@@ -45,7 +51,7 @@ def test_submissions_are_counted_by_day_and_state() -> None:
     ):
         make_submission(state=state, received_at=NOW - timedelta(days=days), settled_at=NOW)
 
-    health = read_ingest_health(now=NOW)
+    health = read_ingest_health(DayRange(NOW, INGEST_DAYS))
 
     assert len(health.days) == 30
     assert (health.days[-1].stored, health.days[-1].rejected, health.days[-1].received) == (2, 1, 0)
@@ -56,4 +62,19 @@ def test_submissions_are_counted_by_day_and_state() -> None:
 
 def test_empty_queue_has_no_oldest_submission() -> None:
     assert Submission.objects.count() == 0
-    assert read_ingest_health(now=NOW).oldest_at is None
+    assert read_ingest_health(DayRange(NOW, INGEST_DAYS)).oldest_at is None
+
+
+def test_weeks_and_days_of_an_earlier_period() -> None:
+    series = make_series()
+    for day in (3, 4, 10, 11):
+        make_change(series, at=datetime(2026, 5, day, tzinfo=UTC), before=100.0, after=80.0)
+        make_submission(received_at=datetime(2026, 5, day, tzinfo=UTC), settled_at=NOW)
+    period = DayRange(datetime(2026, 5, 9, tzinfo=UTC), 4, is_open=False)
+
+    weeks, health = read_change_weeks(period), read_ingest_health(period)
+
+    assert [(week.monday, week.regressions) for week in weeks] == [(date(2026, 5, 4), 1)]
+    assert [day.day.day for day in health.days] == [5, 6, 7, 8]
+    assert sum(day.stored for day in health.days) == 0
+    assert sum(day.stored for day in read_ingest_health(DayRange(NOW, 10)).days) == 3

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from benchapp.models import Level, Measurement, PlannedEvent, PlannedEventKind, Run, Series
 from benchapp.pipeline.judge import judge_due
+from benchapp.queries.days import DayRange
 from benchapp.queries.overview import fleet
 from benchapp.queries.overview.fleet import DAYS, PatternDays, read_fleet_days
 from tests.factories import calculate_levels, make_host, make_series, make_workload
@@ -35,7 +36,7 @@ def plant(
 
 
 def read_line(pattern: str = "randread") -> PatternDays:
-    (line,) = (line for line in read_fleet_days(now=NOON).patterns if line.pattern == pattern)
+    (line,) = (line for line in read_fleet_days(DayRange(NOON, DAYS)).patterns if line.pattern == pattern)
     return line
 
 
@@ -129,7 +130,7 @@ def test_patterns_are_apart_and_others_are_left_out() -> None:
         plant([100.0] * 3, rw=rw)
     calculate_levels()
 
-    assert [line.pattern for line in read_fleet_days(now=NOON).patterns] == ["read", "write"]
+    assert [line.pattern for line in read_fleet_days(DayRange(NOON, DAYS)).patterns] == ["read", "write"]
 
 
 def test_no_more_series_are_read_than_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,10 +162,10 @@ def test_series_without_new_runs_are_not_read_again() -> None:
     with CaptureQueriesContext(
         connection,
     ) as first:
-        read_fleet_days(now=NOON)
+        read_fleet_days(DayRange(NOON, DAYS))
 
     with CaptureQueriesContext(connection) as second:
-        read_fleet_days(now=NOON)
+        read_fleet_days(DayRange(NOON, DAYS))
 
     assert len(first) <= 5
     assert len(second) == 2
@@ -173,7 +174,7 @@ def test_series_without_new_runs_are_not_read_again() -> None:
 def test_new_run_changes_the_chart() -> None:
     series = plant([100.0] * 5)
     calculate_levels()
-    read_fleet_days(now=NOON)
+    read_fleet_days(DayRange(NOON, DAYS))
     Measurement.objects.filter(series=series, started_at=NOON).update(iops=50.0)
     Series.objects.filter(pk=series.pk).update(judging_is_due=True)
 
@@ -181,12 +182,12 @@ def test_new_run_changes_the_chart() -> None:
 
 
 def test_stale_series_and_an_empty_fleet_have_no_days() -> None:
-    assert read_fleet_days(now=NOON).patterns == ()
+    assert read_fleet_days(DayRange(NOON, DAYS)).patterns == ()
 
     plant([100.0] * 5, end=NOON - DAYS * DAY)
     calculate_levels()
 
-    assert read_fleet_days(now=NOON).patterns == ()
+    assert read_fleet_days(DayRange(NOON, DAYS)).patterns == ()
 
 
 def test_days_of_a_series_are_read_by_its_index() -> None:
@@ -200,3 +201,16 @@ def test_days_of_a_series_are_read_by_its_index() -> None:
 
     assert "measurement_by_series" in plan
     assert "Seq Scan" not in plan
+
+
+def test_days_of_an_earlier_period_are_relative_to_its_first_day() -> None:
+    plant([200.0] * 50 + [100.0] * 30 + [50.0] * 30)
+    plant([7.0] * 5, host="late")
+    calculate_levels()
+
+    fleet = read_fleet_days(DayRange(NOON - 30 * DAY, 20, is_open=False))
+
+    (line,) = fleet.patterns
+    assert (fleet.range.first, fleet.range.last) == ((NOON - 49 * DAY).date(), (NOON - 30 * DAY).date())
+    assert [day and day.n for day in line.days] == [1] * 20
+    assert read_fleet_days(DayRange(NOON - 300 * DAY, 20, is_open=False)).patterns == ()

@@ -8,6 +8,7 @@ import pytest
 from psycopg import sql
 
 from benchapp.models import Level, Series
+from benchapp.queries.days import DayRange
 from benchapp.queries.series.relative_levels import read_relative_levels
 from tests.factories import NOON, make_series
 
@@ -52,8 +53,7 @@ def read(groups: Sequence[Sequence[Series]], days: int = 5) -> list[list[float]]
             " JOIN unnest(%(ids)s::bigint[], %(places)s::integer[]) AS wanted(id, place) USING (id)"
         ),
         {"ids": [pk for pk, _ in pairs], "places": [place for _, place in pairs]},
-        days=days,
-        now=NOON,
+        days=DayRange(NOON, days),
     )
     averages = [found.get(place, (None,) * days) for place in range(len(groups))]
     return [[-1 if one is None else round(one, 3) for one in row] for row in averages]

@@ -1,5 +1,6 @@
 """The state of a host: its levels next to those of its peers, incidents, environment changes."""
 
+import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,6 +16,7 @@ from benchapp.pipeline.judge import judge_due
 from benchapp.queries.hosts.environment import list_host_environment_changes
 from benchapp.queries.hosts.hosts import read_host
 from benchapp.queries.hosts.patterns import HostPattern, read_host_patterns
+from benchapp.queries.series.level_range import LevelRange, make_level_range
 from tests.factories import (
     NOON,
     add_series,
@@ -47,7 +49,8 @@ def read(name: str) -> list[HostPattern]:
 
 
 def get(client: Client, name: str) -> Page:
-    return Page(client.get(reverse("host", args=[name])))
+    name, _, query = name.partition("?")
+    return Page(client.get(reverse("host", args=[name]), query_params=parse_qs(query)))
 
 
 def test_level_is_compared_with_the_current_levels_of_equal_workloads_on_the_same_layout(
@@ -224,3 +227,105 @@ def test_number_of_queries_does_not_depend_on_series_and_peers(
     with django_assert_num_queries(23):
         viewer.get(reverse("host", args=["db-0"]))
     assert Host.objects.count() == 4
+
+
+@pytest.fixture
+def changed() -> Series:
+    """Make a series of db-1 that was 1 000 until 21 days ago, and 780 since; the last run is an hour old."""
+    start = timezone.now() - HOUR - 43 * DAY
+    values = make_level(1000.0, 24) + make_level(780.0, 20)
+    (series,) = make_cells(make_host("db-1"), [values], start_at=start, step=DAY)
+    judge_due()
+    return series
+
+
+def write_day(days_ago: int) -> str:
+    return f"{timezone.now() - days_ago * DAY:%Y-%m-%d}"
+
+
+def test_levels_and_history_are_those_of_the_time_range(viewer: Client, changed: Series) -> None:
+    add("db-2", 500.0, target=changed.target, workload=changed.workload)
+    host = read_host("db-1")
+    assert host is not None
+    asked = {"from": write_day(40), "to": write_day(31)}
+
+    page = Page(viewer.get("/hosts/db-1/", asked))
+    (pattern,) = read_host_patterns(
+        host, span=make_level_range(timezone.now() - 40 * DAY, timezone.now() - 30 * DAY)
+    )
+
+    assert pattern.level.median == pytest.approx(1000.0, rel=0.01)
+    assert (pattern.comparison, pattern.mark) == (None, None)
+    assert format_value(pattern.level.median, "operations/s").split()[0] in page.words
+    assert "Time range: levels as of" in page.words
+    assert "History, 10 days until" in page.words
+    assert "Levels of an earlier time are not compared with peers." in page.words
+    assert "Compared with peers" not in page.words
+    kept = f"from={asked['from']}T00:00:00Z&to={write_day(30)}T00:00:00Z"
+    linked = [link.partition("?")[0] for link in page.links if kept in link.replace("%3A", ":")]
+    assert set(linked) >= {
+        *(f"/{name}/" for name in ("series", "scaling", "matrix", "history")),
+        f"/series/{changed.pk}/",
+    }
+    image = viewer.get("/api/v1/charts/host.svg", {"host": "db-1", **asked}).content.decode()
+    assert "levels as of" in image
+    assert "open regression" not in image
+
+
+def test_runs_and_environment_changes_are_those_of_the_time_range(viewer: Client, changed: Series) -> None:
+    run = make_run(
+        changed.host,
+        target=changed.target,
+        started_at=timezone.now() - 20 * DAY,
+        environment=make_environment(kernel="6.9.9"),
+    )
+    host = read_host("db-1")
+    assert host is not None
+
+    ranges = [
+        (None, None),
+        (timezone.now() - 21 * DAY, timezone.now() - 19.5 * DAY),
+        (timezone.now() - 3 * DAY, None),
+        (None, timezone.now() - 30 * DAY),
+    ]
+    found = [
+        [change.run_id for change in list_host_environment_changes(host, span=LevelRange(*bounds))]
+        for bounds in ranges
+    ]
+    page = get(viewer, "db-1?from=-3d")
+
+    assert [run.pk in ids for ids in found] == [True, True, False, False]
+    assert f"/runs/{run.pk}/" not in page.links
+    assert len([link for link in page.links if re.fullmatch(r"/runs/\d+/", link)]) >= 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["from=2019-01-01&to=2019-01-31", "to=2019-01-31", "from=2100-01-01", "from=2100-01-01&to=2100-01-31"],
+)
+def test_range_without_levels_offers_to_remove_it(viewer: Client, changed: Series, query: str) -> None:
+    page = get(viewer, f"db-1?{query}&zone=UTC")
+
+    assert re.search(
+        r"No levels in this time range: (levels as of|series with runs since) .* Remove the", page.words
+    )
+    assert "?zone=UTC" in page.links
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("from=soon", "From is not a valid date"),
+        ("from=2026-10-02&to=2026-10-01", "From is after To"),
+        ("from=-2000d", "2000 days are more than the 366"),
+    ],
+)
+def test_bad_range_is_an_error_and_the_present_is_shown(
+    viewer: Client, changed: Series, query: str, message: str
+) -> None:
+    answer = viewer.get(f"/hosts/db-1/?{query}")
+    page = Page(answer)
+
+    assert answer.status_code == 400
+    assert message in page.words
+    assert "Current levels" in page.words and "History, 90 days" in page.words

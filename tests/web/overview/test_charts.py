@@ -125,3 +125,59 @@ def test_unknown_chart_is_named_with_the_valid_ones(viewer: Client) -> None:
 
     assert answer.status_code == 404
     assert "Valid: fleet, changes, ingest" in Page(answer).words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_charts_of_a_time_range_have_its_days_also_in_csv_and_api(
+    viewer: Client, planted: None, name: str
+) -> None:
+    last = timezone.now() - 2 * DAY
+    query = {"from": f"{last - 4 * DAY:%Y-%m-%d}", "to": f"{last:%Y-%m-%d}"}
+    make_change(make_series(), at=last, before=100.0, after=50.0)
+    make_submission(state=State.REJECTED, received_at=last, settled_at=last)
+
+    page = Page(viewer.get(reverse("overview_chart", args=[name]), query))
+    (link,) = (link for link in page.links if "format=csv" in link)
+    rows = list(csv.DictReader(io.StringIO(viewer.get(link).content.decode())))
+
+    days = {row["monday" if name == "changes" else "day"] for row in rows}
+    assert days
+    assert max(days) <= query["to"]
+    assert min(days) >= f"{last - 11 * DAY:%Y-%m-%d}"
+    assert all(day in page.words for day in days)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_range_without_runs_offers_to_remove_it(viewer: Client, planted: None, name: str) -> None:
+    page = Page(
+        viewer.get(
+            reverse("overview_chart", args=[name]),
+            {"from": "2019-01-01", "to": "2019-01-31", "q": "host:db-*"},
+        )
+    )
+
+    assert "from 1 Jan 2019 to 31 Jan 2019. Remove the time range" in page.words
+    assert "?q=host:db-*" in page.links
+
+
+def test_overview_loads_the_charts_of_its_range(viewer: Client, planted: None) -> None:
+    page = viewer.get(reverse("home"), {"from": "-30d", "q": "host:db-*"})
+    wrong = viewer.get(reverse("home"), {"from": "-900d"})
+    phrase = viewer.get(reverse("home"), {"q": "host:db-* last 7 days"})
+
+    text = page.content.decode()
+    assert 'data-deferred="/overview/charts/fleet/?from=-30d&amp;q=host%3Adb-%2A"' in text
+    fields = [named for tag, named in Page(page).tags if tag == "input" and named.get("name") == "q"]
+    assert [field["value"] for field in fields] == ["host:db-*"] * 2
+    assert (wrong.status_code, "900 days are more than the 366" in Page(wrong).words) == (400, True)
+    assert 'data-deferred="/overview/charts/fleet/"' in wrong.content.decode()
+    assert phrase.status_code == 302
+    assert "from=" in phrase.headers["Location"]
+
+
+@pytest.mark.parametrize("path", ["levels", "changes", "submissions"])
+def test_api_refuses_too_many_days(viewer: Client, path: str) -> None:
+    answer = viewer.get(f"/api/v1/fleet/{path}", {"from": "-900d"})
+
+    assert (answer.status_code, answer.json()["pointer"]) == (400, "from")
+    assert "900 days are more than the 366" in answer.json()["detail"]
