@@ -13,9 +13,11 @@ MOMENTS: Final = "2026-11-21, 2026-11-21T10:00:00Z, 1795255200 (s), 179525520000
 _RELATIVE: Final = re.compile(r"(?:now)?([+-])(\d{1,6})([smhdw])", re.ASCII)
 # Of a chart with a value for each day.
 DAYS_MAXIMUM: Final = 366
+# The calendar has a year before and after these.
+_YEARS: Final = range(1000, 9000)
 _DAY: Final = timedelta(days=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-# A relative start is some time before the end that is now: that is no day more.
+# A relative start is parsed before the end is now: the time between does not make another day.
 _DELAY: Final = timedelta(minutes=1)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 # Eight digits are a date of ISO 8601, twelve and fourteen may be meant as date and time: eleven digits of seconds reach
@@ -25,7 +27,7 @@ _MILLISECONDS: Final = re.compile(r"\d{13}", re.ASCII)
 
 
 class BadDays(ValueError):
-    """A time range has more days than a chart shows; the message names the maximum."""
+    """A time range has more days than a chart shows, or an impossible year; the message names what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ def make_day_range(
 
     An end in the future is now, unless the start is, too.
     """
+    for bound in (from_at, to_at):
+        if bound is not None and bound.year not in _YEARS:
+            raise BadDays(f"the year {bound.year} is not from {_YEARS.start} to {_YEARS.stop - 1}")
     is_open = to_at is None or to_at >= now
     if from_at is not None and from_at >= now:
         end_at, is_open = to_at or from_at + _DAY, False

@@ -106,3 +106,12 @@ def test_more_than_a_year_of_days_is_refused() -> None:
     assert make_day_range(NOW - timedelta(days=366), None, now=NOW, usual=3) == DayRange(NOW, 366)
     with pytest.raises(BadDays, match="367 days are more than the 366"):
         make_day_range(NOW - timedelta(days=367), None, now=NOW, usual=3)
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_days_at_the_ends_of_the_calendar_are_refused(year: int) -> None:
+    end = datetime(year, 1, 2, tzinfo=UTC)
+
+    for bounds in ((None, end), (end, None)):
+        with pytest.raises(BadDays, match=f"the year {year} is not from 1000 to 8999"):
+            make_day_range(*bounds, now=NOW, usual=90)
