@@ -28,6 +28,7 @@ _PATTERNS: Final = {
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
+_TIME_BASED: Final = ("time_based", 1)
 # Shown only if different: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.
@@ -158,6 +159,8 @@ def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator
     for name, value in sorted(workload.options.items()):
         if (name, value) == _OPTIONS_UNKNOWN:
             yield "other options unknown" if workload.engine else "options unknown"
+        elif (name, value) == _TIME_BASED:
+            yield "time-based"
         else:
             yield f"beside {value}" if name == "beside" else f"{name} {value}"
 

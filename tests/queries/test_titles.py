@@ -55,6 +55,11 @@ WORKLOAD = WorkloadRow(
             "4k random read · iodepth 8 × 1 job · 64 MiB file · buffered · psync · 20 s",
         ),
         (
+            {"runtime_s": 60.0, "options": {"time_based": 1}},
+            "read",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · direct · 60 s · time-based",
+        ),
+        (
             {
                 "options": {"fsync": 1, "beside": "write 1m × 1"},
                 "file_size_bytes": None,

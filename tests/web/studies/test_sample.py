@@ -165,14 +165,14 @@ def test_small_and_large_files_stand_side_by_side(viewer: Client, sample: Loaded
 
 def test_each_study_has_its_findings(viewer: Client, sample: Loaded) -> None:
     words = [
-        "gain up to 4 volumes",
-        "about 30 000 reads",
-        "some hundreds of operations a second",
-        "costs more than half of the reads",
-        "from four volumes on the numbers are those of small volumes",
+        "increase up to 4 volumes",
+        "about 30 000 read and 23 000 write IOPS",
+        "some hundreds of IOPS",
+        "less than half of the read IOPS",
+        "with four or more volumes, IOPS are those of small volumes",
         "1.6 to 1.8 times as fast",
-        "2 000 for each volume, linear in their number",
-        "4 volumes do 8 000 random operations a second",
+        "linear in the number of volumes",
+        "4 volumes deliver 8 000 random IOPS",
     ]
 
     pages = [viewer.get(f"/studies/{study_id}/") for study_id, _ in sample.studies]
