@@ -44,13 +44,12 @@ def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Run what the server requests and this host allows."""
     from agent.adopting.adopt_schedule import adopt_schedule
     from agent.requests import poll_command
-    from agent.running.run_command import open_log
     from agent.updating.update_command import update_after_delivery
 
     if not console.is_terminal:
         console.set_unattended()
     session = open_session(arguments, console)
-    open_log(arguments, session)
+    session.open_log(arguments.log)
     code = poll_command.run_poll(session, budget_s=arguments.budget, adopt=adopt_schedule)
     update_after_delivery(session)
     return code
@@ -65,6 +64,10 @@ def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
+    if arguments.abandon:
+        from agent.sweeping.abandon_sweep import abandon_sweep
+
+        return abandon_sweep(arguments, open_session(arguments, console))
     from agent.sweeping import sweep_command
 
     return sweep_command.run_sweep(arguments, open_session(arguments, console))
@@ -72,6 +75,10 @@ def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_experiment(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure two arms in ABBA order."""
+    if arguments.abandon:
+        from agent.experiments.abandon_experiment import abandon_experiment
+
+        return abandon_experiment(arguments, open_session(arguments, console))
     from agent.experiments import experiment_command
 
     return experiment_command.run_experiment(arguments, open_session(arguments, console))

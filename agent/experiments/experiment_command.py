@@ -16,13 +16,14 @@ from agent.console import SweepProgress
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
 from agent.experiments import PAIRS_MAXIMUM
 from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id
-from agent.experiments.experiment_state import ExperimentState
+from agent.experiments.experiment_state import NEW_OPTIONS, STORED_OPTIONS, ExperimentState
 from agent.files import read_json
 from agent.job_state import StateDirectory
 from agent.quantities import format_duration
+from agent.running.job_end import refuse_options, report_ended
 from agent.running.measure import RunRequest, measure
-from agent.running.run_command import find_client, open_log, read_run_request
-from agent.sweeping.sweep_run import ResultSender, report_ended
+from agent.running.result_sender import ResultSender
+from agent.running.run_command import find_client, read_run_request
 
 if TYPE_CHECKING:
     from agent.running.session import Session
@@ -32,39 +33,15 @@ _PLAN_MAXIMUM_BYTES = 10**6
 _ORDER = re.compile(r"(?:ab|ba){1,%d}" % PAIRS_MAXIMUM)
 # Values of terms in a filter.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-# What is stored for --resume: all that determines a run, and how the host becomes an arm.
-_STORED: Mapping[str, Any] = {
-    "profile": None,
-    "jobfile": None,
-    "file": None,
-    "file_size": None,
-    "directory": None,
-    "time_limit": None,
-    "allow_outside": False,
-    "trust_directory": False,
-    "set": [],
-    "target": [],
-    "label": [],
-    "cloud": False,
-    "serials": False,
-    "logs": False,
-    "arm_label": "arm",
-    "arms": "a,b",
-    "switch_command": None,
-    "check_command": None,
-    "reboots": False,
-}
 
 
 def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed experiment, or abandon one."""
-    open_log(arguments, session)
+    """Run a new or resumed experiment."""
+    session.open_log(arguments.log)
     states = StateDirectory(ExperimentState, session.spool.directory)
     states.report_damaged(session.console.warn)
-    if arguments.abandon:
-        return _abandon(arguments, session, states=states)
     if arguments.resume:
-        _refuse_new_options(arguments, "--resume continues as planned")
+        refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
         state = states.load(arguments.resume, option="--resume")
         if state.is_abandoned:
             raise ConfigurationError(f"experiment {state.id} was abandoned; start a new experiment")
@@ -83,7 +60,7 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
         names = _read_arms(arguments)
         if arguments.dry_run:
             return _show(order, requests, session)
-        request = {name: getattr(arguments, name) for name in _STORED}
+        request = {name: getattr(arguments, name) for name in STORED_OPTIONS}
         for name in ("jobfile", "file", "directory"):
             # --resume may start in another directory.
             request[name] = request[name] and os.path.abspath(request[name])
@@ -209,29 +186,20 @@ class _ExperimentRun:
         self._session.console.warn(f"run {number} of {len(self.state.arms)}: {reason}")
 
 
-def _refuse_new_options(arguments: argparse.Namespace, reason: str) -> None:
-    """Raise ConfigurationError for options that define a new experiment."""
-    given = [name for name, default in _STORED.items() if getattr(arguments, name) != default]
-    given += [name for name in ("pairs", "plan", "dry_run") if getattr(arguments, name)]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigurationError(f"{reason}; leave out {options}")
-
-
 def _read_stored(state: ExperimentState) -> Mapping[str, Any]:
     """Return the options of the command that started an experiment; ConfigurationError if they are not valid."""
     request = state.request
-    for name, default in _STORED.items():
+    for name, default in STORED_OPTIONS.items():
         value = request.get(name, default)
         is_valid = isinstance(value, str) if default is None else type(value) is type(default)
         if isinstance(value, list):
             is_valid = is_valid and all(isinstance(item, str) for item in value)
         if not is_valid and value != default:
             raise ConfigurationError(_describe_bad_request(state, f"{name} is of a wrong type"))
-    unknown = sorted(set(request) - set(_STORED))
+    unknown = sorted(set(request) - set(STORED_OPTIONS))
     if unknown:
         raise ConfigurationError(_describe_bad_request(state, f"{unknown[0][:80]!r} is unknown"))
-    return {**_STORED, **request}
+    return {**STORED_OPTIONS, **request}
 
 
 def _describe_bad_request(state: ExperimentState, reason: str) -> str:
@@ -239,22 +207,6 @@ def _describe_bad_request(state: ExperimentState, reason: str) -> str:
         f"the request of the experiment state {state.path} is not valid: {reason}; start a new experiment, and end "
         f"this one with bench-agent experiment --abandon {state.id}"
     )
-
-
-def _abandon(
-    arguments: argparse.Namespace, session: Session, *, states: StateDirectory[ExperimentState]
-) -> ExitCode:
-    """End an unfinished experiment: record that it is not continued."""
-    _refuse_new_options(arguments, "--abandon measures nothing")
-    with session.spool.lock():
-        state = states.load(arguments.abandon, option="--abandon")
-        if not state.is_finished:
-            # The server need not answer: a result that was delivered is there in any case.
-            ResultSender(session, None).recover(state)
-            state.abandon()
-    if state.is_abandoned and state.arm:
-        session.console.note(f"the host is left as arm {state.arm}")
-    return report_ended(state, session)
 
 
 def _read_requests(

@@ -7,6 +7,30 @@ from typing import Any, Mapping
 from agent.job_state import JobState, check_types
 
 _TEXT = (str, type(None))
+# What is stored for --resume: all that determines a run, and how the host becomes an arm.
+STORED_OPTIONS: Mapping[str, Any] = {
+    "profile": None,
+    "jobfile": None,
+    "file": None,
+    "file_size": None,
+    "directory": None,
+    "time_limit": None,
+    "allow_outside": False,
+    "trust_directory": False,
+    "set": [],
+    "target": [],
+    "label": [],
+    "cloud": False,
+    "serials": False,
+    "logs": False,
+    "arm_label": "arm",
+    "arms": "a,b",
+    "switch_command": None,
+    "check_command": None,
+    "reboots": False,
+}
+# What defines a new experiment.
+NEW_OPTIONS: Mapping[str, Any] = {**STORED_OPTIONS, "pairs": None, "plan": None, "dry_run": False}
 
 
 class ExperimentState(JobState):

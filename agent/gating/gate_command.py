@@ -35,7 +35,7 @@ from agent.gating.gate_report import format_annotations, format_markdown, format
 from agent.gating.gate_request import OUTCOMES, read_gate_request, read_output_file
 from agent.quantities import format_duration
 from agent.running.measure import RunRequest, measure
-from agent.running.run_command import open_log, read_pairs, read_run_request, read_time
+from agent.running.run_command import read_pairs, read_run_request, read_time
 from agent.running.session import Session
 
 # Options of a measurement, by their values without them.
@@ -81,7 +81,7 @@ def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     request = read_gate_request(arguments)
     reports = _choose_reports(arguments)
     reports.check()
-    open_log(arguments, session)
+    session.open_log(arguments.log)
     client = session.make_client()
     if arguments.outputs:
         _refuse_measuring(arguments)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 from urllib.parse import urljoin
 
-from agent import __version__
 from agent.console import WaitProgress
 from agent.delivery.deliver import Delivery
 from agent.delivery.submission_status import SubmissionStatus, wait_until_processed
 from agent.exit_codes import ConfigurationError, ExitCode, worst
-from agent.log_file import LogFile
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
@@ -35,7 +33,7 @@ _READ_MINIMUM_S = 10.0
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
-    open_log(arguments, session)
+    session.open_log(arguments.log)
     request = read_run_request(arguments, session)
     patience_s = read_time(arguments.patience, "--patience")
     _wait_for_start(arguments, request, session=session)
@@ -133,14 +131,6 @@ def _explain_missing(
     if submission_status is None:
         return "the server does not report the state of the result"
     return f"the server has not stored the run within {wait_s:.0f} s"
-
-
-def open_log(arguments: argparse.Namespace, session: Session) -> None:
-    """Write all output also to the log that --log or the configuration names."""
-    log = arguments.log or session.config.log
-    if log:
-        session.console.attach_log(LogFile(os.path.abspath(log)))
-        session.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
 
 def read_run_request(arguments: argparse.Namespace, session: Session) -> RunRequest:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping
 
+from agent import __version__
 from agent.config import Config, load_config, read_token
 from agent.console import Console
 from agent.delivery.announcements import Announcements
@@ -44,6 +45,15 @@ class Session:
             ca_file=self.config.ca_file,
             announcements=self.announcements,
         )
+
+    def open_log(self, path: str | None) -> None:
+        """Write all output also to the log that --log or the configuration names."""
+        from agent.log_file import LogFile
+
+        log = path or self.config.log
+        if log:
+            self.console.attach_log(LogFile(os.path.abspath(log)))
+            self.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
         """Post pending results and schedules, then trim the spool; requires the lock.

@@ -18,14 +18,16 @@ from agent.measuring.resources import check_resources
 from agent.measuring.workspace import check_path_trusted
 from agent.profiles.profile import load_profile
 from agent.programs import find_program
+from agent.running.job_end import refuse_options, report_ended
+from agent.running.result_sender import ResultSender
 from agent.running.run_command import find_client
 from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
 from agent.sweeping.scaling_table import format_scaling, list_scaling_rows
 from agent.sweeping.stripe_commands import list_tools
 from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
-from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request, refuse_new_options
-from agent.sweeping.sweep_run import ResultSender, SweepRun, describe_refusal, report_ended
-from agent.sweeping.sweep_state import SweepState, find_unfinished, load_left
+from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request
+from agent.sweeping.sweep_run import SweepRun, describe_refusal
+from agent.sweeping.sweep_state import NEW_OPTIONS, SweepState, find_unfinished, load_left
 
 if TYPE_CHECKING:
     from agent.running.session import Session
@@ -49,11 +51,9 @@ class _PlannedSweep:
 
 
 def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed sweep, or abandon one."""
+    """Run a new or resumed sweep."""
     states = _find_states(session)
     states.report_damaged(session.console.warn)
-    if arguments.abandon:
-        return _abandon(arguments, session)
     if arguments.resume:
         return _resume(arguments, session)
     planned = _plan_new(arguments, session)
@@ -87,7 +87,7 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
 
 
 def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    refuse_new_options(arguments, "--resume")
+    refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
     states = _find_states(session)
     state = states.load(arguments.resume, option="--resume")
     if state.is_abandoned:
@@ -107,23 +107,7 @@ def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
         return _work(plan, state, arguments, ResultSender(session, client))
 
 
-def _abandon(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """End an unfinished sweep: remove its stripe, and record that it is not continued."""
-    refuse_new_options(arguments, "--abandon")
-    with session.spool.lock():
-        state = _find_states(session).load(arguments.abandon, option="--abandon")
-        if not state.is_finished:
-            # The server need not answer: a result that was delivered is there in any case.
-            sender = ResultSender(session, None)
-            if state.round_number is None:
-                sender.recover(state)
-            else:
-                _clean_up(state, sender)
-            state.abandon()
-    return report_ended(state, session)
-
-
-def _clean_up(state: SweepState, sender: ResultSender) -> None:
+def clean_up_sweep(state: SweepState, sender: ResultSender) -> None:
     """Remove the stripe that a killed sweep left."""
     request = load_request(state)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(sender.session))

@@ -25,22 +25,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "chunk_bytes": (int,),
     "trusts_directory": (bool,),
 }
-# Options that define a new sweep.
-_OF_A_NEW_SWEEP = (
-    "devices",
-    "directories",
-    "stripes",
-    "file_sizes",
-    "profile",
-    "raid",
-    "fs",
-    "chunk",
-    "wipe",
-    "set",
-    "label",
-    "target",
-    "trust_directory",
-)
 
 
 def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRequest:
@@ -64,14 +48,6 @@ def read_sweep_request(arguments: argparse.Namespace, config: Config) -> SweepRe
     if arguments.directories:
         return SweepRequest(directories=_read_directories(arguments), **common)
     return SweepRequest(**common, **_read_layout(arguments))
-
-
-def refuse_new_options(arguments: argparse.Namespace, option: str) -> None:
-    """Raise ConfigurationError for --resume or --abandon with options that define a new sweep."""
-    given = [name for name in _OF_A_NEW_SWEEP if getattr(arguments, name)]
-    if given:
-        options = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ConfigurationError(f"{option} cannot be combined with {options}")
 
 
 def dump_request(request: SweepRequest) -> dict[str, Any]:

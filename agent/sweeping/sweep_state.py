@@ -7,6 +7,17 @@ from typing import Any, Iterable, Mapping
 from agent.job_state import JobState, StateDirectory, check_types
 from agent.results.result_row import ResultRow, load_row
 
+# What defines a new sweep.
+NEW_OPTIONS: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("devices", "directories", "stripes", "file_sizes", "profile", "raid", "fs", "chunk", "wipe")
+    ),
+    "set": [],
+    "label": [],
+    "target": [],
+    "trust_directory": False,
+}
+
 
 class SweepState(JobState):
     """The state file of one sweep."""

@@ -110,7 +110,7 @@ def test_dry_run_lists_objections(machine: Machine) -> None:
         ),
         (["--directories", "/tmp", "--set", "iodepth=0"], "--set iodepth=0: must be at least 1"),
         (["--directories", "/tmp", "--target", "x=1"], "unknown target field 'x'; available: name, "),
-        (["--resume", "last", "--devices", "/dev/a"], "--resume cannot be combined with --devices"),
+        (["--resume", "last", "--devices", "/dev/a"], "--resume continues as planned; leave out --devices"),
         (["--resume", "1234"], "--resume 1234: unknown sweep; available: none"),
     ],
 )

@@ -1,0 +1,76 @@
+"""Deliver the results of a sweep or experiment between its steps, and find out which of them were stored."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.exit_codes import ExitCode
+from agent.job_state import JobState
+from agent.measuring.workspace import clean_leftovers
+from agent.running.session import Session
+
+if TYPE_CHECKING:
+    from agent.delivery.client import Client
+
+# After a failed delivery, the next attempt is made after this time, not after each step.
+_DELIVERY_PAUSE_S = 600.0
+
+
+@dataclass
+class ResultSender:
+    """Delivers results between steps, without retries if the server is not reachable."""
+
+    session: Session
+    client: Client | None
+    urls: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
+    _not_before: float = float("-inf")
+
+    def deliver(self) -> None:
+        """Post pending results, one attempt each, and trim the spool."""
+        if self.client is not None and time.monotonic() >= self._not_before:
+            self._post(self.client)
+        self.session.trim()
+
+    def _post(self, client: Client) -> None:
+        from agent.delivery.deliver import deliver
+
+        delivery = deliver(self.session.spool, client, console=self.session.console, budget_s=0.0)
+        self.urls.update(delivery.urls)
+        self.rejected.update(delivery.rejected)
+        if delivery.remaining:
+            self._not_before = time.monotonic() + _DELIVERY_PAUSE_S
+            self.session.console.note(f"{delivery.problem}; results stay in the spool, measuring continues")
+
+    def deliver_all(self, *, budget_s: float) -> ExitCode:
+        """Post pending results within the budget; return the exit code."""
+        if self.client is None:
+            return ExitCode.OK
+        delivery = self.session.deliver(self.client, budget_s=budget_s)
+        self.urls.update(delivery.urls)
+        self.rejected.update(delivery.rejected)
+        return delivery.exit_code
+
+    def is_spooled(self, run_id: str) -> bool:
+        """Return whether a result is in the spool."""
+        spool = self.session.spool
+        entries = [*spool.pending(), *(refused.entry for refused in spool.rejected())]
+        return any(entry.id == run_id for entry in entries)
+
+    def is_known(self, run_id: str) -> bool:
+        """Return whether a result is in the spool or on the server: cron may have delivered it."""
+        if self.is_spooled(run_id) or self.client is None:
+            return self.is_spooled(run_id)
+        response = self.client.request("GET", f"/api/v1/submissions/{run_id}")
+        return response.status == 200 and (response.body or {}).get("id") == run_id
+
+    def recover(self, state: JobState) -> None:
+        """Clean up after a killed run, and record whether its result was stored."""
+        for note in clean_leftovers(self.session.spool.directory):
+            self.session.console.note(note)
+        running = state.running()
+        if running is not None:
+            number, run_id = running
+            state.end_interrupted(number, is_spooled=self.is_known(run_id))
