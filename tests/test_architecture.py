@@ -348,7 +348,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "charts/comparison": {"site"},
         "charts/history": {"site"},
         "charts/matrix": {"layouts", "site"},
-        "charts/scaling": {"site"},
+        "charts/scaling": {"layouts", "site"},
         "docs": {"runs", "site"},
         "experiments": {"site"},
         "hosts": {"accounts", "incidents", "maintenance", "requests", "runs", "schedules", "site"},

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
-    ChoiceParameter,
     FilterParameters,
     FormatParameters,
     SpanParameters,
@@ -22,7 +21,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
-from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
+from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -59,9 +58,7 @@ class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
 class MatrixAnswerParameters(MatrixParameters):
     """Those of the matrix, and what else the answer has."""
 
-    next_runs = ChoiceParameter(
-        choices=("1",), required=False, help_text="also what to measure next, JSON only"
-    )
+    next_runs = next_runs_parameter()
 
 
 _AXES: Final[dict[str, Any]] = dict.fromkeys(DIMENSIONS, Annotated[Any, Meta(description="value on an axis")])

@@ -24,6 +24,7 @@ from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_lines, answer_rows
 from benchapp.api.framework.view import ApiView
+from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.csv_export import CsvContext
@@ -61,6 +62,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import MarkState
+from benchapp.queries.layouts.gap_runs import plan_scaling_runs
 from benchapp.queries.series.level_range import LevelRange, make_level_range
 
 
@@ -215,6 +217,9 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     models: Annotated[
         Sequence[ScalingModelAnswer] | None, Meta(description="with model=1: of each curve; else null")
     ]
+    next_runs: Annotated[
+        NextRunsAnswer | None, Meta(description="runs that would complete it; null without next_runs=1")
+    ]
     cells: Sequence[ScalingCellAnswer]
 
 
@@ -297,6 +302,12 @@ class ScalingParameters(FilterParameters, SpanParameters, FormatParameters):
     )
 
 
+class ScalingAnswerParameters(ScalingParameters):
+    """Those of the chart, and what else the answer has."""
+
+    next_runs = next_runs_parameter()
+
+
 class Scaling(ApiView):
     """One metric over one dimension."""
 
@@ -304,12 +315,12 @@ class Scaling(ApiView):
 
     @extend_schema(
         operation_id="read_scaling",
-        parameters=[ScalingParameters],
+        parameters=[ScalingAnswerParameters],
         responses=in_formats(ScalingPage, "only the cells; with runs=1 only the runs"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""
-        wanted = read_parameters(request, ScalingParameters)
+        wanted = read_parameters(request, ScalingAnswerParameters)
         chart = read_chart(make_request(wanted))
         cells = [_describe_cell(each, *found) for each in chart.stack for found in each.walk()]
         file_name = f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}"
@@ -330,9 +341,17 @@ class Scaling(ApiView):
             columns=_CELL_COLUMNS,
             format=wanted["format"],
             file_name=file_name,
-            about=_describe(chart),
+            about=_describe(chart) | {"next_runs": _plan_runs(chart) if "next_runs" in wanted else None},
             context=_list_context(chart),
         )
+
+
+def _plan_runs(chart: ScalingChart) -> NextRunsAnswer:
+    """Return what to measure next. Raises Problem."""
+    try:
+        return describe_next_runs(plan_scaling_runs(chart))
+    except BadChart as error:
+        raise bad_parameter(error.parameter, error) from error
 
 
 def _list_context(chart: ScalingChart) -> CsvContext:

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
+from benchapp.api.framework.parameters import ChoiceParameter
 from benchapp.queries.layouts.next_runs import MeasuredName, NextRun, NextRuns, ReasonName, RunReason
 from benchapp.queries.layouts.run_commands import RunCommand
 
@@ -52,6 +53,11 @@ class NextRunsAnswer(ApiAnswer, kw_only=True, frozen=True):
     commands: Sequence[RunCommandAnswer]
     more: Annotated[int, Meta(description="measurements that are not listed")]
     duration_s: Annotated[float | None, Meta(description="of all commands; null if one is unknown")]
+
+
+def next_runs_parameter() -> ChoiceParameter:
+    """Return the field that asks for a plan."""
+    return ChoiceParameter(choices=("1",), required=False, help_text="also what to measure next, JSON only")
 
 
 def describe_next_runs(plan: NextRuns) -> NextRunsAnswer:

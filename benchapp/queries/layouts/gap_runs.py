@@ -1,4 +1,7 @@
-"""What to measure next to complete a matrix: missing and failed combinations, few runs, stale and wide levels."""
+"""What to measure next to complete a matrix or a scaling chart.
+
+Missing and failed combinations, few runs, stale and wide levels.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,12 @@ from django.utils import timezone
 from benchapp.analysis.layouts.next_runs import RunReason, list_gap_reasons
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value
+from benchapp.metrics import CATALOGUE
+from benchapp.queries.charts.axes import split_axis
+from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell
+from benchapp.queries.charts.scaling import ScalingChart
+from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.layouts.next_runs import NextRun, NextRuns
 from benchapp.queries.layouts.run_commands import WantedRuns, make_run_commands
 
@@ -18,6 +26,8 @@ from benchapp.queries.layouts.run_commands import WantedRuns, make_run_commands
 MEASUREMENTS_MAXIMUM: Final = 20
 # Series of the same layout or workload that are looked at for a host or a profile.
 _SERIES_MAXIMUM: Final = 20
+# Of a matrix: columns, and two each of rows and panels.
+_DIMENSIONS_MAXIMUM: Final = 5
 _Key = tuple[Value | None, ...]
 
 
@@ -35,6 +45,44 @@ class _Gap:
     def runs(self) -> int:
         """Return the further runs, 0 if too many would be needed."""
         return max((reason.runs for reason in self.reasons if reason.runs is not None), default=0)
+
+
+def can_plan_scaling_runs(chart: ScalingChart) -> bool:
+    """Return whether a matrix has the combinations of a chart: no groups, one dimension on x, five in all."""
+    names = _list_axes(chart)
+    return (
+        not chart.is_empty
+        and len(split_axis(chart.x.name)) == 1
+        and len(names) <= _DIMENSIONS_MAXIMUM
+        and set(names) <= set(DIMENSIONS)
+    )
+
+
+def plan_scaling_runs(chart: ScalingChart, *, now: datetime | None = None) -> NextRuns:
+    """Return the runs that would complete a scaling chart: those of the matrix of the same combinations.
+
+    At most eight queries. Raises BadChart.
+    """
+    if chart.is_empty:
+        return NextRuns((), ())
+    if not can_plan_scaling_runs(chart):
+        raise BadChart("next_runs", "needs one dimension on x, at most five on all axes, and no groups")
+    x, *others = _list_axes(chart)
+    # Rows and panels of a matrix take two dimensions each.
+    rows, facets = others[:2], others[2:]
+    matrix = read_matrix(
+        chart.shown_filter,
+        metric=chart.metric.name if chart.metric.name in CATALOGUE else "iops",
+        x=x,
+        rows=",".join(rows) or None,
+        facet=",".join(facets) or NONE,
+    )
+    return plan_matrix_runs(matrix, now=now)
+
+
+def _list_axes(chart: ScalingChart) -> list[str]:
+    axes = [axis.name for axis in (chart.x, chart.color, chart.facet) if axis is not None]
+    return [name for axis in axes for name in split_axis(axis)]
 
 
 def plan_matrix_runs(matrix: Matrix, *, now: datetime | None = None) -> NextRuns:

@@ -77,7 +77,16 @@ def test_what_to_measure_next_completes_the_matrix(viewer: Client) -> None:
     asked = {"q": "host:*", "x": "volume_count", "color": "pattern", "any": "host"}
     scaling = Page(viewer.get(reverse("scaling"), asked))
     (link,) = [each for each in scaling.links if each.endswith("#next-runs")]
-    assert "never measured" in Page(viewer.get(link)).words
+    assert link.startswith(reverse("scaling"))
+    shown = Page(viewer.get(link)).words
+    assert "random write · 4 volumes" in shown and "1 run, 18 s in total." in shown
+    assert "never measured" not in scaling.words
+    assert viewer.get("/api/v1/scaling", {**asked, "next_runs": "1"}).json()["next_runs"] == body
+    assert viewer.get("/api/v1/scaling", asked).json()["next_runs"] is None
+    grouped = {"q": "host:*", "x": "volume_count,volume_type", "next_runs": "1"}
+    refused = viewer.get("/api/v1/scaling", grouped)
+    assert (refused.status_code, refused.json()["pointer"]) == (400, "next_runs")
+    assert "never measured" not in Page(viewer.get(reverse("scaling"), grouped)).words
     complete = {**query, "q": "host:* volume_count:1"}
     assert (
         "Nothing to measure: no combination has a gap" in Page(viewer.get(reverse("matrix"), complete)).words

@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter, write_value
-from benchapp.metrics import CATALOGUE
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import METRICS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
+from benchapp.queries.layouts.gap_runs import can_plan_scaling_runs, plan_scaling_runs
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
 from benchapp.web.charts.scaling.request import (
@@ -28,6 +28,7 @@ from benchapp.web.charts.scaling.request import (
     read_asked,
     read_chart,
 )
+from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
@@ -84,6 +85,8 @@ def scaling(request: HttpRequest) -> HttpResponse:
     chart = read_chart(asked, errors)
     base_url = make_base_url(request)
     figure = make_scaling_figure(asked, chart, key="cell", base_url=base_url, errors=errors)
+    can_plan = can_plan_scaling_runs(chart)
+    has_next_runs = request.GET.get("next_runs") == "1" and can_plan
     context = {
         "bar": bar,
         "figure": figure,
@@ -96,7 +99,8 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "combined": make_combined_fields(chart),
         "common_charts": _link_common_charts(bar.text),
         "groups_url": _link_groups(asked, chart),
-        "next_url": _link_next_runs(chart),
+        "next": show_next_runs(plan_scaling_runs(chart), nothing=NOTHING_MISSING) if has_next_runs else None,
+        "next_url": f"{link_chart(asked, chart, next_runs='1')}#next-runs" if can_plan else "",
         "has_group_error": any(field.error for field in asked.group_fields),
         "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
@@ -107,26 +111,6 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context, status=400 if errors else 200)
-
-
-def _link_next_runs(chart: ScalingChart) -> str:
-    """Return the matrix of the same combinations with what to measure next; "" for axes that it does not have."""
-    axes = [axis for axis in (chart.x, chart.color, chart.facet) if axis is not None]
-    names = [name for axis in axes for name in axis.name.split(",")]
-    if chart.is_empty or len(chart.x.name.split(",")) > 1 or not set(names) <= set(DIMENSIONS):
-        return ""
-    # Rows and panels of the matrix take two dimensions each.
-    rows, facets = names[1:3], names[3:5]
-    query = {
-        "q": write_filter(chart.shown_filter),
-        "metric": chart.metric.name if chart.metric.name in CATALOGUE else "iops",
-        "x": chart.x.name,
-        "rows": ",".join(rows),
-        "facet": ",".join(facets) or "none",
-        "next_runs": "1",
-    }
-    given = {name: value for name, value in query.items() if value}
-    return f"{reverse('matrix')}?{urlencode(given, safe=':,/*')}#next-runs"
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:
