@@ -274,7 +274,7 @@ class _MatrixBuilder:
             groups = self.table.group_levels[self.metric.name]
             return {each: to_us(groups[each].level.last_at) for each in ids}
         if self.span.to_at is None:
-            columns = read_current_columns(ids, self.metric.name)
+            columns = read_current_columns(ids, [self.metric.name])[self.metric.name]
             return dict(zip(columns["series_id"].tolist(), columns["to_at"].tolist(), strict=True))
         levels = read_levels_in(ids[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
         return {each: to_us(level.last_at) for each, level in levels.items()}
