@@ -16,6 +16,8 @@ OUTCOMES: Mapping[str, ExitCode] = {
     "regressed": ExitCode.REGRESSED,
     "undecided": ExitCode.UNDECIDED,
 }
+# The largest BENCHAPP_UNPACKED_LIMIT_MIB of a server.
+_OUTPUT_MAXIMUM_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,16 @@ def _describe_refusal(response: Response) -> AgentError:
 
 
 def read_output_file(path: str) -> bytes:
-    """Return a file of fio's output; CannotMeasure if it is empty or cannot be read."""
+    """Return a file of fio's output; CannotMeasure if it is empty, ConfigurationError if it cannot be read or sent."""
     try:
         with open(path, "rb") as file:
-            content = file.read()
+            content = file.read(_OUTPUT_MAXIMUM_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror or error}") from None
+    if len(content) > _OUTPUT_MAXIMUM_BYTES:
+        raise ConfigurationError(
+            f"{path} has more than {_OUTPUT_MAXIMUM_BYTES} bytes, which no server accepts"
+        )
     if not content.strip():
         raise CannotMeasure(f"{path} is empty: did fio print anything?")
     return content

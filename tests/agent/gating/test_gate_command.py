@@ -307,6 +307,17 @@ def test_wrong_arguments_are_refused_before_a_request(
     assert text in ended.stderr
 
 
+def test_file_that_no_server_accepts_is_refused(
+    host: Machine, server: HostileServer, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.gating.gate_request._OUTPUT_MAXIMUM_BYTES", 10)
+
+    ended = host.run("gate", str(output))
+
+    assert (ended.returncode, server.seen) == (2, [])
+    assert f"{output} has more than 10 bytes, which no server accepts" in ended.stderr
+
+
 def test_github_gets_a_step_summary_and_annotations(
     host: Machine, server: HostileServer, output: Path
 ) -> None:
