@@ -122,6 +122,10 @@ class AdoptingMachine:
         for name, text in self.read().items():
             self.complete.setdefault(name, set()).add(text)
 
+    def is_changing(self) -> bool:
+        """Return whether the last adoption began to change schedules and did not end."""
+        return bool(json.loads((self.home / "spool" / "adoption.json").read_bytes())["is_changing"])
+
     def count_torn(self) -> int:
         """Return how many files have a text that no complete adoption wrote."""
         return sum(text not in self.complete.get(name, ()) for name, text in self.read().items())
@@ -289,6 +293,8 @@ class KilledAgents:
             self.found["self-update: " + ("new version" if content == self.newer else "old version")] += 1
         for machine in self.machines.values():
             self.found["torn"] += machine.count_torn()
+        if command[0] == "adopt" and self.machines[command[1]].is_changing():
+            self.found[f"{name}: killed while it changed schedules"] += 1
         self.note_spooled()
         return limit_s
 
