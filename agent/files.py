@@ -118,7 +118,8 @@ def describe_writer(path: str, state: os.stat_result, *, owners: Collection[int]
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         return None
     if mode & stat.S_IWOTH:
-        return f"{path} has mode {stat.S_IMODE(mode):04o}: any user can change what runs here; run chmod o-w on it"
+        who = "go" if is_root else "o"
+        return f"{path} has mode {stat.S_IMODE(mode):04o}: any user can change what runs here; run chmod {who}-w on it"
     if is_root and mode & stat.S_IWGRP:
         return f"{path} has mode {stat.S_IMODE(mode):04o}: its group can change what root runs; run chmod g-w on it"
     return None

@@ -177,7 +177,7 @@ class StateDirectory(Generic[State]):
                 os.unlink(state.path)
         except OSError as error:
             raise ConfigurationError(f"cannot use {self.path}: {error}") from None
-        path = os.path.join(self.path, f"{job_id}.json")
+        path = self._find_path(job_id)
         document = {
             "schema": self._kind.schema,
             "id": job_id,
@@ -204,15 +204,16 @@ class StateDirectory(Generic[State]):
             if state.id == name:
                 return state
         for damaged in found.damaged:
-            if damaged.path == os.path.join(self.path, f"{name}.json"):
+            if damaged.path == self._find_path(name):
                 raise ConfigurationError(damaged.describe())
         known = ", ".join(state.id for state in found.states[-5:]) or "none"
         raise ConfigurationError(f"{option} {name}: unknown {self._kind.kind}; available: {known}")
 
-    def report_damaged(self, warn: Callable[[str], None]) -> None:
-        """Warn of each state file that is damaged."""
+    def report_damaged(self, warn: Callable[[str], None], *, named: str | None = None) -> None:
+        """Warn of each state file that is damaged, except that of the job which is loaded by its id."""
         for damaged in self.read().damaged:
-            warn(damaged.describe())
+            if damaged.path != self._find_path(named or ""):
+                warn(damaged.describe())
 
     def read(self) -> StoredStates[State]:
         """Return all jobs; a damaged file hides no other one."""
@@ -232,6 +233,9 @@ class StateDirectory(Generic[State]):
             except (OSError, ValueError, KeyError, TypeError) as error:
                 damaged.append(self._describe_damage(path, error))
         return StoredStates(sorted(states, key=lambda state: (state.created_at, state.path)), damaged)
+
+    def _find_path(self, job_id: str) -> str:
+        return os.path.join(self.path, f"{job_id}.json")
 
     def _read_document(self, path: str) -> dict[str, Any]:
         document = read_json(path)

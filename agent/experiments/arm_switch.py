@@ -73,11 +73,16 @@ def _has_descriptor() -> bool:
     return True
 
 
-def _ask(arm: str) -> None:
+def require_terminal(arm: str) -> None:
+    """Raise ConfigurationError if nobody can confirm that the host is an arm."""
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"arm {arm}: there is no terminal to confirm it; give --switch-command, or resume on a terminal"
+            f"arm {arm}: there is no terminal to confirm it; give --switch-command, or run the command on a terminal"
         )
+
+
+def _ask(arm: str) -> None:
+    require_terminal(arm)
     print(f"set up arm {arm}, then type yes: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise ConfigurationError(f"arm {arm}: not confirmed")

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urljoin
 from agent.console import SweepProgress
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
 from agent.experiments import PAIRS_MAXIMUM
-from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id
+from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id, require_terminal
 from agent.experiments.experiment_state import NEW_OPTIONS, STORED_OPTIONS, ExperimentState
 from agent.files import read_json
 from agent.job_state import StateDirectory
@@ -39,7 +39,7 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Run a new or resumed experiment."""
     session.open_log(arguments.log)
     states = StateDirectory(ExperimentState, session.spool.directory)
-    states.report_damaged(session.console.warn)
+    states.report_damaged(session.console.warn, named=arguments.resume)
     if arguments.resume:
         refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
         state = states.load(arguments.resume, option="--resume")
@@ -60,6 +60,8 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
         names = _read_arms(arguments)
         if arguments.dry_run:
             return _show(order, requests, session)
+        if not arguments.switch_command:
+            require_terminal(names[order[0]])
         request = {name: getattr(arguments, name) for name in STORED_OPTIONS}
         for name in ("jobfile", "file", "directory"):
             # --resume may start in another directory.

@@ -19,7 +19,7 @@ def abandon_job(
     clean_up: Callable[[State, ResultSender], object],
 ) -> State:
     """End the job of that id, or "last", unless it is finished; return it. clean_up: removes what a killed one left."""
-    states.report_damaged(session.console.warn)
+    states.report_damaged(session.console.warn, named=name)
     with session.spool.lock():
         state = states.load(name, option="--abandon")
         if not state.is_finished:

@@ -53,7 +53,7 @@ class _PlannedSweep:
 def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Run a new or resumed sweep."""
     states = _find_states(session)
-    states.report_damaged(session.console.warn)
+    states.report_damaged(session.console.warn, named=arguments.resume)
     if arguments.resume:
         return _resume(arguments, session)
     planned = _plan_new(arguments, session)

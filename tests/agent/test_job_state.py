@@ -94,7 +94,8 @@ def test_damaged_state_that_is_named_is_an_error(machine: Machine, kind: str, op
     ended = machine.run(kind, option, NAME)
 
     assert ended.returncode == 2
-    assert "its schema is 'None'" in ended.stderr.splitlines()[-1]
+    (line,) = ended.stderr.splitlines()
+    assert "its schema is 'None'" in line
 
 
 WRONG: list[tuple[str, Any]] = [
