@@ -296,9 +296,10 @@ def format_percent(share: float) -> str:
 
 
 def format_signed_percent(relative: float) -> str:
-    """Format a relative change with its sign: "+8.3 %", "−20.0 %", "±0.0 %"."""
+    """Format a relative change with its sign: "+8.3 %", "−20.0 %", "±0.0 %", "+6 109 %"."""
     sign = "±" if abs(relative) < 0.0005 else "+" if relative > 0 else "−"
-    return f"{sign}{abs(relative) * 100:.1f} %"
+    percent = abs(relative) * 100
+    return f"{sign}{group_thousands(percent) if percent >= 999.95 else f'{percent:.1f}'} %"
 
 
 def format_count(number: int, noun: str) -> str:

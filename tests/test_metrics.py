@@ -12,6 +12,7 @@ from benchapp.metrics import (
     REFERENCE_LINES,
     find_limit,
     find_references,
+    format_signed_percent,
     format_value,
     lower_label,
     show_rates_in,
@@ -85,3 +86,17 @@ def test_known_systems_are_of_one_metric_of_one_profile() -> None:
 )
 def test_label_within_a_sentence_keeps_its_abbreviations(label: str, text: str) -> None:
     assert lower_label(label) == text
+
+
+@pytest.mark.parametrize(
+    ("relative", "text"),
+    [
+        (0.0004, "±0.0 %"),
+        (0.083, "+8.3 %"),
+        (-0.2, "−20.0 %"),
+        (9.999, "+999.9 %"),
+        (61.094, "+6\u202f109 %"),
+    ],
+)
+def test_relative_change_has_its_sign_and_from_1000_percent_no_decimals(relative: float, text: str) -> None:
+    assert format_signed_percent(relative) == text

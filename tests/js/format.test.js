@@ -58,6 +58,8 @@ test("a difference has its sign, also where it is none", () => {
   assert.equal(formatDifference(103.2, 100), "+3.2 %");
   assert.equal(formatDifference(62, 100), "−38.0 %");
   assert.equal(formatDifference(100.01, 100), "±0.0 %");
+  assert.equal(formatDifference(1_099.9, 100), "+999.9 %");
+  assert.equal(formatDifference(6_209.4, 100), "+6\u202f109 %");
 });
 
 test("there is no difference to nothing", () => {

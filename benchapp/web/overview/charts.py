@@ -18,6 +18,7 @@ from benchapp.queries.overview.activity import (
     read_ingest_health,
 )
 from benchapp.queries.overview.fleet import DAYS, SERIES_MAXIMUM, FleetDays, PatternDays, read_fleet_days
+from benchapp.times import format_date
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
@@ -123,7 +124,7 @@ def _make_fleet_chart(range: DayRange) -> OverviewChart:
             for head in ((line.name, "median, %"), ("", "p10–p90, %"), ("", "series"))
         ],
         rows=[
-            (day.isoformat(), [text for line in fleet.patterns for text in _format_day(line, place)])
+            (format_date(day), [text for line in fleet.patterns for text in _format_day(line, place)])
             for place, day in reversed(list(enumerate(dates)))
             if any(line.days[place] for line in fleet.patterns)
         ],
@@ -217,7 +218,7 @@ def _make_changes_chart(range: DayRange) -> OverviewChart:
             ],
         ),
         heads=[("Regressions", "series"), ("Improvements", "series")],
-        rows=[(week.monday.isoformat(), _format_week(week)) for week in reversed(weeks)],
+        rows=[(format_date(week.monday), _format_week(week)) for week in reversed(weeks)],
         api_path="/api/v1/fleet/changes",
         empty=""
         if regressions or improvements
@@ -266,7 +267,10 @@ def _make_ingest_chart(range: DayRange) -> OverviewChart:
         ),
         heads=[("Stored", ""), ("Rejected", ""), ("Waiting", "")],
         rows=[
-            (day.day.isoformat(), [format_integer(each) for each in (day.stored, day.rejected, day.received)])
+            (
+                format_date(day.day),
+                [format_integer(each) for each in (day.stored, day.rejected, day.received)],
+            )
             for day in reversed(health.days)
         ],
         api_path="/api/v1/fleet/submissions",

@@ -59,14 +59,15 @@ export function nameUnit(scale, unit) {
   return unit === "operations/s" ? "IOPS" : scale.suffix;
 }
 
-/** Format the change from an earlier value in percent: "+3.2 %"; null without an earlier value. */
+/** Format the change from an earlier value in percent: "+3.2 %", "+6 109 %"; null without an earlier value. */
 export function formatDifference(value, before) {
   if (value === null || before === null || before === undefined || before === 0) {
     return null;
   }
   const percent = (value / before - 1) * 100;
   const sign = Math.abs(percent) < 0.05 ? "±" : percent > 0 ? "+" : "−";
-  return `${sign}${Math.abs(percent).toFixed(1)} %`;
+  const size = Math.abs(percent);
+  return `${sign}${size >= 999.95 ? groupThousands(size) : size.toFixed(1)} %`;
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
