@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -402,6 +403,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
 }
 
 MODULES_MAXIMUM = 22
+TEMPLATES_MAXIMUM = 25
 
 INGEST = "benchapp.api.ingest.app"
 # What the workers and the pages alone import. Accepting a result must not load it.
@@ -670,13 +672,18 @@ def test_agent_imports_only_itself_and_the_standard_library() -> None:
 
 
 def test_no_package_has_more_modules_than_a_reader_takes_in() -> None:
-    counts: dict[str, int] = {}
-    for path in MODULES.values():
-        if path.name != "__init__.py":
-            folder = path.parent.relative_to(ROOT).as_posix()
-            counts[folder] = counts.get(folder, 0) + 1
+    counts = Counter(
+        path.parent.relative_to(ROOT).as_posix() for path in MODULES.values() if path.name != "__init__.py"
+    )
 
     assert {folder: count for folder, count in counts.items() if count > MODULES_MAXIMUM} == {}
+
+
+def test_no_folder_has_more_templates_than_a_reader_takes_in() -> None:
+    counts = Counter(path.parent for path in (ROOT / "templates").rglob("*.html"))
+
+    assert len(counts) > 20
+    assert [folder.name for folder, count in counts.items() if count > TEMPLATES_MAXIMUM] == []
 
 
 def test_documentation_lists_every_package() -> None:

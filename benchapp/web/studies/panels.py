@@ -111,7 +111,7 @@ def _show_scaling(
         return "", name_panel(panel), None, f"{error}."
     figure = show_scaling(query, key=f"panel-{place}", base_url=make_base_url(request))
     shown = figure if has_links else _close_scaling(figure)
-    return "studies/_study_scaling.html", figure.title, shown, " ".join(figure.errors)
+    return "studies/panels/_scaling.html", figure.title, shown, " ".join(figure.errors)
 
 
 def _show_history(
@@ -122,7 +122,7 @@ def _show_history(
     except BadFilter as error:
         return "", name_panel(panel), None, f"{error}."
     shown = figure if has_links else _close_history(figure)
-    return "studies/_study_history.html", figure.title, shown, ""
+    return "studies/panels/_history.html", figure.title, shown, ""
 
 
 def _show_matrix(
@@ -132,7 +132,7 @@ def _show_matrix(
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
     except (BadFilter, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "studies/_study_matrix.html", figure.title, figure, ""
+    return "studies/panels/_matrix.html", figure.title, figure, ""
 
 
 def _show_comparison(
@@ -142,7 +142,7 @@ def _show_comparison(
         figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
     except BadComparison as error:
         return "", name_panel(panel), None, str(error)
-    return "studies/_study_comparison.html", figure.title, figure, ""
+    return "studies/panels/_comparison.html", figure.title, figure, ""
 
 
 def _show_layouts(
@@ -155,7 +155,7 @@ def _show_layouts(
         return "", name_panel(panel), None, f"{error if has_links else error.summary}."
     except (BadFilter, BadQuestion) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "studies/_study_layouts.html", figure.title, figure, ""
+    return "studies/panels/_layouts.html", figure.title, figure, ""
 
 
 def _close_history(figure: HistoryFigure) -> HistoryFigure:

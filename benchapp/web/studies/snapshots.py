@@ -25,11 +25,11 @@ from benchapp.web.studies.panels import ShownStudyPanel, find_page, make_panel, 
 # Sharp on screens with two pixels for each CSS pixel.
 _SCALE: Final = 2
 _DATA: Final[Mapping[str, str]] = {
-    PanelKind.SCALING: "studies/_scaling_data.html",
-    PanelKind.MATRIX: "studies/_matrix_data.html",
-    PanelKind.HISTORY: "studies/_history_data.html",
-    PanelKind.COMPARE: "studies/_comparison_data.html",
-    PanelKind.LAYOUTS: "studies/_layouts_data.html",
+    PanelKind.SCALING: "studies/panels/_scaling_data.html",
+    PanelKind.MATRIX: "studies/panels/_matrix_data.html",
+    PanelKind.HISTORY: "studies/panels/_history_data.html",
+    PanelKind.COMPARE: "studies/panels/_comparison_data.html",
+    PanelKind.LAYOUTS: "studies/panels/_layouts_data.html",
 }
 _TAGS: Final = frozenset(
     {"a", "b", "br", "caption", "col", "colgroup", "details", "div", "em", "li", "ol", "p", "span", "strong"}
@@ -104,7 +104,7 @@ def _show_frozen(
         height=frozen.height,
     )
     return ShownStudyPanel(
-        place, panel.kind, title, text, page_url, "studies/_study_snapshot.html", figure, is_frozen=True
+        place, panel.kind, title, text, page_url, "studies/panels/_snapshot.html", figure, is_frozen=True
     )
 
 
