@@ -89,7 +89,7 @@ class AuditRecords(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List the writes of people, tokens and commands, newest first by default."""
         wanted = read_parameters(request, AuditParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", AUDIT_COLUMNS)
+        page = take_page_request(wanted)
         oldest_first = take_oldest_first(wanted)
         chosen = AuditFilter(**wanted)
         return answer_list(
@@ -102,5 +102,4 @@ class AuditRecords(ApiView):
             ),
             describe=lambda rows: [build(ListedAuditRecordAnswer, row) for row in rows],
             name="records",
-            columns=columns,
         )

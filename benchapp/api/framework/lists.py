@@ -20,16 +20,25 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which rows of a list, and how: `PageParameters` and `FormatParameters`. limit: None if not given."""
+    """Which rows of a list, and how: `PageParameters` and `FormatParameters`.
+
+    limit: None if not given; columns: those of `fields`, () for all.
+    """
 
     cursor: str | None
     limit: int | None
     format: str
+    columns: Sequence[str]
 
 
 def take_page_request(wanted: dict[str, Any]) -> PageRequest:
     """Take the parameters of pages and formats out of the validated ones."""
-    return PageRequest(wanted.pop("cursor", None), wanted.pop("limit", None), wanted.pop("format", "json"))
+    return PageRequest(
+        wanted.pop("cursor", None),
+        wanted.pop("limit", None),
+        wanted.pop("format", "json"),
+        wanted.pop("columns", ()),
+    )
 
 
 def answer_list(
@@ -51,10 +60,11 @@ def answer_list(
     """Return a page of JSON, or all rows behind the cursor as CSV or NDJSON; `limit` bounds these too.
 
     kind: of the page; row: of its rows, in its field `name`. read: returns the rows behind a cursor, at most so many.
+    columns: by default those of the request.
     context: further columns of the CSV, unless the request names its columns with `fields`.
     """
     more = {} if context is None or page.format != "csv" or "fields" in request.query_params else context
-    chosen = columns or list_columns(row)
+    chosen = columns or page.columns or list_columns(row)
     is_json = page.format == "json"
     first = read(page.cursor, page.limit or (default_limit if is_json else LIMIT_MAXIMUM))
     file_name = file_name or name

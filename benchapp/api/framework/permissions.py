@@ -63,10 +63,7 @@ class MayEdit(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Return whether this request may edit."""
-        token = read_api_token(request)
-        if token is not None:
-            return token.scope == Scope.ADMIN
-        return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.EDITOR)
+        return _has_role(request, Role.EDITOR)
 
 
 class MayReadOrEdit(BasePermission):
@@ -87,10 +84,7 @@ class MayAdminister(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Return whether this request may change hosts and tokens."""
-        token = read_api_token(request)
-        if token is not None:
-            return token.scope == Scope.ADMIN
-        return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(Role.ADMIN)
+        return _has_role(request, Role.ADMIN)
 
 
 class MayReadOrAdminister(BasePermission):
@@ -168,6 +162,14 @@ def find_ingest_host(request: Request) -> int | None:
         if token is not None and token.scope == Scope.INGEST and not settings.PUBLIC_READ
         else None
     )
+
+
+def _has_role(request: Request, role: Role) -> bool:
+    """Return whether a request is of a signed-in user with at least this role, or has a token with the scope admin."""
+    token = read_api_token(request)
+    if token is not None:
+        return token.scope == Scope.ADMIN
+    return is_signed_in(request) and isinstance(request.user, User) and request.user.has_role(role)
 
 
 def is_signed_in(request: Request) -> bool:

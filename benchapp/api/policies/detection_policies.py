@@ -222,7 +222,6 @@ class DetectionPolicies(ApiView):
             ),
             describe=lambda rows: [build(ListedDetectionPolicyAnswer, _describe_row(each)) for each in rows],
             name="detection_policies",
-            columns=wanted.get("columns", DETECTION_POLICY_COLUMNS),
         )
 
     @extend_schema(

@@ -353,7 +353,6 @@ class HostRequests(ApiView):
             ),
             describe=lambda rows: [build(ListedRunRequestAnswer, _describe_request(row)) for row in rows],
             name="requests",
-            columns=wanted.get("columns", REQUEST_COLUMNS),
             about={"policy": _describe_policy(policy) if policy else None},
         )
 

@@ -133,7 +133,7 @@ class Changes(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List detected changes, latest start first, or by `sort`."""
         wanted = read_parameters(request, ChangeParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", CHANGE_COLUMNS)
+        page = take_page_request(wanted)
         sort, chosen = wanted.pop("sort"), ChangeFilter(**wanted)
         return answer_list(
             request,
@@ -143,6 +143,5 @@ class Changes(ApiView):
             read=lambda after, limit: list_changes(chosen, after=after, limit=limit, sort=sort),
             describe=lambda changes: [build(ListedChangeAnswer, describe_change(each)) for each in changes],
             name="changes",
-            columns=columns,
             context={"filter": write_filter(wanted["match"])},
         )

@@ -18,10 +18,11 @@ from benchapp.api.framework.parameters import (
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
-from benchapp.api.framework.problems import bad_parameter, not_found
+from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
+from benchapp.api.resources.series import SpreadIncreaseAnswer, TwoStatesAnswer, no_series
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models import DetectionStatus
 from benchapp.pipeline.detection.dry_run import (
@@ -88,20 +89,6 @@ class DetectedChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
 class BandAnswer(ApiAnswer, kw_only=True, frozen=True):
     low: float
     high: float
-
-
-class SpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
-    from_at: Annotated[Time, Meta(description="first run that varies more")]
-    before: Annotated[float, Meta(description="relative, as all spreads")]
-    after: float
-
-
-class TwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
-    low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
-    high: float
-    high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
-    visits: Annotated[int, Meta(description="how often the rarer state was entered")]
-    from_at: Time
 
 
 class CalendarProfileAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -230,7 +217,7 @@ class SeriesDetection(ApiView):
                 until_at=given.get("until"),
             )
         except UnknownSeries as error:
-            raise not_found("series", error) from error
+            raise no_series(series_id) from error
         stored = list_changes_of_series(series_id, metric=wanted["metric"])
         accepted = explain_acceptance(series_id, wanted["metric"])
         return answer_json(

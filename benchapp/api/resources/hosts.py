@@ -208,7 +208,7 @@ class Hosts(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List hosts by name."""
         wanted = read_parameters(request, HostParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", HOST_COLUMNS)
+        page = take_page_request(wanted)
         is_descending = wanted.pop("sort") == "-name"
         chosen = HostFilter(**wanted, shipped_version=read_agent_version())
         return answer_list(
@@ -221,7 +221,6 @@ class Hosts(ApiView):
             ),
             describe=lambda hosts: _describe_hosts(HostRowAnswer, hosts),
             name="hosts",
-            columns=columns,
             context={"filter": write_filter(wanted["match"])},
         )
 

@@ -290,7 +290,7 @@ class Incidents(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List incidents, latest start first or by `sort`, without merged ones."""
         wanted = read_parameters(request, IncidentParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", INCIDENT_COLUMNS)
+        page = take_page_request(wanted)
         sort, chosen = wanted.pop("sort"), IncidentFilter(**{**wanted, "tab": Tab(wanted["tab"])})
         return answer_list(
             request,
@@ -302,7 +302,6 @@ class Incidents(ApiView):
                 build(ListedIncidentAnswer, _describe_row(each)) for each in incidents
             ],
             name="incidents",
-            columns=columns,
             context={
                 "unit": lambda row: row.metric and CATALOGUE[row.metric].unit,
                 "filter": write_filter(wanted["match"]),

@@ -245,7 +245,6 @@ class PlannedEvents(ApiView):
             ),
             describe=lambda events: [build(ListedPlannedEventAnswer, _describe_row(each)) for each in events],
             name="planned_events",
-            columns=wanted.get("columns", PLANNED_EVENT_COLUMNS),
         )
 
     @extend_schema(

@@ -275,7 +275,7 @@ class Runs(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List runs, newest first."""
         wanted = read_parameters(request, RunParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", RUN_COLUMNS)
+        page = take_page_request(wanted)
         oldest_first = take_oldest_first(wanted)
         chosen = RunFilter(**wanted)
         return answer_list(
@@ -286,7 +286,6 @@ class Runs(ApiView):
             read=lambda after, limit: list_runs(chosen, after=after, limit=limit, oldest_first=oldest_first),
             describe=lambda runs: list(map(_describe_row, runs)),
             name="runs",
-            columns=columns,
             context={"filter": write_filter(wanted["match"])},
         )
 

@@ -103,13 +103,13 @@ class SiblingAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
-class StoredSpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
+class SpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_at: Annotated[Time, Meta(description="first run that varies more")]
-    before: Annotated[float, Meta(description="standard deviation, relative")]
+    before: Annotated[float, Meta(description="relative standard deviation")]
     after: float
 
 
-class StoredTwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
+class TwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
     low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
     high: float
     high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
@@ -119,8 +119,8 @@ class StoredTwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 class VariabilityAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
-    spread_increase: StoredSpreadIncreaseAnswer | None
-    two_states: StoredTwoStatesAnswer | None
+    spread_increase: SpreadIncreaseAnswer | None
+    two_states: TwoStatesAnswer | None
 
 
 @with_columns(SeriesRowAnswer)
@@ -190,7 +190,7 @@ class OneSeries(ApiView):
 
 
 def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
-    page, columns = take_page_request(wanted), wanted.pop("columns", SERIES_COLUMNS)
+    page = take_page_request(wanted)
     wanted["oldest_first"] = wanted.pop("sort") == "last_at"
     wanted["span"] = span = make_level_range(wanted.pop("from_at", None), wanted.pop("to_at", None))
     return answer_list(
@@ -201,7 +201,6 @@ def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
         read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
         describe=lambda rows: _describe_rows(rows, span),
         name="series",
-        columns=columns,
         context={
             "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
             "filter": write_filter(wanted["match"]),
@@ -257,8 +256,8 @@ def _describe_variability(row: DetectionStatusRow) -> VariabilityAnswer:
     increase, states = row.spread_increase, row.two_states
     return VariabilityAnswer(
         metric=row.metric,
-        spread_increase=build(StoredSpreadIncreaseAnswer, increase) if increase else None,
-        two_states=build(StoredTwoStatesAnswer, states) if states else None,
+        spread_increase=build(SpreadIncreaseAnswer, increase) if increase else None,
+        two_states=build(TwoStatesAnswer, states) if states else None,
     )
 
 

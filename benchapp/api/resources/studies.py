@@ -153,7 +153,6 @@ class Studies(ApiView):
                 build(ListedStudyAnswer, study, **_describe_owner(study)) for study in studies
             ],
             name="studies",
-            columns=wanted.get("columns", STUDY_COLUMNS),
         )
 
     @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})

@@ -119,7 +119,7 @@ class Submissions(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List submissions, newest first by default."""
         wanted = read_parameters(request, SubmissionParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", SUBMISSION_COLUMNS)
+        page = take_page_request(wanted)
         state, oldest_first = wanted.pop("state", None), take_oldest_first(wanted)
         return answer_list(
             request,
@@ -133,7 +133,6 @@ class Submissions(ApiView):
                 build(ListedSubmissionAnswer, _describe_upload(each)) for each in uploads
             ],
             name="submissions",
-            columns=columns,
         )
 
 

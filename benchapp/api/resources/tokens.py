@@ -257,7 +257,7 @@ class Tokens(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List tokens of all scopes without their secrets, newest first."""
         wanted = read_parameters(request, TokenParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", TOKEN_COLUMNS)
+        page = take_page_request(wanted)
         oldest_first = take_oldest_first(wanted)
         chosen = TokenFilter(**wanted)
         return answer_list(
@@ -270,7 +270,6 @@ class Tokens(ApiView):
             ),
             describe=lambda tokens: [build(ListedTokenAnswer, _describe_token(each)) for each in tokens],
             name="tokens",
-            columns=columns,
         )
 
     @extend_schema(operation_id="create_token", request=AnyTokenInput, responses={201: NewTokenAnswer})

@@ -322,7 +322,7 @@ class Schedules(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List wanted and installed schedules of hosts, by name."""
         wanted = read_parameters(request, HostScheduleParameters)
-        page, columns = take_page_request(wanted), wanted.pop("columns", HOST_SCHEDULE_COLUMNS)
+        page = take_page_request(wanted)
         chosen = HostFilter(**wanted, shipped_version=read_agent_version())
         return answer_list(
             request,
@@ -332,7 +332,6 @@ class Schedules(ApiView):
             read=lambda after, limit: page_hosts(chosen, after=after, limit=limit),
             describe=lambda hosts: _describe_hosts(ListedHostScheduleAnswer, hosts),
             name="schedules",
-            columns=columns,
             context={"filter": write_filter(chosen.match)},
         )
 

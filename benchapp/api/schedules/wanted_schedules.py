@@ -183,7 +183,6 @@ class WantedSchedules(ApiView):
             ),
             describe=lambda rows: [build(ListedWantedScheduleAnswer, _describe_row(row)) for row in rows],
             name="wanted_schedules",
-            columns=wanted.get("columns", WANTED_SCHEDULE_COLUMNS),
         )
 
     @extend_schema(
