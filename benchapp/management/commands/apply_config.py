@@ -1,7 +1,6 @@
 """`manage.py apply_config`: make the configuration equal to a YAML file."""
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,15 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 
 from benchapp.configuration.apply import apply_configuration, count_steps
 from benchapp.configuration.document import BadConfiguration
 from benchapp.configuration.plan import Step, StepAction, describe_step
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.models import User
 from benchapp.pipeline.audit import write_from_command
 from benchapp.queue import wake_notify, wake_up
@@ -41,18 +36,16 @@ class Command(BaseCommand):
             metavar="NAME",
             help="account that is responsible for the changes, in the audit record",
         )
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Apply; exit status 1 with every error of the file."""
         text, is_dry_run = _read_file(options["file"]), options["dry_run"]
         try:
-            with use_database(options["data_dir"]), _without_log_lines(is_dry_run):
+            with (
+                use_database(options["data_dir"], failed="nothing was changed"),
+                _without_log_lines(is_dry_run),
+            ):
                 author = _find_author(options["author"])
                 with write_from_command("apply_config", author=author):
                     steps = apply_configuration(
@@ -62,10 +55,6 @@ class Command(BaseCommand):
             count = len(error.faults)
             head = f"{options['file']}: {count} {'error' if count == 1 else 'errors'}; nothing was changed"
             raise CommandError("\n  ".join([head, *map(str, error.faults)])) from error
-        except (BackupFailed, NoBinaries) as error:
-            raise CommandError(str(error)) from error
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"the database does not respond: {error}; nothing was changed") from error
         self.stdout.write("\n".join(describe_steps(steps, is_dry_run=is_dry_run)))
         if not is_dry_run and any(step.action not in _WITHOUT_WRITE for step in steps):
             wake_up()

@@ -1,23 +1,18 @@
 """`manage.py export`: write the history to an archive, or to SQLite or Parquet for analysis."""
 
-import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from benchapp.archive.analysis_files import ParquetUnavailable, export_parquet, export_sqlite
 from benchapp.archive.export import export_archive
 from benchapp.archive.selection import ExportSelection
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
 from benchapp.grammar import BadFilter
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress
 from benchapp.queries.days import parse_moment
 
@@ -48,12 +43,7 @@ class Command(BaseCommand):
             help="only runs that started at this time or later: 2026-11-21, now-30d",
         )
         add("--until", metavar="TIME", help="only runs that started before this time")
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -68,12 +58,10 @@ class Command(BaseCommand):
             selection = _read_selection(options)
             with use_database(options["data_dir"]):
                 rows = write(path, selection, show=progress.show_of)
-        except (BadFilter, BackupFailed, NoBinaries, ParquetUnavailable, OSError) as error:
+        except (BadFilter, ParquetUnavailable, OSError) as error:
             raise CommandError(str(error)) from error
         except sqlite3.Error as error:
             raise CommandError(f"{path.name} cannot be written: {error}") from error
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"the database does not respond: {error}") from error
         finally:
             progress.close()
         if not is_quiet:

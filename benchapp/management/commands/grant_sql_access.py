@@ -1,7 +1,6 @@
 """`manage.py grant_sql_access ROLE`: let a role of PostgreSQL read the views, and nothing else."""
 
 import getpass
-import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -10,10 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, ProgrammingError, connection, transaction
 from psycopg import sql
 
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.models import AuditKind
 from benchapp.pipeline.audit import record_write, write_from_command
 from benchapp.sql_views import list_views
@@ -79,26 +75,28 @@ class Command(BaseCommand):
             metavar="FILE",
             help="set the password in the first line of FILE; - is standard input (default for a new role: ask)",
         )
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Grant, check, print the views."""
         try:
             password = _read_password(options["password_file"])
-            with use_database(options["data_dir"]), write_from_command("grant_sql_access"):
-                views = grant_access(options["role"], password=password)
-        except (BackupFailed, NoBinaries, OSError) as error:
+            with use_database(options["data_dir"]):
+                views = _grant(options["role"], password)
+        except OSError as error:
             raise CommandError(str(error)) from error
-        except Error as error:
-            raise CommandError(
-                f"PostgreSQL reports: {str(error).splitlines()[0]}; nothing was changed"
-            ) from error
         self.stdout.write(f"{options['role']} can read {', '.join(views)}")
+
+
+def _grant(role: str, password: str | None) -> list[str]:
+    try:
+        with write_from_command("grant_sql_access"):
+            return grant_access(role, password=password)
+    except Error as error:
+        # Further lines can quote the statement.
+        raise CommandError(
+            f"PostgreSQL reports: {str(error).splitlines()[0]}; nothing was changed"
+        ) from error
 
 
 def grant_access(role: str, *, password: str | None = None) -> list[str]:

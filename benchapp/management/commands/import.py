@@ -1,6 +1,5 @@
 """`manage.py import`: import files with fio output."""  # noqa: N999 — the command's name
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,12 +10,8 @@ from typing import Any, Final, TextIO, cast
 
 from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress
 from benchapp.pipeline.hosts import EnrollmentRefused
 from benchapp.pipeline.importing.checking import ImportOptions
@@ -63,12 +58,7 @@ class Command(BaseCommand):
             " for the modification time of the file",
         )
         add("--no-wait", "--queue", action="store_true", help="leave processing to the workers")
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -77,12 +67,6 @@ class Command(BaseCommand):
         try:
             with use_database(options["data_dir"]):
                 summary, is_stopped = self._import(options, is_quiet=is_quiet)
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(
-                f"the database does not respond: {error}; run the command again later"
-            ) from error
-        except (BackupFailed, NoBinaries) as error:
-            raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
         if not is_quiet:

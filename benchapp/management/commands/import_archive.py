@@ -1,23 +1,20 @@
 """`manage.py import_archive`: import what `manage.py export` wrote."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, Final, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 
 from benchapp.archive.container import BadArchive, CheckedArchive, check_archive, list_authors
 from benchapp.archive.loading import LoadedArchive, StoredMeanwhile, load_archive
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress
 from benchapp.times import format_utc_moment
 
 _NAMED = 20
+
+_FAILED: Final = "nothing was imported, run the command again"
 
 
 class Command(BaseCommand):
@@ -32,12 +29,7 @@ class Command(BaseCommand):
         add = parser.add_argument
         add("file", type=Path, metavar="FILE.tar.zst")
         add("--check", action="store_true", help="compare the file with its checksums; import nothing")
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -49,7 +41,7 @@ class Command(BaseCommand):
                 if options["check"]:
                     lines = describe_check(check_archive(file), list_authors(file))
                 else:
-                    with use_database(options["data_dir"]):
+                    with use_database(options["data_dir"], failed=_FAILED):
                         lines = describe_loaded(load_archive(file, show=progress.show_of))
         except BadArchive as error:
             raise CommandError(f"{options['file']}: {error}; nothing was imported") from error
@@ -57,12 +49,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"a row of the archive was stored here meanwhile ({error}); nothing was imported, run the command again"
             ) from error
-        except (BackupFailed, NoBinaries, OSError) as error:
+        except OSError as error:
             raise CommandError(str(error)) from error
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(
-                f"the database reports: {error}; nothing was imported, run the command again"
-            ) from error
         finally:
             progress.close()
         if not is_quiet:

@@ -1,18 +1,13 @@
 """`manage.py import_study`: import published results from a CSV file."""
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.pipeline.hosts import EnrollmentRefused
 from benchapp.pipeline.importing.files import UnknownHost, find_host
 from benchapp.pipeline.importing.published import Imported, import_published
@@ -56,12 +51,7 @@ class Command(BaseCommand):
             default=[],
             help="values for empty cells: filesystem=xfs mount_options=noatime fio_version=fio-2.0.9",
         )
-        add(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Import; exit status 1 if anything was rejected; nothing is stored then."""
@@ -72,12 +62,8 @@ class Command(BaseCommand):
             with use_database(options["data_dir"]):
                 host = find_host(options["host"] or file.stem, may_create=True)
                 imported = import_published(runs, source, host_id=host.pk)
-        except (UnknownHost, EnrollmentRefused, BackupFailed, NoBinaries, BadEnvelope) as error:
+        except (UnknownHost, EnrollmentRefused, BadEnvelope) as error:
             raise CommandError(str(error)) from error
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(
-                f"the database does not respond: {error}; run the command again later"
-            ) from error
         self.stdout.write("\n".join(describe_import(imported, host=host.name, title=source.title)))
         if imported.rejected:
             sys.exit(1)

@@ -1,19 +1,13 @@
 """`manage.py load_sample`: the published EBS series, and a study for each of its parts."""
 
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
 from django.urls import reverse
 
-from benchapp.embedded.backup import BackupFailed
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.commands.import_study import describe_import
-from benchapp.management.database import use_database
+from benchapp.management.database import add_data_directory, use_database
 from benchapp.pipeline.importing.files import UnknownHost
 from benchapp.pipeline.importing.sample import HOST, SOURCE, Loaded, load_sample
 
@@ -25,24 +19,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the arguments."""
-        parser.add_argument(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up`, without DATABASE_URL (default: var)",
-        )
+        add_data_directory(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Load the sample and print a summary."""
         try:
             with use_database(options["data_dir"]):
                 loaded = load_sample()
-        except (UnknownHost, BackupFailed, NoBinaries) as error:
+        except UnknownHost as error:
             raise CommandError(str(error)) from error
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(
-                f"the database does not respond: {error}; run the command again later"
-            ) from error
         self.stdout.write("\n".join(describe_sample(loaded)))
         if loaded.imported.rejected:
             sys.exit(1)
