@@ -107,6 +107,8 @@ class MixCurveAnswer(ApiAnswer, kw_only=True, frozen=True):
         MixRefusal | None,
         Meta(description="why there is no estimate; outside: nothing is extrapolated"),
     ]
+    badges: Annotated[Sequence[str], Meta(description="of the series of all read shares")]
+    incidents: Annotated[Sequence[int], Meta(description="open incidents of these series")]
 
 
 class MixRow(ApiAnswer, kw_only=True, frozen=True):
@@ -123,6 +125,8 @@ class MixRow(ApiAnswer, kw_only=True, frozen=True):
     n: Annotated[int | None, Meta(description="null if interpolated")]
     between_low_percent: int | None
     between_high_percent: int | None
+    badges: Annotated[Sequence[str], Meta(description="of the series of all read shares of this load")]
+    incidents: Annotated[Sequence[int], Meta(description="open incidents of these series")]
 
 
 class MixPage(AnswerPage, kw_only=True, frozen=True):
@@ -200,6 +204,7 @@ def _describe_curve(curve: MixCurve, read_share: int) -> MixCurveAnswer:
         is_measured=isinstance(found, MeasuredMix),
         estimate=_describe_estimate(found) if isinstance(found, MixEstimate) else None,
         refusal=found if isinstance(found, str) else None,
+        incidents=curve.incident_ids,
     )
 
 
@@ -232,6 +237,7 @@ def _list_rows(curve: MixCurve, read_share: int) -> Iterator[MixRow]:
             n=spread.n,
             between_low_percent=None,
             between_high_percent=None,
+            incidents=curve.incident_ids,
         )
     if isinstance(found, MixEstimate):
         yield build(
@@ -244,6 +250,7 @@ def _list_rows(curve: MixCurve, read_share: int) -> Iterator[MixRow]:
             n=None,
             between_low_percent=_percent(found.below),
             between_high_percent=_percent(found.above),
+            incidents=curve.incident_ids,
         )
 
 

@@ -1,6 +1,6 @@
 """Marks of series and hosts: the open or accepted change that every page shows beside them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import log1p
@@ -81,6 +81,12 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
                 ),
             )
     return {series_id: mark for series_id, (_, mark) in best.items()}
+
+
+def list_open_incidents(series_ids: Iterable[int], marks: Mapping[int, SeriesMark]) -> tuple[int, ...]:
+    """Return the incidents of series whose mark is open, the newest first. marks: of `read_series_marks`."""
+    found = {marks[each].incident_id for each in series_ids if each in marks and marks[each].state == "open"}
+    return tuple(sorted(found, reverse=True))
 
 
 def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:

@@ -1,7 +1,7 @@
 """Reads, writes and their mixes of one layout under one load, and what a mix that was not measured can expect."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -20,6 +20,7 @@ from benchapp.analysis.layouts.mixes import (
 )
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Term, parse_term
+from benchapp.queries.badges import order_codes
 from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.scaling_defaults import (
     Axes,
@@ -31,6 +32,7 @@ from benchapp.queries.charts.scaling_defaults import (
 from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.incidents.series_marks import list_open_incidents, read_series_marks
 from benchapp.queries.layouts.layout import LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.question import AGE_MAXIMUM_DAYS, MIXED_PATTERNS
@@ -48,6 +50,7 @@ __all__ = [
     "MixEstimate",
     "MixQuestion",
     "MixRefusal",
+    "SeriesBadges",
     "collect_mixes",
     "list_free_dimensions",
     "read_mixes",
@@ -107,12 +110,17 @@ class MeasuredMix:
 
 @dataclass(frozen=True, slots=True)
 class MixCurve:
-    """The measured mixes of a layout under one load, by ascending read share."""
+    """The measured mixes of a layout under one load, by ascending read share.
+
+    badges, incident_ids: of the series of all shares; open incidents, the newest first.
+    """
 
     layout: Layout
     iodepth: int | None
     numjobs: int | None
     mixes: tuple[MeasuredMix, ...]
+    badges: tuple[str, ...] = ()
+    incident_ids: tuple[int, ...] = ()
 
     def estimate(self, read_share: int) -> MeasuredMix | MixEstimate | MixRefusal:
         """Return the measured mix of a read share in percent, else an estimate, else why there is none."""
@@ -173,7 +181,7 @@ class MixAnswer:
 def read_mixes(question: MixQuestion, *, now: datetime | None = None) -> MixAnswer:
     """Return the measured mixes of a question. Raises BadFilter.
 
-    One query if nothing was written since the last one, unless the age counts; else four.
+    One query if nothing was written since the last one, unless the age counts; else five.
     """
     now = now or timezone.now()
     if question.max_age_days is not None:
@@ -204,11 +212,12 @@ def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
         table, fixed, levels = chosen.table, chosen.fixed, levels.select(is_shown)
     mixes, incomplete_count = collect_mixes(table, levels)
     curves = [MixCurve(Layout(*layout), load[0], load[1], found) for (layout, load), found in mixes.items()]
+    shown = [curve for curve in curves if len(curve.mixes) > 1]
     return MixAnswer(
         question=question,
         curves=tuple(
             sorted(
-                (curve for curve in curves if len(curve.mixes) > 1),
+                _add_marks(shown, table, metric=question.metric),
                 key=lambda curve: (curve.layout.title, curve.iodepth or 0, curve.numjobs or 0),
             )
         ),
@@ -220,6 +229,28 @@ def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
         incomplete_count=incomplete_count,
         is_cut=is_cut,
     )
+
+
+def _add_marks(curves: Sequence[MixCurve], table: SeriesTable, *, metric: str) -> Iterator[MixCurve]:
+    """Yield the curves with the badges and open incidents of their series; one query."""
+    marks = read_series_marks([each for curve in curves for each in curve.series_ids], metric=metric)
+    badges = SeriesBadges(table)
+    for curve in curves:
+        ids = curve.series_ids
+        yield replace(curve, badges=badges.join(ids), incident_ids=list_open_incidents(ids, marks))
+
+
+class SeriesBadges:
+    """The badges of the newest measurements of the series of a table."""
+
+    def __init__(self, table: SeriesTable) -> None:
+        self._by_series: dict[int, set[str]] = {}
+        for series_id, codes in zip(table.column("series_id"), table.column("badges"), strict=True):
+            self._by_series.setdefault(series_id, set()).update(codes)
+
+    def join(self, series_ids: Iterable[int]) -> tuple[str, ...]:
+        """Return the badges of several series together, most severe first."""
+        return order_codes(tuple({code for each in series_ids for code in self._by_series[each]}))
 
 
 def list_free_dimensions(filter: Filter) -> frozenset[str]:

@@ -36,13 +36,14 @@ from benchapp.queries.charts.scaling_defaults import (
 from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.incidents.series_marks import list_open_incidents, read_series_marks
 from benchapp.queries.layouts.layout import LAYOUT_DETAILS, LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.mixes import (
     MeasuredMix,
     MixCurve,
     MixEstimate,
+    SeriesBadges,
     collect_mixes,
     list_free_dimensions,
 )
@@ -269,7 +270,7 @@ def _interpolate_loads(
 ) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
     """Yield the layouts with the loads of which this mix can be interpolated."""
     assert question.read_share is not None
-    badges = dict(zip(table.column("series_id"), table.column("badges"), strict=True))
+    badges = SeriesBadges(table)
     by_metric = [collect_mixes(table, each)[0] for each in levels if each.metric != "latency_p99_ns"]
     found: dict[tuple[Any, ...], list[MeasuredLoad]] = {}
     for layout, load in dict.fromkeys(key for mixes in by_metric for key in mixes):
@@ -291,7 +292,7 @@ def _interpolate_loads(
                 series_ids=ids,
                 n=spread.n,
                 last_at=spread.last_at,
-                badges=order_codes(tuple({code for each in ids for code in badges[each]})),
+                badges=badges.join(ids),
                 between=(mixes[0].read_share, mixes[1].read_share),
             )
         )
@@ -494,17 +495,7 @@ def _add_marks(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
     marks = read_series_marks(
         [series_id for row in rows for series_id in row.load.series_ids], metric=_MAIN_METRIC
     )
-    if not marks:
-        return list(rows)
-    found = []
-    for row in rows:
-        own = {
-            marks[each].incident_id
-            for each in row.load.series_ids
-            if each in marks and marks[each].state == "open"
-        }
-        found.append(replace(row, incident_ids=tuple(sorted(own, reverse=True))) if own else row)
-    return found
+    return [replace(row, incident_ids=list_open_incidents(row.load.series_ids, marks)) for row in rows]
 
 
 def _rank(row: RankedLayout) -> tuple[Any, ...]:

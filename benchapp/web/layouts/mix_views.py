@@ -108,7 +108,10 @@ class MixForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class MixTableRow:
-    """A curve in the table; numbers are texts. measured: read shares and their values. url: the histories."""
+    """A curve in the table; numbers are texts. measured: read shares and their values. url: the histories.
+
+    badges, incident_ids: of these.
+    """
 
     title: str
     load: str
@@ -118,6 +121,8 @@ class MixTableRow:
     basis: str
     is_interpolated: bool
     url: str
+    badges: tuple[str, ...]
+    incident_ids: tuple[int, ...]
 
 
 @require_safe
@@ -189,6 +194,8 @@ def _make_row(curve: MixCurve, metric: Metric, read_share: int) -> MixTableRow:
         basis=describe_basis(found),
         is_interpolated=isinstance(found, MixEstimate),
         url=f"{reverse('history')}?series={','.join(map(str, curve.series_ids[:IDS_MAXIMUM]))}",
+        badges=curve.badges,
+        incident_ids=curve.incident_ids,
     )
 
 

@@ -1,9 +1,13 @@
 """The page Mixed workloads."""
 
+import csv
+import io
+
 import pytest
 from django.test import Client
 
-from tests.factories import make_host, make_series, make_target, make_workload
+from benchapp.models import IncidentState, Series
+from tests.factories import make_change, make_host, make_incident, make_series, make_target, make_workload
 from tests.mixes import PURE, plant_mixes
 from tests.web.pages import Page
 
@@ -105,3 +109,25 @@ def test_series_links_to_the_mixes_with_its_load(viewer: Client) -> None:
     (link,) = [link for link in links if link.startswith("/mixes/")]
     words = Page(viewer.get(link)).words
     assert "70 % reads: " in words and "interpolated between 0 % and 100 % reads" in words
+
+
+def test_badges_and_open_incidents_of_the_levels_are_named(viewer: Client) -> None:
+    reads, writes = plant_mixes(PURE)
+    plant_mixes(PURE, depth=1)
+    Series.objects.filter(pk=reads.pk).update(badges=["cached"])
+    Series.objects.filter(pk=writes.pk).update(badges=["few-samples", "cached"])
+    incident = make_incident(changes=[make_change(writes)])
+    closed = make_incident(changes=[make_change(reads)], state=IncidentState.RESOLVED)
+
+    page = Page(viewer.get("/mixes/"))
+    curves = viewer.get("/api/v1/mixes").json()["curves"]
+    rows = list(csv.DictReader(io.StringIO(viewer.get("/api/v1/mixes?format=csv").content.decode())))
+
+    assert f"/incidents/{incident.pk}/" in page.links
+    assert f"/incidents/{closed.pk}/" not in page.links
+    assert page.words.count("cached") == 1
+    assert [(curve["iodepth"], curve["badges"], curve["incidents"]) for curve in curves] == [
+        (1, [], []),
+        (8, ["cached", "few-samples"], [incident.pk]),
+    ]
+    assert {row["incidents"] for row in rows if row["iodepth"] == "8"} == {f"[{incident.pk}]"}
