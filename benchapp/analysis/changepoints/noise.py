@@ -65,6 +65,21 @@ def measure_spread(levels: Array, *, least: float, kept_share: float = KEPT_SHAR
         return least
     near = _trim_mean_square(levels[1:] - levels[:-1], kept_share)
     far = _trim_mean_square(levels[2:] - levels[:-2], kept_share)
+    return _combine(near, far, count=count, least=least)
+
+
+def measure_spreads(rows: Array, *, least: float) -> list[float]:
+    """Return the result of `measure_spread` for each row of an array."""
+    count = rows.shape[1]
+    if count < 3:
+        return [least] * len(rows)
+    near = _trim_mean_squares(rows[:, 1:] - rows[:, :-1])
+    far = _trim_mean_squares(rows[:, 2:] - rows[:, :-2])
+    return [_combine(*both, count=count, least=least) for both in zip(near, far, strict=True)]
+
+
+def _combine(near: float, far: float, *, count: int, least: float) -> float:
+    """Return the standard deviation by the mean squares of differences at distance 1 and 2."""
     if near <= 0:
         return least
     correlation = min(max(far / near - 1, 0.0), MOST_CORRELATION) * count / (count + CORRELATION_DOUBT)
@@ -131,6 +146,13 @@ def _trim_mean_square(differences: Array, kept_share: float) -> float:
     squares = np.sort(differences * differences)
     kept = max(1, math.ceil(kept_share * len(squares)))
     return float(squares[:kept].mean()) / _KEPT_MEAN_SQUARES[kept_share]
+
+
+def _trim_mean_squares(differences: Array) -> list[float]:
+    squares = np.sort(differences * differences, axis=1)
+    kept = max(1, math.ceil(KEPT_SHARE * squares.shape[1]))
+    means: list[float] = (squares[:, :kept].mean(axis=1) / _KEPT_MEAN_SQUARES[KEPT_SHARE]).tolist()
+    return means
 
 
 def _find_runs(sides: npt.NDArray[np.int8]) -> list[tuple[int, int]]:

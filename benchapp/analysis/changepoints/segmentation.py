@@ -123,27 +123,29 @@ def partition(levels: Levels, candidates: Places, *, spread: float) -> list[int]
     edges = [0, *candidates.tolist(), len(levels)]
     sums, squares = levels.sum_list, levels.square_sums
     penalty = LEVEL_PENALTY * spread * spread * math.log(len(levels))
-    best = [-penalty]
     previous = [0]
-    # Starts of the last level, with the place from which they cannot be optimal.
-    begins = [(0, len(levels) + 1)]
-    for place in edges[1:]:
-        costs = []
-        for begin, _ in begins:
-            left = edges[begin]
-            total = sums[place] - sums[left]
-            lost = squares[place] - squares[left] - total * total / (place - left)
-            costs.append(best[begin] + lost if place - left >= LEAST_LEVEL else math.inf)
+    # Starts of the last level: number, place, least cost before it, sums there, and the place from which it cannot be
+    # optimal.
+    begins = [(0, 0, -penalty, sums[0], squares[0], len(levels) + 1)]
+    for number, place in enumerate(edges[1:], start=1):
+        sum_here, squares_here = sums[place], squares[place]
+        costs = [
+            best
+            + (squares_here - squares_left - (sum_here - sum_left) * (sum_here - sum_left) / (place - left))
+            if place - left >= LEAST_LEVEL
+            else math.inf
+            for _, left, best, sum_left, squares_left, _ in begins
+        ]
         least = min(costs)
         previous.append(begins[costs.index(least)][0])
         beaten = least + penalty
+        last = place + LEAST_LEVEL
         begins = [
-            (begin, min(until, place + LEAST_LEVEL) if beaten < cost < math.inf else until)
-            for (begin, until), cost in zip(begins, costs, strict=True)
-            if place < until
+            (*begin[:5], last) if beaten < cost < math.inf and last < begin[5] else begin
+            for begin, cost in zip(begins, costs, strict=True)
+            if place < begin[5]
         ]
-        begins.append((len(best), len(levels) + 1))
-        best.append(beaten)
+        begins.append((number, place, beaten, sum_here, squares_here, len(levels) + 1))
     end = previous[-1]
     boundaries = []
     while end > 0:
@@ -188,6 +190,18 @@ def take_median(values: Array) -> float:
     """Return the median; five times faster than np.median for few values."""
     ordered = np.sort(values)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def take_group_medians(values: Array, groups: npt.NDArray[np.int64], *, count: int) -> Array:
+    """Return the median of each group by its number, 0 to count − 1; NaN for a group without values."""
+    order = np.lexsort((values, groups))
+    sizes = np.bincount(groups, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    is_known = sizes > 0
+    starts, sizes = starts[is_known], sizes[is_known]
+    medians = np.full(count, np.nan)
+    medians[is_known] = (values[order[starts + (sizes - 1) // 2]] + values[order[starts + sizes // 2]]) / 2
+    return medians
 
 
 def _list(sums: Array) -> list[float]:

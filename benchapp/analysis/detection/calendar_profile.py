@@ -11,7 +11,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.segmentation import DEVIATIONS_PER_MEDIAN, take_median
+from benchapp.analysis.changepoints.segmentation import (
+    DEVIATIONS_PER_MEDIAN,
+    take_group_medians,
+    take_median,
+)
 
 Array = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -112,17 +116,16 @@ def _list_ratios(times: Times, profile: CalendarProfile) -> Array:
 
 def _subtract_medians(ratios: Array, periods: NDArray[np.int64]) -> Array:
     """Return the distances from the median of the period, so that levels do not matter."""
-    starts = np.flatnonzero(np.diff(periods, prepend=periods[0] - 1))
-    return np.concatenate([part - take_median(part) for part in np.split(ratios, starts[1:])])
+    places = np.cumsum(np.diff(periods, prepend=periods[0]) != 0)
+    around: Array = ratios - take_group_medians(ratios, places, count=int(places[-1]) + 1)[places]
+    return around
 
 
 def _take_medians(values: Array, phases: NDArray[np.int64], season: Season) -> Array:
     """Return the median of each phase; NaN with too few values."""
-    medians = np.full(_PHASES[season], np.nan)
-    for phase in np.unique(phases).tolist():
-        of_phase = values[phases == phase]
-        if len(of_phase) >= _PHASE_RUNS_MINIMUM:
-            medians[phase] = take_median(of_phase)
+    count = _PHASES[season]
+    medians = take_group_medians(values, phases, count=count)
+    medians[np.bincount(phases, minlength=count) < _PHASE_RUNS_MINIMUM] = np.nan
     return medians
 
 

@@ -1,6 +1,7 @@
 """Noise profile of a series: spread, correlation, smallest detectable change, detection status."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,7 +71,7 @@ def profile_noise(values: Iterable[float], changes: Iterable[int] = ()) -> Noise
     Lag-1 correlation is 0 to 0.9, corrected for the bias of the fitted levels. Non-finite values are ignored; indices
     count all values.
     """
-    given = np.asarray(list(values), dtype=np.float64)
+    given = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)
     edges = [0, *sorted(index for index in set(changes) if 0 < index < len(given)), len(given)]
     levels = [level[np.isfinite(level)] for level in (given[a:b] for a, b in pairwise(edges))]
     residuals = [_take_residuals(level) for level in levels if len(level)]
@@ -101,13 +102,17 @@ def find_smallest_change(
 
 def count_runs_needed(profile: NoiseProfile, wanted_change: float) -> int | None:
     """Return the runs needed to detect a change of the wanted size, 5 to 60; None if 60 do not suffice."""
-    for runs in range(FEWEST_NEW_RUNS, MOST_RUNS + 1):
-        smallest = find_smallest_change(
-            profile.spread, profile.correlation, old_runs=profile.points, new_runs=runs
-        )
-        if smallest <= wanted_change:
-            return runs
-    return None
+    candidates = range(FEWEST_NEW_RUNS, MOST_RUNS + 1)
+    # The more runs, the smaller the change.
+    place = bisect_left(
+        candidates,
+        True,
+        key=lambda runs: (
+            find_smallest_change(profile.spread, profile.correlation, old_runs=profile.points, new_runs=runs)
+            <= wanted_change
+        ),
+    )
+    return candidates[place] if place < len(candidates) else None
 
 
 def judge_state(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.noise import measure_spread
+from benchapp.analysis.changepoints.noise import measure_spread, measure_spreads
 from benchapp.analysis.changepoints.segmentation import take_median
 
 Array = NDArray[np.float64]
@@ -120,25 +120,43 @@ def align_members(
 
     Of several values of a member in a slot the last one counts. An incomplete newest slot is omitted.
     """
-    places = [grid.find_slots(times) for times in histories]
-    end = max((int(of[-1]) for of in places if len(of)), default=0) + 1
-    ratios = np.full((len(places), slots_maximum), np.nan)
-    for row, (of, line) in enumerate(zip(places, values, strict=True)):
-        columns = of - (end - slots_maximum)
-        ratios[row, columns[columns >= 0]] = np.log(line[columns >= 0])
+    rows = np.repeat(np.arange(len(histories)), [len(times) for times in histories])
+    places = grid.find_slots(np.concatenate(histories))
+    end = int(places.max(initial=0)) + 1
+    columns = places - (end - slots_maximum)
+    is_new = columns >= 0
+    ratios = np.full((len(histories), slots_maximum), np.nan)
+    ratios[rows[is_new], columns[is_new]] = np.log(np.concatenate(values)[is_new])
     known = ~np.isnan(ratios)
-    for row in np.flatnonzero(known.any(axis=1)).tolist():
-        ratios[row] -= take_median(ratios[row, known[row]])
-    spreads = [
-        measure_spread(line[has], least=_SPREAD_MINIMUM) for line, has in zip(ratios, known, strict=True)
-    ]
+    ratios -= _take_medians(ratios, known.sum(axis=1))[:, np.newaxis]
+    spreads = _measure_spreads(ratios, known)
     counts = known.sum(axis=0)
-    is_used = counts >= max(_MEASURED_SHARE * len(places), 1)
+    is_used = counts >= max(_MEASURED_SHARE * len(histories), 1)
     usual = float(np.median(counts[:-1][is_used[:-1]][-_USUAL_SLOTS:])) if is_used[:-1].any() else 0.0
     is_used[-1] &= counts[-1] >= _COMPLETE_SHARE * usual
-    return PooledRatios(
-        np.flatnonzero(is_used) + end - slots_maximum, ratios[:, is_used], 1 / np.array(spreads)
-    )
+    return PooledRatios(np.flatnonzero(is_used) + end - slots_maximum, ratios[:, is_used], 1 / spreads)
+
+
+def _take_medians(ratios: Array, counts: Indices) -> Array:
+    """Return the median of each row, of which so many values are known; NaN without any."""
+    ordered, rows = np.sort(ratios, axis=1), np.arange(len(ratios))
+    medians: Array = (
+        ordered[rows, (np.maximum(counts, 1) - 1) // 2]
+        + ordered[rows, np.minimum(counts // 2, ratios.shape[1] - 1)]
+    ) / 2
+    return medians
+
+
+def _measure_spreads(ratios: Array, known: NDArray[np.bool_]) -> Array:
+    """Return the spread of each row. Those without gaps are calculated together."""
+    is_whole = known.all(axis=1)
+    spreads = np.empty(len(ratios))
+    spreads[is_whole] = measure_spreads(ratios[is_whole], least=_SPREAD_MINIMUM)
+    spreads[~is_whole] = [
+        measure_spread(line[has], least=_SPREAD_MINIMUM)
+        for line, has in zip(ratios[~is_whole], known[~is_whole], strict=True)
+    ]
+    return spreads
 
 
 def pool_ratios(ratios: Array, weights: Array) -> Array:

@@ -213,7 +213,9 @@ def unpack_history(
 
 def _merge_repetitions(history: StoredHistory) -> StoredHistory:
     """Replace repetitions within a run by their median: a level consists of runs."""
-    if len(history.run_ids) < 2 or len(np.unique(history.run_ids)) == len(history.run_ids):
+    run_ids = history.run_ids
+    # Nearly always ascending, which takes a fifth of the time to find out.
+    if (run_ids[1:] > run_ids[:-1]).all() or len(np.unique(run_ids)) == len(run_ids):
         return history
     both = np.stack([history.times, history.run_ids])
     runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)

@@ -235,6 +235,8 @@ def _list_pools(
 def _take_line(member: _Member, metric: str, history: StoredHistory) -> Line:
     values = history.values[metric]
     is_used = values > 0 if metric in member.metrics else np.zeros(len(values), np.bool_)
+    if is_used.all():
+        return Line(member.series_id, history.times, history.run_ids, values)
     return Line(member.series_id, history.times[is_used], history.run_ids[is_used], values[is_used])
 
 

@@ -5,8 +5,19 @@ import pytest
 
 from benchapp.analysis.changepoints.contrast import compare_sides, score_excursion
 from benchapp.analysis.changepoints.elimination import eliminate
-from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread, replace_bad_runs
-from benchapp.analysis.changepoints.segmentation import Levels, find_boundaries, relocate
+from benchapp.analysis.changepoints.noise import (
+    clip_spikes,
+    measure_spread,
+    measure_spreads,
+    replace_bad_runs,
+)
+from benchapp.analysis.changepoints.segmentation import (
+    Levels,
+    find_boundaries,
+    relocate,
+    take_group_medians,
+    take_median,
+)
 from benchmarks.histories import make_generator, make_history
 
 
@@ -40,6 +51,27 @@ def test_correlation_is_seen_through() -> None:
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [3.0] * 50])
 def test_spread_is_never_nothing(values: list[float]) -> None:
     assert spread_of(np.array(values)) == 0.001
+
+
+@pytest.mark.parametrize("count", [0, 2, 3, 4, 9, 130])
+def test_spreads_of_many_rows_are_exactly_those_of_each(count: int) -> None:
+    rows = make_generator("rows", count).standard_normal((7, count))
+    rows[3] = 1.0
+
+    assert measure_spreads(rows, least=0.01) == [measure_spread(row, least=0.01) for row in rows]
+
+
+def test_medians_of_groups_are_exactly_those_of_each() -> None:
+    generator = make_generator("groups", 1)
+    values, groups = generator.standard_normal(100), generator.integers(0, 12, 100)
+    groups[groups == 5] = 6
+
+    medians = take_group_medians(values, groups, count=13)
+
+    assert np.isnan(medians[[5, 12]]).all()
+    assert [medians[group] for group in np.unique(groups)] == [
+        take_median(values[groups == group]) for group in np.unique(groups)
+    ]
 
 
 def test_lone_and_double_spikes_are_pulled_in() -> None:

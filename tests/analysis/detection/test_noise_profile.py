@@ -108,6 +108,19 @@ def test_series_may_be_too_noisy_for_any_number_of_runs() -> None:
     assert count_runs_needed(make_profile(0.3), 0.05) is None
 
 
+@pytest.mark.parametrize("spread", [0.01, 0.02, 0.03, 0.037, 0.05, 0.3])
+@pytest.mark.parametrize("points", [5, 20, 60, 200])
+def test_runs_needed_are_the_fewest_that_detect_the_change(spread: float, points: int) -> None:
+    profile = make_profile(spread, correlation=0.3, points=points)
+    detecting = [
+        runs
+        for runs in range(5, 61)
+        if find_smallest_change(spread, 0.3, old_runs=points, new_runs=runs) <= 0.05
+    ]
+
+    assert count_runs_needed(profile, 0.05) == (detecting[0] if detecting else None)
+
+
 def test_silent_series_is_stale_whatever_else_it_is() -> None:
     noisy = make_profile(0.3)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchapp.analysis.changepoints.noise import measure_spread
 from benchapp.analysis.detection.pooled_levels import (
     align_members,
     count_changed,
@@ -51,6 +52,22 @@ def test_members_are_aligned_by_slot_and_relative_to_their_own_level() -> None:
     assert pooled.ratios[0].tolist() == [0.0] * 10
     assert np.isnan(pooled.ratios[1]).sum() == 5
     assert np.nansum(np.abs(pooled.ratios[1])) == 0
+
+
+def test_member_with_gaps_has_the_spread_of_its_known_slots() -> None:
+    """Members without gaps are calculated together; 13 slots of the last one are missing."""
+    levels = make_levels(4, 40)
+    is_there = np.arange(40) % 3 != 1
+    times = [make_times(40), make_times(40), make_times(40), make_times(40)[is_there]]
+    grid = find_grid(times)
+    assert grid is not None
+
+    pooled = align_members(times, [*levels[:3], levels[3][is_there]], grid, slots_maximum=40)
+
+    expected = [np.log(line) for line in [*levels[:3], levels[3][is_there]]]
+    assert pooled.weights.tolist() == [1 / measure_spread(line, least=0.005) for line in expected]
+    for row, line in zip(pooled.ratios, expected, strict=True):
+        assert row[np.isfinite(row)].tolist() == pytest.approx((line - np.median(line)).tolist(), abs=1e-15)
 
 
 def test_incomplete_newest_slot_is_omitted() -> None:
