@@ -26,11 +26,11 @@ from agent.requests.request_policy import (
     read_request_policy,
     read_requested_run,
 )
-from agent.running.measure import RunRequest, SpooledRun, measure
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
     from agent.profiles.profile import Plan
+    from agent.running.measure import SpooledRun
     from agent.running.session import Session
 
 # Runs of one poll: a scheduled run that is due meanwhile waits for them.
@@ -224,6 +224,9 @@ def _measure(
     result: PollResult,
 ) -> bool:
     """Run a plan, until quiet hours begin at the latest, and report its outcome."""
+    # Most polls measure nothing, and should cost nothing.
+    from agent.running.measure import RunRequest, measure
+
     session, config = poller.session, poller.session.config
     session.console.note(f"request {requested.id}: {requested.profile} in {requested.directory}")
     request = RunRequest(

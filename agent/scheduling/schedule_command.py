@@ -14,7 +14,6 @@ from agent.exit_codes import ConfigurationError, ExitCode
 from agent.scheduling import crontab, systemd
 from agent.scheduling.agent_command import find_temporary_path
 from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
-from agent.scheduling.schedule_request import read_poll_request, read_schedule_request, write_command
 from agent.scheduling.timetable import POLL, Schedule, find_next, find_slots, format_interval, make_entries
 
 if TYPE_CHECKING:
@@ -37,6 +36,9 @@ def run_schedule(
 
 
 def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    # It loads what measures, which `schedule show` and polls need not.
+    from agent.scheduling.schedule_request import read_poll_request, read_schedule_request, write_command
+
     machine, user = find_machine(), _read_user(arguments.user)
     if arguments.poll:
         schedule, command = read_poll_request(arguments, session)

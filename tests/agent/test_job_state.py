@@ -60,28 +60,30 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("reason", DAMAGES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_state_is_reported_and_others_are_resumed(machine: Machine, kind: str, reason: str) -> None:
+def test_damaged_states_are_reported_and_others_are_resumed(machine: Machine, kind: str) -> None:
     left = start_unfinished(machine, kind)
-    path = machine.spool / f"{kind}s" / f"{NAME}.json"
-    DAMAGES[reason](path)
+    paths = {reason: machine.spool / f"{kind}s" / f"{reason[-9:]}.json" for reason in DAMAGES}
+    for reason, path in paths.items():
+        DAMAGES[reason](path)
 
     status, document = machine.run("status"), machine.run_json("status")
     resumed = machine.run(kind, "--resume", "last")
     again = START[kind](machine)
 
     assert status.returncode == 0
-    assert f"damaged   {path}: " in status.stdout
     assert f"bench-agent {kind} --resume {left['id']}" in status.stdout
-    (damaged,) = document["damaged_states"]
-    assert (damaged["job"], damaged["path"]) == (kind, str(path))
-    assert reason in damaged["reason"]
-    assert "remove the file" in damaged["remedy"]
-    for ended in (resumed, again):
-        assert ended.returncode == 0, ended.stderr
-        assert f"cannot read the {kind} state {path}: " in ended.stderr
-    assert not path.is_file() or path.exists()
+    damaged = {each["path"]: each for each in document["damaged_states"]}
+    assert len(damaged) == len(DAMAGES)
+    for reason, path in paths.items():
+        assert f"damaged   {path}: " in status.stdout
+        assert damaged[str(path)]["job"] == kind
+        assert reason in damaged[str(path)]["reason"]
+        assert "remove the file" in damaged[str(path)]["remedy"]
+        for ended in (resumed, again):
+            assert ended.returncode == 0, ended.stderr
+            assert f"cannot read the {kind} state {path}: " in ended.stderr
+    assert all(os.path.lexists(path) for path in paths.values())
     assert machine.run_json("status")[f"interrupted_{kind}s"] == []
 
 
