@@ -3,10 +3,11 @@
 An import gives columns that an older archive does not have their default, and refuses those that it does not know. So
 `FORMAT` is raised only if a column is removed, is added without a default, or gets another meaning.
 
-Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations,
-subscriptions, violations of their thresholds, their layout answers, e-mail addresses, notices, pinned charts, saved
-views, prices (which are exported as CSV), links of shared studies, dry runs, run requests, request and confirmation
-policies, wanted schedules and what hosts adopted of them, and states of detection, which are calculated again.
+Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations, e-mail
+addresses, audit records; configuration that is not history (subscriptions, prices, wanted schedules, confirmation
+policies: `benchapp.configuration`); what belongs to users (pinned charts, saved views) or to this instance (notices,
+links and snapshots of studies, requested runs, request policies, adopted schedules); and what is calculated again
+(violations of thresholds, answers to layout questions, dry runs, states of detection).
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,23 @@
+"""The tables of the lists of a configuration file."""
+
+from benchapp.models import (
+    ConfirmationPolicy,
+    DetectionPolicy,
+    Host,
+    PlannedEvent,
+    Price,
+    Study,
+    Subscription,
+    WantedSchedule,
+)
+
+CONFIGURED = {
+    "hosts": Host,
+    "detection_policies": DetectionPolicy,
+    "confirmation_policies": ConfirmationPolicy,
+    "schedules": WantedSchedule,
+    "planned_events": PlannedEvent,
+    "prices": Price,
+    "subscriptions": Subscription,
+    "studies": Study,
+}
