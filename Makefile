@@ -69,11 +69,10 @@ format: $(DEV) ## sort imports and format the Python code with ruff
 	@$(PYTHON) -m ruff check --fix-only --quiet .
 	@$(PYTHON) -m ruff format .
 
-lint: $(DEV) ## ruff, mypy, bandit
+lint: $(DEV) ## ruff, mypy
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m bandit --quiet --severity-level medium --recursive --configfile pyproject.toml benchapp agent
 
 ci: ## run what CI runs: lint, type checks, JavaScript tests, tests
 	@.ci/run

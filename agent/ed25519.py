@@ -86,5 +86,5 @@ def _recover_x(y: int, sign: int) -> Optional[int]:
 
 _BASE_Y = 4 * pow(5, _P - 2, _P) % _P
 _BASE_X = _recover_x(_BASE_Y, 0)
-assert _BASE_X is not None  # nosec B101: a constant of the curve
+assert _BASE_X is not None  # a constant of the curve
 _BASE: _Point = (_BASE_X, _BASE_Y, 1, _BASE_X * _BASE_Y % _P)

@@ -136,7 +136,7 @@ class Client:
     def _exchange(
         self, method: str, path: str, *, content: bytes | None, headers: Mapping[str, str], limit_s: float
     ) -> Response:
-        request = urllib.request.Request(
+        request = urllib.request.Request(  # noqa: S310
             self.url + path,
             data=content,
             method=method,

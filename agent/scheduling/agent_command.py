@@ -7,7 +7,7 @@ import sys
 from typing import Sequence
 
 # Directories that are emptied at boot, or after some days.
-_TEMPORARY_PREFIXES = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")  # nosec B108: nothing is written there
+_TEMPORARY_PREFIXES = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")  # nothing is written there  # noqa: S108
 
 
 def find_own_command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess  # nosec B404: the agent's own file
+import subprocess
 from typing import Any, Mapping, Sequence
 
 from agent.exit_codes import ExitCode
@@ -45,7 +45,7 @@ def _list_failures(python: str, path: str, options: Sequence[str]) -> dict[str, 
 def _run_json(command: Sequence[str], *, limit_s: float) -> Mapping[str, Any]:
     """Return what a command prints as JSON; UpdateRefused if it prints none."""
     try:
-        done = subprocess.run(  # nosec B603: the agent's own file
+        done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:

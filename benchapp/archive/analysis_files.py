@@ -127,7 +127,7 @@ def _read_batches(table: ArchiveTable, conditions: dict[str, str]) -> Iterator[l
     types = _read_types(table)
     rows = _BATCH_BODIES if "body" in types else _BATCH_ROWS
     shown = ", ".join(f"{column}::text" if kind in _TEXT_TYPES else column for column, kind in types.items())
-    query = f"SELECT {shown} FROM ({compose_query(table, conditions)}) AS rows"  # nosec B608
+    query = f"SELECT {shown} FROM ({compose_query(table, conditions)}) AS rows"  # noqa: S608
     with connection.wrap_database_errors, ServerCursor(connection.connection, "exported") as cursor:
         cursor.execute(query, binary=True)
         while batch := cursor.fetchmany(rows):
@@ -159,7 +159,7 @@ def _write_sqlite_table(
     places = ", ".join("?" * len(types))
     for batch in batches:
         database.executemany(
-            f"INSERT INTO {table.name} VALUES ({places})",  # nosec B608
+            f"INSERT INTO {table.name} VALUES ({places})",  # noqa: S608
             (tuple(map(_convert_for_sqlite, row)) for row in batch),
         )
         counter.add(table.name, len(batch))

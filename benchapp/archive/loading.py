@@ -86,7 +86,7 @@ class _Loading:
         PostgreSQL remembers each row of a statement, or of a transaction with deferred constraints, for that.
         """
         table = TABLES[name]
-        ((first, last),) = read(f"SELECT COALESCE(min(id), 1), COALESCE(max(id), 0) FROM {table.staged}")  # nosec B608
+        ((first, last),) = read(f"SELECT COALESCE(min(id), 1), COALESCE(max(id), 0) FROM {table.staged}")  # noqa: S608
         run("SET CONSTRAINTS ALL IMMEDIATE")
         self.counts[name] = sum(
             run(
@@ -233,7 +233,7 @@ def _compose_insert(table: ArchiveTable, join: str, *, more: dict[str, str], con
         del values["id"]
     values |= more
     return (
-        f"INSERT INTO {table.source} ({', '.join(values)}) SELECT {', '.join(values.values())}"  # nosec B608
+        f"INSERT INTO {table.source} ({', '.join(values)}) SELECT {', '.join(values.values())}"  # noqa: S608
         f" FROM {table.staged} AS staged {' '.join(joins)} ORDER BY staged.id"
         f"{f' ON CONFLICT {conflict}' if conflict else ''}"
     )
@@ -261,7 +261,7 @@ def _recalculate() -> list[int]:
 def _mark_affected() -> list[int]:
     """Return the series that were here before and match an imported maintenance window or policy."""
     matched: set[int] = set()
-    new_ids = {name: [pk for (pk,) in read(f"SELECT new FROM map_{name} WHERE is_new")] for name in _PLANS}  # nosec B608
+    new_ids = {name: [pk for (pk,) in read(f"SELECT new FROM map_{name} WHERE is_new")] for name in _PLANS}  # noqa: S608
     events = PlannedEvent.objects.filter(pk__in=new_ids["planned_events"], canceled_at=None)
     for event in events.filter(kind=PlannedEventKind.MAINTENANCE):
         if filter := read_stored_filter(event.filter):

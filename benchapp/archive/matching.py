@@ -118,7 +118,7 @@ def map_rows(name: str) -> None:
     table = TABLES[name]
     condition = f" WHERE {_MAPPED_IF[name]}" if name in _MAPPED_IF else ""
     run(
-        f"CREATE TEMPORARY TABLE map_{name} ON COMMIT DROP AS"  # nosec B608
+        f"CREATE TEMPORARY TABLE map_{name} ON COMMIT DROP AS"  # noqa: S608
         f" SELECT old, COALESCE(stored_id, nextval(pg_get_serial_sequence('{table.source}', 'id'))) AS new,"
         " stored_id IS NULL AS is_new FROM ("
         f"  SELECT staged.id AS old, stored.id AS stored_id FROM {table.staged} AS staged"

@@ -181,7 +181,7 @@ def _read_ids(table: str, olds: Collection[int]) -> Ids:
     if not olds:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT old, new FROM map_{table} WHERE old = ANY(%s)", [list(olds)])  # nosec B608
+        cursor.execute(f"SELECT old, new FROM map_{table} WHERE old = ANY(%s)", [list(olds)])  # noqa: S608
         return dict(cursor.fetchall())
 
 
@@ -201,7 +201,7 @@ def _read_batches(query: str) -> Iterator[list[tuple[Any, ...]]]:
 def _update(table: str, assignments: str, rows: list[tuple[int, str, str]]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE {table} AS stored SET {assignments}"  # nosec B608
+            f"UPDATE {table} AS stored SET {assignments}"  # noqa: S608
             " FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS fresh(id, text, content)"
             " WHERE stored.id = fresh.id",
             [list(column) for column in zip(*rows, strict=True)],

@@ -68,8 +68,8 @@ _CONDITIONS: Final = {
         "id IN (SELECT workload_id FROM benchapp_series WHERE id IN (SELECT id FROM selected_series))"
     ),
     "environments": (
-        "id IN (SELECT environment_id FROM benchapp_run WHERE id IN (SELECT id FROM selected_runs)"
-        f" UNION SELECT environment_id FROM benchapp_seriesenvironment WHERE {_BY_SERIES})"  # nosec B608
+        "id IN (SELECT environment_id FROM benchapp_run WHERE id IN (SELECT id FROM selected_runs)"  # noqa: S608
+        f" UNION SELECT environment_id FROM benchapp_seriesenvironment WHERE {_BY_SERIES})"
     ),
     "submissions": "id IN (SELECT id FROM selected_submissions)",
     "runs": "id IN (SELECT id FROM selected_runs)",
@@ -103,13 +103,13 @@ def select_rows(selection: ExportSelection) -> dict[str, str]:
         _select_ids(selection)
         conditions = dict(_CONDITIONS)
     authors = " UNION ".join(
-        f"SELECT {column} FROM {table.source}{_where(table, conditions)}"  # nosec B608
+        f"SELECT {column} FROM {table.source}{_where(table, conditions)}"  # noqa: S608
         for table, column in AUTHOR_COLUMNS
     )
     events = TABLES["incident_events"]
     # Undo assigns an incident to its earlier assignee.
     authors += (
-        f" UNION SELECT (before->>'assignee_id')::bigint FROM {events.source}{_where(events, conditions)}"  # nosec B608
+        f" UNION SELECT (before->>'assignee_id')::bigint FROM {events.source}{_where(events, conditions)}"  # noqa: S608
     )
     # The name of a deleted account has its id here, which is another person's elsewhere.
     return conditions | {"authors": f"id IN ({authors}) AND deleted_at IS NULL"}
@@ -118,14 +118,14 @@ def select_rows(selection: ExportSelection) -> dict[str, str]:
 def compose_query(table: ArchiveTable, conditions: dict[str, str]) -> str:
     """Return the query of the rows of a table in the order of ids."""
     columns = ", ".join(table.columns)
-    return f"SELECT {columns} FROM {table.source}{_where(table, conditions)} ORDER BY id"  # nosec B608
+    return f"SELECT {columns} FROM {table.source}{_where(table, conditions)} ORDER BY id"  # noqa: S608
 
 
 def count_rows(conditions: dict[str, str]) -> int:
     """Return the number of rows of all tables."""
     with connection.cursor() as cursor:
         counts = [
-            f"(SELECT count(*) FROM {table.source}{_where(table, conditions)})"  # nosec B608
+            f"(SELECT count(*) FROM {table.source}{_where(table, conditions)})"  # noqa: S608
             for table in TABLES.values()
         ]
         cursor.execute(f"SELECT {' + '.join(counts)}")
@@ -166,7 +166,7 @@ def _has_selected_series(text: str) -> bool:
     matched, parameters = _compile(Series.objects.filter(match_series(filter)).order_by().values("id"))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT EXISTS (SELECT FROM selected_series WHERE id IN ({matched}))",  # nosec B608
+            f"SELECT EXISTS (SELECT FROM selected_series WHERE id IN ({matched}))",  # noqa: S608
             parameters,
         )
         return bool(cursor.fetchone()[0])

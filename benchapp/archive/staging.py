@@ -74,7 +74,7 @@ def _create_staged(table: ArchiveTable) -> None:
     columns = ", ".join(table.columns)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"CREATE TEMPORARY TABLE {table.staged} ON COMMIT DROP AS"  # nosec B608
+            f"CREATE TEMPORARY TABLE {table.staged} ON COMMIT DROP AS"  # noqa: S608
             f" SELECT {columns} FROM {table.source} WITH NO DATA"
         )
 
@@ -146,7 +146,7 @@ def _check_staged() -> None:
     """Raise BadArchive for values that the pages cannot show, or that another version of benchapp wrote."""
     for table in _METRIC_TABLES:
         if unknown := _find(
-            f"SELECT metric FROM staged_{table} WHERE metric <> '' AND metric <> ALL(%s)",  # nosec B608
+            f"SELECT metric FROM staged_{table} WHERE metric <> '' AND metric <> ALL(%s)",  # noqa: S608
             [*CATALOGUE],
         ):
             raise BadArchive(f"{table}: {unknown!r} is not a metric of this version of benchapp")
@@ -161,7 +161,7 @@ def _check_staged() -> None:
             raise BadArchive(f"incidents: {unknown[:200]!r} is not an http or https link")
     for source, column, target in _list_required():
         if unknown := _find(
-            f"SELECT staged.id FROM {source.staged} AS staged"  # nosec B608
+            f"SELECT staged.id FROM {source.staged} AS staged"  # noqa: S608
             f" WHERE NOT EXISTS (SELECT FROM {target.staged} AS other WHERE other.id = staged.{column})"
         ):
             raise BadArchive(f"{source.name}: row {unknown} refers to a missing row of {target.name}")

@@ -16,7 +16,7 @@ from benchapp.embedded.account import SystemAccount, can_reach, create_private_d
 from benchapp.embedded.postgres import SOCKET_PATH_LIMIT
 
 # Not TMPDIR, which may be too long as well.
-_SHORT_DIRECTORY: Final = "/tmp"  # nosec B108
+_SHORT_DIRECTORY: Final = "/tmp"  # noqa: S108
 _LONGEST_SOCKET_NAME: Final = ".s.PGSQL.5432"
 
 

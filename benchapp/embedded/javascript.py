@@ -127,7 +127,7 @@ def _download(url: str, package: Package) -> bytes:
         raise FetchFailed(f"{package.name}: {url[:80]!r} is not a valid HTTP URL")
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:  # nosec B310
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:  # noqa: S310
                 tarball: bytes = response.read(_TARBALL_LIMIT_BYTES + 1)
             break
         except (OSError, urllib.error.URLError) as error:

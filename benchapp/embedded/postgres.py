@@ -35,7 +35,7 @@ USER: Final = "benchapp"
 SOCKET_PATH_LIMIT: Final = 103
 # Crash recovery replays up to max_wal_size before connections are accepted.
 READY_TIMEOUT_S: Final = 120.0
-_SHARED_MEMORY: Final = "/dev/shm"  # nosec B108
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108
 _SHARED_MEMORY_NEEDED_BYTES: Final = 16 * 2**20
 # Sized for a laptop: the idle stack needs less than 300 MiB.
 _SETTINGS: Final[Mapping[str, str]] = {

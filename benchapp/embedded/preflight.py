@@ -24,7 +24,7 @@ _PORTS_TRIED: Final = 20
 _LEFTOVERS_PATIENCE_S: Final = {"PostgreSQL": 60.0}
 _OTHERS_PATIENCE_S: Final = 2.0
 _KILL_PATIENCE_S: Final = 10.0
-_EVERY_IPV4: Final = "0.0.0.0"  # nosec B104
+_EVERY_IPV4: Final = "0.0.0.0"  # noqa: S104
 # Wildcard address → address for local requests.
 EVERYWHERE: Final = {_EVERY_IPV4: "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 

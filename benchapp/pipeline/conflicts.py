@@ -48,7 +48,7 @@ def retry_conflicts(step: Callable[_P, _T]) -> Callable[_P, _T]:
                 if not is_conflict(error) or attempt >= _ATTEMPTS_MAXIMUM or connection.in_atomic_block:
                     raise
                 log.warning("transaction.conflict", step=step.__qualname__, attempt=attempt)
-            time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))  # nosec B311 - no secret
+            time.sleep(random.uniform(0, _PAUSE_S * 2**attempt))
             attempt += 1
 
     return run

@@ -109,7 +109,7 @@ def read_known_values() -> list[KnownValue]:
     layouts = ", ".join(f"('{name}', {name})" for name in _LAYOUT_TEXTS)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT 'host', name FROM benchapp_host UNION SELECT 'pool', pool FROM benchapp_host"  # nosec B608
+            "SELECT 'host', name FROM benchapp_host UNION SELECT 'pool', pool FROM benchapp_host"  # noqa: S608
             f" UNION SELECT one.* FROM benchapp_target CROSS JOIN LATERAL (VALUES {layouts}) AS one"
             " UNION SELECT one.* FROM benchapp_workload CROSS JOIN LATERAL (VALUES ('rw', rw), ('engine', engine),"
             " ('block_size_text', block_size_text)) AS one"

@@ -108,7 +108,7 @@ def list_studies(*, after: str | None = None, limit: int = 100, oldest_first: bo
     if cursor is not None:
         behind, values = f"WHERE (study.updated_at, study.id) {beyond} (%s, %s)", [cursor.at, cursor.id]
     rows = fetch_rows(
-        "SELECT study.id, title, owner.username, jsonb_array_length(study.panels), share_token, study.created_at,"  # nosec B608
+        "SELECT study.id, title, owner.username, jsonb_array_length(study.panels), share_token, study.created_at,"  # noqa: S608
         " study.updated_at, taken_at FROM benchapp_study study LEFT JOIN benchapp_user owner ON owner.id = owner_id"
         " LEFT JOIN benchapp_studysnapshot snapshot ON snapshot.study_id = study.id"
         f" {behind} ORDER BY study.updated_at {order}, study.id {order} LIMIT %s",

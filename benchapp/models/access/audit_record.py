@@ -27,7 +27,7 @@ class AuditKind(models.TextChoices):
     STUDY = "study", "Study"
     SUBMISSION = "submission", "Submission"
     SUBSCRIPTION = "subscription", "Subscription"
-    TOKEN = "token", "Token"  # nosec B105
+    TOKEN = "token", "Token"
 
 
 class AuditRecord(models.Model):

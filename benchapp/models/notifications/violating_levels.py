@@ -28,7 +28,7 @@ class _IsViolated(Func):
         column, values = compiler.compile(self.get_source_expressions()[0])
         newest = f"{column}[cardinality({column}) - {NEWEST_RUNS - 1}:]"
         misses = (
-            f"(SELECT count(*) FROM unnest({newest}) AS run(value)"  # nosec B608
+            f"(SELECT count(*) FROM unnest({newest}) AS run(value)"  # noqa: S608
             f" WHERE NOT run.value {_SIGNS[self.threshold.comparison]} %s)"
         )
         condition = f"(cardinality({column}) >= {NEWEST_RUNS} AND {misses} >= {MISSES})"

@@ -227,7 +227,7 @@ _TOKEN_COLUMNS: Final = [field.attname for field in ApiToken._meta.concrete_fiel
 _HOST_COLUMNS: Final = [field.attname for field in Host._meta.concrete_fields if field.attname != "schedule"]
 # Only column names of the models are inserted.
 _FIND_TOKEN: Final = (
-    "SELECT "  # nosec B608
+    "SELECT "  # noqa: S608
     + ", ".join([*(f"t.{name}" for name in _TOKEN_COLUMNS), *(f"h.{name}" for name in _HOST_COLUMNS)])
     + " FROM benchapp_apitoken t LEFT JOIN benchapp_host h ON h.id = t.host_id WHERE t.public_id = %s"
 )

@@ -59,20 +59,20 @@ _FRESH: Final = (
 )
 # Not those before the first run that was read: histories are read up to a maximum.
 _DELETE_OTHERS: Final = (
-    "DELETE FROM benchapp_level AS stored"
+    "DELETE FROM benchapp_level AS stored"  # noqa: S608
     " USING unnest(%s::bigint[], %s::timestamptz[]) AS read(series_id, from_at)"
     " WHERE stored.series_id = read.series_id AND stored.to_at >= read.from_at AND NOT EXISTS ("
-    f"SELECT 1 FROM {_FRESH} WHERE (fresh.series_id, fresh.metric, fresh.from_at)"  # nosec B608
+    f"SELECT 1 FROM {_FRESH} WHERE (fresh.series_id, fresh.metric, fresh.from_at)"
     " = (stored.series_id, stored.metric, stored.from_at))"
 )
 _END_OTHERS: Final = (
-    "UPDATE benchapp_level AS stored SET is_current = FALSE, recent = '{}' WHERE series_id = ANY(%s) AND is_current"
-    f" AND NOT EXISTS (SELECT 1 FROM {_FRESH} WHERE fresh.is_current"  # nosec B608
+    "UPDATE benchapp_level AS stored SET is_current = FALSE, recent = '{}' WHERE series_id = ANY(%s) AND is_current"  # noqa: S608
+    f" AND NOT EXISTS (SELECT 1 FROM {_FRESH} WHERE fresh.is_current"
     " AND (fresh.series_id, fresh.metric, fresh.from_at) = (stored.series_id, stored.metric, stored.from_at))"
 )
 # Equal rows are not written again: most runs of old history change nothing. (Names of our own columns.)
 _UPSERT: Final = (
-    f"INSERT INTO benchapp_level AS stored ({', '.join(_COLUMNS)}) SELECT {', '.join(_COLUMNS)}"  # nosec B608
+    f"INSERT INTO benchapp_level AS stored ({', '.join(_COLUMNS)}) SELECT {', '.join(_COLUMNS)}"  # noqa: S608
     f" FROM {_FRESH} ON CONFLICT ({', '.join(_KEY)})"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _VALUES)}"
     f" WHERE ({', '.join(f'stored.{name}' for name in _VALUES)})"

@@ -66,7 +66,7 @@ _IS_WATCHED: Final = (
     " AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s))"
 )
 _READ_WATCHED: Final = (
-    f"SELECT id FROM unnest(%(ids)s::bigint[]) AS wanted(id) WHERE {_IS_WATCHED.format(series='wanted.id')}"  # nosec B608
+    f"SELECT id FROM unnest(%(ids)s::bigint[]) AS wanted(id) WHERE {_IS_WATCHED.format(series='wanted.id')}"  # noqa: S608
 )
 # All measurements since the state, newest first, of which the valid ones are read. No row if there are too many, or
 # others were added before it.

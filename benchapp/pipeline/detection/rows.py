@@ -107,7 +107,7 @@ _UPDATED: Final = {
 }
 # Names of our own columns.
 _UPDATE_CHANGES: Final = (
-    "UPDATE benchapp_change AS stored"  # nosec B608
+    "UPDATE benchapp_change AS stored"  # noqa: S608
     f" SET {', '.join(f'{name} = updated.{name}' for name in _UPDATED if name != 'id')}"
     f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _UPDATED.items())})"
     " WHERE stored.id = updated.id"
@@ -140,7 +140,7 @@ _STATUS: Final = {
 }
 # An accepted baseline (baseline_from_at) is not changed.
 _UPSERT_STATUSES: Final = (
-    f"INSERT INTO benchapp_detectionresult ({', '.join(_STATUS)}) SELECT {', '.join(_STATUS)}"  # nosec B608
+    f"INSERT INTO benchapp_detectionresult ({', '.join(_STATUS)}) SELECT {', '.join(_STATUS)}"  # noqa: S608
     f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _STATUS.items())})"
     " ON CONFLICT (series_id, metric) DO UPDATE"
     f" SET {', '.join(f'{name} = excluded.{name}' for name in _STATUS if name not in ('series_id', 'metric'))}"

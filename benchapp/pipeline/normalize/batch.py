@@ -90,7 +90,7 @@ def claim_fresh(limit: int) -> list[UUID]:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, body_bytes FROM benchapp_submission WHERE state = 'received' AND attempts = 0"  # nosec B608
+            "SELECT id, body_bytes FROM benchapp_submission WHERE state = 'received' AND attempts = 0"  # noqa: S608
             f" AND {_NO_IMPORT} ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED",
             [limit],
         )
@@ -114,7 +114,7 @@ def claim_retried() -> list[UUID]:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, attempts FROM benchapp_submission WHERE state = 'received' AND attempts > 0"  # nosec B608
+            "SELECT id, attempts FROM benchapp_submission WHERE state = 'received' AND attempts > 0"  # noqa: S608
             f" AND {_NO_IMPORT} ORDER BY attempts, received_at LIMIT %s FOR UPDATE SKIP LOCKED",
             [BATCH_SIZE],
         )

@@ -316,7 +316,7 @@ def _format_pause_reason(failures: int, outcome: str) -> str:
 
 
 def _choose_retry(times: Times, failures: int, *, now: datetime) -> datetime:
-    return retry_at(times, failures, now=now, draw=random.random())  # nosec B311 - no secret
+    return retry_at(times, failures, now=now, draw=random.random())
 
 
 def _postpone(notice: Notice, outcome: str, *, times: Times, now: datetime, later: datetime | None) -> None:

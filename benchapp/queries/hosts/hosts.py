@@ -107,7 +107,7 @@ def list_least_recently_seen(*, without: str, limit: int, ids: list[int] | None 
     without: the name of a host to leave out. ids: only these; None for all.
     """
     rows = fetch_rows(
-        f"SELECT {', '.join(_READ)} FROM benchapp_host"  # nosec B608
+        f"SELECT {', '.join(_READ)} FROM benchapp_host"  # noqa: S608
         " WHERE retired_at IS NULL AND name <> %s AND (%s::bigint[] IS NULL OR id = ANY(%s))"
         " ORDER BY last_seen_at NULLS LAST LIMIT %s",
         [without, ids, ids, limit],

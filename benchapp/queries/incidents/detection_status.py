@@ -152,7 +152,7 @@ def count_detection_status() -> DetectionStatusCounts:
     stale = Series.objects.filter(_match_stale(timezone.now()))
     text, values = stale.values("pk").query.sql_with_params()
     rows = fetch_rows(
-        "SELECT CASE WHEN stale.id IS NULL THEN status ELSE %s END, count(*) FROM ("  # nosec B608
+        "SELECT CASE WHEN stale.id IS NULL THEN status ELSE %s END, count(*) FROM ("  # noqa: S608
         "  SELECT series_id, status FROM benchapp_detectionresult ORDER BY id LIMIT %s) AS counted"
         f" LEFT JOIN ({text}) AS stale(id) ON stale.id = series_id GROUP BY 1",
         [DetectionStatus.STALE.value, _COUNTED_MAXIMUM + 1, *values],

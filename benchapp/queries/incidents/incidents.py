@@ -133,7 +133,7 @@ def count_tabs(match: Filter) -> dict[Tab, int]:
     own = [_match_tab(tab) for tab in tabs]
     counts = ", ".join(f"count(*) FILTER (WHERE {each.text})" for each in own)
     (row,) = fetch_rows(
-        f"SELECT {counts} FROM benchapp_incident incident WHERE {asked.text}",  # nosec B608
+        f"SELECT {counts} FROM benchapp_incident incident WHERE {asked.text}",  # noqa: S608
         [*(value for each in own for value in each.values), *asked.values],
     )
     return dict(zip(tabs, row, strict=True))
@@ -283,7 +283,7 @@ _COPIED: Final = (
 )
 # The arguments of _make_row, in order. Composed by Django it takes ten times as long as to run.
 _READ: Final = (
-    "SELECT metric_sizes, pooled_levels, person.username, (SELECT count(DISTINCT series_id) FROM benchapp_change"  # nosec B608
+    "SELECT metric_sizes, pooled_levels, person.username, (SELECT count(DISTINCT series_id) FROM benchapp_change"  # noqa: S608
     " WHERE incident_id = incident.id AND state <> %s),"
     f" {', '.join(f'incident.{name}' for name in _COPIED)} FROM benchapp_incident incident"
     " LEFT JOIN benchapp_user person ON person.id = assignee_id"

@@ -268,7 +268,7 @@ def _read_sources(series_ids: set[int], *, now: datetime) -> dict[int, list[_Sou
     each = max(_ROWS_MAXIMUM // len(series_ids), 1)
     rows = list(
         Measurement.objects.filter(
-            pk__in=RawSQL(_NEWEST, (sorted(series_ids), now - _HOST_AGE, each)),  # nosec B611
+            pk__in=RawSQL(_NEWEST, (sorted(series_ids), now - _HOST_AGE, each)),  # noqa: S611
             run__host__retired_at=None,
         )
         .order_by("-started_at", "-id")

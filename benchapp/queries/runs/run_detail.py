@@ -280,7 +280,7 @@ def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
     own = {(row.series_id, row.ordinal): row for row in run.measurements if row.percentiles}
     if not own:
         return {}
-    before = RawSQL(_BEFORE, [LOOKED_AT, run.id])  # nosec B611 (a constant of this file; the values are parameters)
+    before = RawSQL(_BEFORE, [LOOKED_AT, run.id])  # a constant of this file; the values are parameters  # noqa: S611
     found = list_measurements(Measurement.objects.filter(pk__in=before))
     pairs = [(own[row.series_id, row.ordinal], row) for row in found]
     return {

@@ -199,7 +199,7 @@ _RUN_COLUMNS: Final = (
     *("fio_version", "error", "is_partial", "sweep_id", "submission_id", "excluded_at", "badges"),
 )
 _READ_RUNS: Final = (
-    f"SELECT {', '.join((*_RUN_COLUMNS, *names_of(TargetRow, 'target.')))} FROM benchapp_run run"  # nosec B608
+    f"SELECT {', '.join((*_RUN_COLUMNS, *names_of(TargetRow, 'target.')))} FROM benchapp_run run"  # noqa: S608
     " JOIN benchapp_host host ON host.id = host_id JOIN benchapp_target target ON target.id = target_id"
     " WHERE run.id = ANY(%s)"
 )

@@ -52,7 +52,7 @@ def compose_run_condition(terms: Sequence[Term], column: str) -> RunCondition:
     """Return the condition that the run of a column ("m.run_id") matches terms for facts of runs."""
     if not terms:
         return RunCondition(sql.SQL(""), ())
-    is_own = {"pk": RawSQL(column, ())}  # nosec B611  # a name that the caller's query has
+    is_own = {"pk": RawSQL(column, ())}  # a name that the caller's query has  # noqa: S611
     matched = Run.objects.filter(match_facts(terms), **is_own).order_by().values("pk")
     text, values = matched.query.sql_with_params()
     return RunCondition(sql.SQL(" AND EXISTS ({})").format(sql.SQL(text)), tuple(values))

@@ -119,7 +119,7 @@ def read_begun_levels(
 ) -> dict[int, CurrentLevel]:
     """Return the level of each series that had begun before a moment, by id, with its later runs; one query."""
     rows = fetch_rows(
-        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND level.from_at = ("  # nosec B608
+        f"{_READ_CURRENT} WHERE level.metric = %s AND level.series_id = ANY(%s) AND level.from_at = ("  # noqa: S608
         "SELECT max(from_at) FROM benchapp_level own"
         " WHERE own.series_id = level.series_id AND own.metric = level.metric AND own.from_at < %s)",
         [metric.name, list(series_ids), before_at],
@@ -243,7 +243,7 @@ _CHANGE: Final = (
     "change.id, change.metric, change.relative, change.is_regression, change.incident_id, level.is_recovery"
 )
 _READ_CURRENT: Final = (
-    "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # nosec B608
+    "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # noqa: S608
     " previous_median,"
     f" previous_until_at, series.first_at, series.measurement_count, {_CHANGE} FROM benchapp_level level"
     " JOIN benchapp_series series ON series.id = level.series_id"
@@ -253,7 +253,7 @@ _READ_CURRENT: Final = (
 _OWN: Final = "from_at, to_at, first_run_id, n, median, p10, p90, minimum, maximum, last"
 _OWN_COLUMNS: Final = _OWN.count(",") + 1
 _READ_LEVELS: Final = (
-    f"SELECT level.series_id, level.metric, {_OWN}, {_CHANGE} FROM benchapp_level level"  # nosec B608
+    f"SELECT level.series_id, level.metric, {_OWN}, {_CHANGE} FROM benchapp_level level"  # noqa: S608
     " LEFT JOIN benchapp_change change ON change.id = level.change_id"
     " WHERE level.series_id = ANY(%s) AND level.metric = ANY(%s) ORDER BY level.series_id, from_at"
 )

@@ -158,7 +158,7 @@ _PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "l
 _COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
 _SPLIT: Final = len(_PLAIN) + len(names_of(TargetRow))
 _READ: Final = (
-    f"SELECT {', '.join(_COLUMNS)} FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL"  # nosec B608
+    f"SELECT {', '.join(_COLUMNS)} FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL"  # noqa: S608
     " ORDER BY last_at DESC, id DESC"
 )
 

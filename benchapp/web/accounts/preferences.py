@@ -57,7 +57,7 @@ class PreferencesForm(forms.Form):
         names = dict.fromkeys([*list_zone_names(), self.initial.get("time_zone") or "UTC"])
         names.pop(BROWSER_ZONE, None)
         field = self.fields["time_zone"]
-        assert isinstance(field, forms.ChoiceField)  # nosec B101
+        assert isinstance(field, forms.ChoiceField)
         field.choices = [
             ("", f"As on the server: {name_server_zone()}"),
             (BROWSER_ZONE, "As in the browser"),

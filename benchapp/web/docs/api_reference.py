@@ -125,7 +125,7 @@ def _make(name: str, title: str, template: str, context: dict[str, Any]) -> Docu
     url = f"{API_REFERENCE_PATH}/{name}" if name else API_REFERENCE_PATH
     context |= {"reference_url": API_REFERENCE_PATH, "types_name": TYPES_NAME}
     # Templates escape.
-    return make_page(url, title, mark_safe(render_to_string(f"docs/{template}", context)))  # nosec B308 B703
+    return make_page(url, title, mark_safe(render_to_string(f"docs/{template}", context)))  # noqa: S308
 
 
 def list_operations(document: Json) -> tuple[ReferenceOperation, ...]:
@@ -327,7 +327,7 @@ def _name_type(schema: Json) -> SafeString:
         return format_html('<a href="{}/{}#{}">{}</a>', API_REFERENCE_PATH, TYPES_NAME, name, name)
     for key, word in (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and ")):
         if key in schema:
-            return format_html_join(mark_safe(word), "{}", ((format_type(part),) for part in schema[key]))  # nosec B308 B703
+            return format_html_join(mark_safe(word), "{}", ((format_type(part),) for part in schema[key]))  # noqa: S308
     if "enum" in schema:
         return format_html_join(
             ", ", "<code>{}</code>", ((_format_value(value),) for value in schema["enum"])

@@ -49,13 +49,13 @@ def render_page(text: str, *, titles: Mapping[str, str] | None = None) -> Markdo
     env = {"anchors": Counter(), "codes": 0, "tables": 0, "heading": title, "titles": titles or {}}
     html = _MARKDOWN.renderer.render(_drop_empty_heads(tokens[3:]), _MARKDOWN.options, env)
     # The renderer escapes all text.
-    return MarkdownPage(title, mark_safe(html))  # nosec B308 B703
+    return MarkdownPage(title, mark_safe(html))  # noqa: S308
 
 
 def render_sentence(text: str) -> SafeString:
     """Return one line of Markdown as HTML: code, emphasis and links."""
     html: str = _MARKDOWN.renderInline(text, {"titles": {}})
-    return mark_safe(html)  # nosec B308 B703
+    return mark_safe(html)  # noqa: S308
 
 
 def parse_markdown(text: str) -> list[Token]:

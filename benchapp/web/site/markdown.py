@@ -37,4 +37,4 @@ def render_markdown(text: str, *, has_own_links: bool = True) -> SafeString:
         link_rel="noopener noreferrer nofollow",
     )
     # nh3 allows only what is listed above.
-    return mark_safe(clean)  # nosec B308 B703
+    return mark_safe(clean)  # noqa: S308

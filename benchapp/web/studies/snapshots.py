@@ -165,4 +165,4 @@ def _sanitize(html: str) -> SafeString:
         link_rel=None,
     )
     # nh3 allows only what is listed above.
-    return mark_safe(clean)  # nosec B308 B703
+    return mark_safe(clean)  # noqa: S308
