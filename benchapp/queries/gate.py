@@ -270,7 +270,6 @@ def _select_label(found: Mapping[int, LevelRuns], baseline: GateBaseline) -> dic
         if len(places):
             selected[series_id] = LevelRuns(
                 runs.run_ids[places],
-                runs.host_ids[places],
                 runs.at_us[places],
                 runs.values[places],
                 runs.others[places],

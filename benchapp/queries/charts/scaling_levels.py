@@ -130,7 +130,7 @@ def read_runs(
         other=other,
         terms=resolved.request.filter.run_terms,
     )
-    names = read_host_names(found)
+    names = read_host_names(found.values())
     divisors = (
         dict(zip(table.column("id"), table.column("volume_count"), strict=True))
         if metric.is_per_volume
@@ -141,14 +141,13 @@ def read_runs(
             ScalingRun(
                 run_id=run_id,
                 series_id=spans[number].series_id,
-                host=names[host_id],
+                host=names[run_id],
                 started_at=started_at,
                 value=value / divisors.get(number, 1),
                 over=None if not other or np.isnan(over) else over,
             )
-            for run_id, host_id, started_at, value, over in zip(
+            for run_id, started_at, value, over in zip(
                 runs.run_ids.tolist(),
-                runs.host_ids.tolist(),
                 runs.list_times(),
                 runs.values.tolist(),
                 runs.others.tolist(),

@@ -14,6 +14,7 @@ from django.utils import timezone
 from benchapp.analysis.detection.levels import describe_values
 from benchapp.metrics import Metric
 from benchapp.models import Measurement
+from benchapp.queries.binary_columns import from_us
 from benchapp.queries.series.level_runs import LevelRuns, LevelSpan, read_level_runs
 from benchapp.queries.series.levels import (
     MAIN_METRICS,
@@ -141,6 +142,6 @@ def _describe(level: CurrentLevel, runs: LevelRuns, recent: tuple[float, ...]) -
         maximum=own.maximum,
         last=own.last,
         recent=recent,
-        last_at=runs.list_times()[-1],
+        last_at=from_us(runs.at_us[-1]),
         stale_after=_NEVER,
     )
