@@ -18,11 +18,15 @@ RANGED = {
     "history": "{history}",
     "several histories": "/history/",
     "host": "/hosts/db-09/",
+    "metric by condition": "/dependence/?q=host:db-09",
 }
 PAGES = {
     "overview": "/",
     "chart of the overview": "/overview/charts/fleet/",
-    **{f"{page} before any run": f"{path}?from=2019-01-01&to=2019-01-31" for page, path in RANGED.items()},
+    **{
+        f"{page} before any run": f"{path}{'&' if '?' in path else '?'}from=2019-01-01&to=2019-01-31"
+        for page, path in RANGED.items()
+    },
     **{
         f"{page} as of a past end": f"{RANGED[page]}?from=-90d&to=-1d"
         for page in ("overview", "matrix", "host")

@@ -14,6 +14,7 @@ from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
     FormatParameters,
+    SpanParameters,
     read_parameters,
 )
 from benchapp.api.framework.permissions import MayRead
@@ -32,8 +33,8 @@ from benchapp.queries.runs.dependence import (
 )
 
 
-class DependenceParameters(FilterParameters, FormatParameters):
-    """Metric and condition."""
+class DependenceParameters(FilterParameters, SpanParameters, FormatParameters):
+    """Metric and condition, and the time range of the runs."""
 
     metric = ChoiceParameter(choices=METRIC_FIELDS, required=False, default="bandwidth_bytes_per_s")
     condition = ChoiceParameter(choices=tuple(CONDITIONS), required=False, default="extents")
@@ -93,7 +94,13 @@ class DependenceView(ApiView):
         """Fit a metric by a condition of the runs, for each series."""
         wanted = read_parameters(request, DependenceParameters)
         try:
-            found = read_dependence(wanted["match"], metric=wanted["metric"], condition=wanted["condition"])
+            found = read_dependence(
+                wanted["match"],
+                metric=wanted["metric"],
+                condition=wanted["condition"],
+                from_at=wanted.get("from_at"),
+                to_at=wanted.get("to_at"),
+            )
         except BadDependence as error:
             raise bad_parameter("q", error) from error
         is_json, titles = wanted["format"] == "json", {row.series_id: row.title for row in found}

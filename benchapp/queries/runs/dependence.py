@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 import numpy as np
@@ -85,10 +86,18 @@ class DependenceRow:
     is_cut: bool
 
 
-def read_dependence(filter: Filter, *, metric: str, condition: str) -> tuple[DependenceRow, ...]:
+def read_dependence(
+    filter: Filter,
+    *,
+    metric: str,
+    condition: str,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+) -> tuple[DependenceRow, ...]:
     """Return the series of a filter with runs that have metric and condition, most runs first; two queries.
 
-    Failed and excluded runs do not count. Raises BadDependence for more than DEPENDENCE_SERIES_MAXIMUM series.
+    from_at: inclusive, to_at: exclusive, of the runs; None is open. Failed and excluded runs do not count. Raises
+    BadDependence for more than DEPENDENCE_SERIES_MAXIMUM series.
     """
     matching = Series.objects.filter(match_series(filter, runs="any"), last_at__isnull=False)
     series = {each.pk: each for each in matching.order_by("id")[: DEPENDENCE_SERIES_MAXIMUM + 1]}
@@ -97,7 +106,7 @@ def read_dependence(filter: Filter, *, metric: str, condition: str) -> tuple[Dep
             f"More than {DEPENDENCE_SERIES_MAXIMUM} series match. Narrow the filter, as host:db-1"
             " profile:seqread-fragmentation"
         )
-    arrays = _fetch_points(list(series), metric, condition)
+    arrays = _fetch_points(list(series), metric, condition, bounds=(from_at, to_at))
     rows = []
     for series_id in np.unique(arrays["series_id"]).tolist():
         own = arrays["series_id"] == series_id
@@ -105,20 +114,28 @@ def read_dependence(filter: Filter, *, metric: str, condition: str) -> tuple[Dep
     return tuple(sorted(rows, key=lambda row: (-len(row.x), row.title)))
 
 
-def _fetch_points(series_ids: list[int], metric: str, condition: str) -> dict[str, NDArray[np.generic]]:
+def _fetch_points(
+    series_ids: list[int],
+    metric: str,
+    condition: str,
+    *,
+    bounds: tuple[datetime | None, datetime | None],
+) -> dict[str, NDArray[np.generic]]:
     """Return series, run, condition and metric of the newest runs of each series, oldest first."""
     text = sql.SQL(
         "SELECT wanted.id AS series_id, run_id, x, y FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL"
         " (SELECT m.run_id, m.started_at, (r.command #>> %s)::numeric::double precision AS x, m.{metric} AS y"
         "  FROM benchapp_measurement m JOIN benchapp_run r ON r.id = m.run_id"
         "  WHERE m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL"
+        "   AND m.started_at >= coalesce(%s::timestamptz, '-infinity')"
+        "   AND m.started_at < coalesce(%s::timestamptz, 'infinity')"
         "   AND CASE WHEN jsonb_typeof(r.command #> %s) = 'number'"
         "    THEN abs((r.command #>> %s)::numeric) < %s ELSE false END"
         "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS points ORDER BY wanted.id, started_at, run_id"
     ).format(metric=sql.Identifier(metric), limit=sql.Literal(DEPENDENCE_POINTS_MAXIMUM + 1))
     path = ["conditions", condition]
     kinds = {"series_id": "bigint", "run_id": "bigint", "x": "double precision", "y": "double precision"}
-    return fetch_arrays(text, [series_ids, path, path, path, _NUMBER_MAXIMUM], columns=kinds)
+    return fetch_arrays(text, [series_ids, path, *bounds, path, path, _NUMBER_MAXIMUM], columns=kinds)
 
 
 def _make_row(

@@ -38,6 +38,7 @@ from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import FilterTextField
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.time_range import describe_bounds, make_time_range, read_time_range
 
 # Of a scatter plot, in units of its drawing, and the room for the texts of its axes.
 _WIDTH: Final = 560
@@ -130,6 +131,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
     form = DependenceForm(request.GET)
     form.is_valid()
     errors = [str(message) for messages in form.errors.values() for message in messages]
+    asked_range = read_time_range(request.GET, errors)
     values = form.cleaned_data
     condition = CONDITIONS[values.get("condition") or "extents"]
     usual = "latency_mean_ns" if condition.name == ROUND_TRIP else "bandwidth_bytes_per_s"
@@ -138,13 +140,19 @@ def dependence(request: HttpRequest) -> HttpResponse:
     needs_filter = False
     if not errors:
         try:
-            rows = read_dependence(values["q"], metric=metric.name, condition=condition.name)
+            rows = read_dependence(
+                values["q"],
+                metric=metric.name,
+                condition=condition.name,
+                from_at=asked_range.from_at,
+                to_at=asked_range.to_at,
+            )
         except BadDependence as error:
             # Without a filter nothing was asked for yet.
             needs_filter = values["q"] == Filter()
             errors += [] if needs_filter else [f"{error}."]
     asked = {"q": request.GET.get("q", ""), "metric": metric.name, "condition": condition.name}
-    address = f"{reverse('api_dependence')}?{urlencode(asked, safe=':,/*')}"
+    address = f"{reverse('api_dependence')}?{urlencode(asked | asked_range.bounds, safe=':,/*')}"
     context: dict[str, Any] = {
         "title": f"{metric.label} by {condition.label[0].lower()}{condition.label[1:]}",
         "typed": asked,
@@ -154,6 +162,9 @@ def dependence(request: HttpRequest) -> HttpResponse:
         "condition": condition,
         "errors": errors,
         "needs_filter": needs_filter,
+        "range": make_time_range(request.GET),
+        "range_query": asked_range.query,
+        "range_text": describe_bounds(asked_range.from_at, asked_range.to_at),
         "scatters": [make_scatter(row, metric, condition) for row in rows],
         "size": {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM},
         "csv_url": f"{address}&format=csv",

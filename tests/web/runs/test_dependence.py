@@ -52,3 +52,23 @@ def test_empty_page_and_errors_name_what_to_do(viewer: Client) -> None:
     refused = viewer.get("/dependence/", {"condition": "phase", "q": "depth:lots"})
     assert refused.status_code == 400
     assert "Condition: choose one of extents," in Page(refused).words
+
+
+def test_points_are_the_runs_of_the_time_range(viewer: Client) -> None:
+    series = make_dependent_series([(extents, 1e8 - 1e5 * extents) for extents in range(1, 10)])
+    series.refresh_from_db()
+    first, last = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (series.first_at, series.last_at))
+
+    page, none = (
+        viewer.get("/dependence/", query)
+        for query in ({"from": first, "to": last}, {"from": "2019-01-01", "to": "2019-01-31"})
+    )
+    (row,) = viewer.get("/api/v1/dependence", {"from": first, "to": last}).json()["series"]
+
+    assert page.content.count(b"<circle") == 8
+    assert row["n"] == 8
+    assert f"/series/{series.pk}/?metric=bandwidth_bytes_per_s&from={first}&to={last}" in Page(page).links
+    assert f"from={first}&amp;to={last}" in page.content.decode()
+    assert "No runs with this metric and condition in this time range: 1 Jan 2019" in Page(none).words
+    assert "?" in Page(none).links
+    assert viewer.get("/dependence/", {"from": "soon"}).status_code == 400
