@@ -14,6 +14,7 @@ from agent.exit_codes import Interrupted
 from agent.running.measure import RunRequest
 from agent.running.session import Session
 from agent.sweeping.signatures import Signature
+from agent.sweeping.stripe_operations import CleanupResult
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
@@ -122,6 +123,55 @@ def test_sweep_killed_at_any_time_can_be_resumed(tmp_path: Path, raid: str, is_d
         assert len(spooled(machine)) == 4, instant
         assert {step["run_id"] for step in state(machine)["steps"]} == spooled(machine), instant
     assert instant > 30
+
+
+@pytest.mark.parametrize("instant", range(3, 28, 4))
+def test_sweep_killed_at_any_time_can_be_abandoned(machine: Machine, instant: int) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.dies_at = instant
+    with pytest.raises(Killed):
+        run_sweep(machine, kernel, *SIZES)
+    kernel.is_dead = False
+
+    with boot(kernel):
+        ended = machine.run("sweep", "--abandon", "last")
+
+    assert ended.returncode == 0, ended.stderr
+    assert kernel.is_clean
+    assert (state(machine)["is_abandoned"], state(machine)["round"]) == (True, None)
+    stored = {step["run_id"] for step in state(machine)["steps"] if step["state"] == "done"}
+    assert stored == spooled(machine)
+    with boot(kernel):
+        assert machine.run("sweep", "--resume", "last").returncode == 2
+    # Nothing that it left needs --wipe.
+    assert run_sweep(machine, kernel, *SIZES, "--dry-run").returncode == 0
+
+
+def test_incomplete_cleanup_of_an_abandoned_sweep_names_the_command_to_repeat(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+    kernel.dies_at = 20
+    with pytest.raises(Killed):
+        run_sweep(machine, kernel, *SIZES)
+    kernel.is_dead = False
+    remains = CleanupResult(problems=("/dev/md/x is busy",))
+
+    with boot(kernel), mock.patch("agent.sweeping.sweep_run.remove_stripe", return_value=remains):
+        ended = machine.run("sweep", "--abandon", "last")
+
+    assert ended.returncode == 2
+    assert f"then: bench-agent sweep --abandon {state(machine)['id']}" in ended.stderr
+    assert state(machine)["finished_at"] is None
+
+
+def test_mount_of_a_sweep_without_a_state_is_refused(machine: Machine) -> None:
+    kernel = Kernel(*DEVICES)
+
+    with boot(kernel), mock.patch("os.path.ismount", return_value=True):
+        ended = machine.run(*SWEEP, *SIZES)
+
+    assert ended.returncode == 2
+    assert "sweeps/mount is mounted, by a sweep whose state is damaged or was removed" in ended.stderr
+    assert kernel.is_clean
 
 
 def make_machine(home: Path) -> Machine:
