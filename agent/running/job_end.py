@@ -42,7 +42,8 @@ def report_ended(state: JobState, session: Session) -> ExitCode:
     steps, done = state.steps(), state.count_steps("done")
     if state.is_abandoned:
         counts = f"{done} of {len(steps)} {state.steps_member} completed"
-        session.console.report(f"{state.kind} {state.id} is abandoned: {counts}, their results stay")
+        stay = ", their results stay" if done else ""
+        session.console.report(f"{state.kind} {state.id} is abandoned: {counts}{stay}")
     else:
         session.console.report(f"{state.kind} {state.id} is finished")
     document = {"id": state.id, "is_abandoned": state.is_abandoned, state.steps_member: steps}
