@@ -33,9 +33,11 @@ from tests.agent.conftest import FAKE_FIO
 from tests.agent.server import TOKEN, Handler, HostileServer, Reply
 
 VERSION: Final = "99.0.0"
-# The limit of the random instant follows the load of the machine: every fourth or fifth command ends before it.
-LONGER: Final = 1.05
-SHORTER: Final = 0.85
+# The limit of the random instant follows the load of the machine: every fifth command ends before it.
+LONGER: Final = 1.2
+SHORTER: Final = 0.5
+# Of an adoption the time after its request, in which schedules are changed.
+ADOPTION_SHARE: Final = 0.3
 PAIRS: Final = 2
 # Replaces crontab: writes a new file and renames it, as cron's does.
 CRONTAB: Final = """#!/bin/sh
@@ -122,6 +124,10 @@ class AdoptingMachine:
         for name, text in self.read().items():
             self.complete.setdefault(name, set()).add(text)
 
+    def has_profile(self, profile: str) -> bool:
+        """Return whether a schedule of a profile is installed."""
+        return any(f'"profile": "{profile}"' in text for text in self.read().values())
+
     def is_changing(self) -> bool:
         """Return whether the last adoption began to change schedules and did not end."""
         return bool(json.loads((self.home / "spool" / "adoption.json").read_bytes())["is_changing"])
@@ -134,7 +140,7 @@ class AdoptingMachine:
         """Return what differs after an adoption of these profiles that was not killed."""
         found = self.read()
         if self.kind != "timers":
-            marked = {profile for profile in PROFILES if f'"profile": "{profile}"' in found.get("table", "")}
+            marked = {profile for profile in PROFILES if self.has_profile(profile)}
             return sorted(marked ^ profiles)
         names = {
             f"bench-agent-{name}.{kind}" for name in {*profiles, "poll"} for kind in ("service", "timer")
@@ -262,7 +268,8 @@ class KilledAgents:
             self.program.write_bytes(self.installed)
             started = time.monotonic()
             self.complete(*self.complete_command(command))
-            durations.append(time.monotonic() - started)
+            share = ADOPTION_SHARE if command[0] == "adopt" else 1.0
+            durations.append(share * (time.monotonic() - started))
         for _ in range(5):
             self.complete("run", "--profile", "quick", "--directory", str(self.directory), "--no-send")
         self.note_spooled()
@@ -273,10 +280,13 @@ class KilledAgents:
         name = " ".join(command[:2]) if command[0] == "adopt" else command[0]
         self.offer()
         if command[0] == "adopt":
-            self.want(self.chance.getrandbits(1))
+            self.want(0 if self.machines[command[1]].has_profile("saturation") else 1)
             self.server.adoption = self.send(self.server.adoption)
         self.program.write_bytes(self.installed)
+        requests = len(self.server.adoptions)
         process = self.start(*self.complete_command(command))
+        while command[0] == "adopt" and len(self.server.adoptions) == requests and process.poll() is None:
+            time.sleep(0.002)
         try:
             process.wait(timeout=self.chance.uniform(0.05, 1.0) * limit_s)
             self.found[f"{name}: ended before"] += 1
