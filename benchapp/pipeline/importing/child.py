@@ -42,13 +42,15 @@ def iterate_in_child(make: Callable[[], Iterator[_Item]]) -> Generator[_Item, No
     sender.close()
     try:
         while True:
-            items, is_end = receiver.recv()
+            try:
+                items, is_end = receiver.recv()
+            except (EOFError, OSError) as error:
+                # OSError: within a message, which it writes until this process has read it.
+                process.join()
+                raise ChildEnded(f"the process ended with status {process.exitcode}") from error
             yield from items
             if is_end:
                 return
-    except EOFError as error:
-        process.join()
-        raise ChildEnded(f"the process ended with status {process.exitcode}") from error
     finally:
         receiver.close()
         process.kill()

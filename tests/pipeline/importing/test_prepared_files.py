@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,17 @@ def test_items_of_a_process_come_in_order_and_an_early_end_is_an_error() -> None
     assert list(child.iterate_in_child(lambda: count(50))) == list(range(50))
     with pytest.raises(child.ChildEnded, match="status -9"):
         list(child.iterate_in_child(lambda: count(51)))
+
+
+def test_process_that_is_killed_within_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send_a_part(make: object, sender: Connection, receiver: Connection) -> None:
+        os.write(sender.fileno(), (100).to_bytes(4, "big") + b"part")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(child, "_send_all", send_a_part)
+
+    with pytest.raises(child.ChildEnded, match="status -9"):
+        list(child.iterate_in_child(lambda: iter([1])))
 
 
 def test_results_are_processed_one_by_one_where_the_database_refuses_one(
