@@ -209,6 +209,14 @@ class StateDirectory(Generic[State]):
         known = ", ".join(state.id for state in found.states[-5:]) or "none"
         raise ConfigurationError(f"{option} {name}: unknown {self._kind.kind}; available: {known}")
 
+    def load_continued(self, name: str) -> State:
+        """Return the job that --resume names; ConfigurationError also if it was abandoned."""
+        state = self.load(name, option="--resume")
+        if state.is_abandoned:
+            kind = self._kind.kind
+            raise ConfigurationError(f"{kind} {state.id} was abandoned; start a new {kind}")
+        return state
+
     def report_damaged(self, warn: Callable[[str], None], *, named: str | None = None) -> None:
         """Warn of each state file that is damaged, except that of the job which is loaded by its id."""
         for damaged in self.read().damaged:
@@ -230,7 +238,7 @@ class StateDirectory(Generic[State]):
             path = os.path.join(self.path, name)
             try:
                 states.append(self._kind(path, self._read_document(path)))
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
                 damaged.append(self._describe_damage(path, error))
         return StoredStates(sorted(states, key=lambda state: (state.created_at, state.path)), damaged)
 

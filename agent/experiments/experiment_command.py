@@ -42,17 +42,15 @@ def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
     states.report_damaged(session.console.warn, named=arguments.resume)
     if arguments.resume:
         refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
-        state = states.load(arguments.resume, option="--resume")
-        if state.is_abandoned:
-            raise ConfigurationError(f"experiment {state.id} was abandoned; start a new experiment")
+        state = states.load_continued(arguments.resume)
         if state.is_finished:
             return report_ended(state, session)
         stored = argparse.Namespace(**{**vars(arguments), **_read_stored(state)})
         requests = _read_requests(stored, session, experiment_id=state.id)
         if not set(state.arms) <= set(requests):
             raise ConfigurationError(_describe_bad_request(state, "an arm of a run is not one of --arms"))
-        # Another process may have continued it while this one waited for the lock.
-        open_state = partial(states.load, state.id, option="--resume")
+        # Another process may have continued or abandoned it while this one waited for the lock.
+        open_state = partial(states.load_continued, state.id)
     else:
         stored = arguments
         order, experiment_id = _read_order(arguments), str(uuid.uuid4())

@@ -89,9 +89,7 @@ def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
 def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
     refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
     states = _find_states(session)
-    state = states.load(arguments.resume, option="--resume")
-    if state.is_abandoned:
-        raise ConfigurationError(f"sweep {state.id} was abandoned; start a new sweep")
+    state = states.load_continued(arguments.resume)
     request = load_request(state)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     if arguments.dry_run:
@@ -102,8 +100,8 @@ def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
     _check_machine(plan, session)
     client = None if arguments.no_send else find_client(session)
     with session.spool.lock():
-        # Another process may have continued it while this one waited for the lock.
-        state = states.load(state.id, option="--resume")
+        # Another process may have continued or abandoned it while this one waited for the lock.
+        state = states.load_continued(state.id)
         return _work(plan, state, arguments, ResultSender(session, client))
 
 

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from agent.adopting.adoption_store import AdoptionStore
+from agent.delivery import spool
+from agent.experiments.experiment_state import ExperimentState
 from agent.files import read_json
-from agent.job_state import StateDirectory
+from agent.job_state import JobState, StateDirectory
 from agent.sweeping.sweep_state import SweepState
 from tests.agent.conftest import Machine
 
 DEEP = "[" * 100_000 + "]" * 100_000
 NAME = "00000000-0000-4000-8000-000000000000"
 KINDS = ("sweep", "experiment")
+STATES: dict[str, type[JobState]] = {"sweep": SweepState, "experiment": ExperimentState}
 
 
 def sweep(machine: Machine, *arguments: str) -> Any:
@@ -119,6 +122,10 @@ OF_A_SWEEP: list[tuple[str, Any]] = [
     ("left", {"/dev/a": 5}),
     ("approved_contents", {"/dev/a": 5}),
     ("steps", [{"label": "x", "state": "done", "run_id": None, "failure": None, "results": [{}]}]),
+    (
+        "steps",
+        [{"label": "x", "state": "done", "run_id": None, "failure": None, "results": [{"iops": 10**400}]}],
+    ),
 ]
 OF_AN_EXPERIMENT: list[tuple[str, Any]] = [
     ("arm", 5),
@@ -227,6 +234,25 @@ def test_abandoned_job_is_never_continued_and_its_results_stay(machine: Machine,
     assert (named.returncode, f"{kind} {job_id} was abandoned" in named.stderr) == (2, True)
     assert machine.run(kind, "--abandon", job_id).returncode == 0
     assert f"no unfinished {kind} to abandon" in machine.run(kind, "--abandon", "last").stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_job_that_is_abandoned_while_resume_waits_for_the_lock_is_not_continued(
+    machine: Machine, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = start_unfinished(machine, kind)["id"]
+    wait = spool._wait_for_lock
+
+    def abandon_and_wait(descriptor: int, patience_s: float) -> bool:
+        StateDirectory(STATES[kind], str(machine.spool)).load(job_id, option="--abandon").abandon()
+        return wait(descriptor, patience_s)
+
+    monkeypatch.setattr(spool, "_wait_for_lock", abandon_and_wait)
+    resumed = machine.run(kind, "--resume", job_id)
+
+    assert (resumed.returncode, f"{kind} {job_id} was abandoned" in resumed.stderr) == (2, True)
+    (path,) = (machine.spool / f"{kind}s").glob("*.json")
+    assert json.loads(path.read_text())["is_abandoned"] is True
 
 
 @pytest.mark.parametrize("kind", KINDS)
