@@ -92,15 +92,15 @@ def make_unmatched_message(
         subject = f"Threshold no longer applies: {threshold.text}: {first.name}"
         sentence = (
             f"The violation ended, as the series no longer matches the filter of the subscription ({first.name})."
-            f" {threshold.entry.label} {value}, median of the newest {NEWEST_RUNS} runs, does not meet"
-            f" {threshold.text}, since {format_utc_moment(first.since_at)}."
+            f" Not all of the newest {NEWEST_RUNS} runs meet {threshold.text}: {threshold.entry.label} {value}"
+            f" (median). It was violated since {format_utc_moment(first.since_at)}."
         )
     else:
         count = format_count(len(ended), "series")
         subject = f"Threshold no longer applies to {count}: {threshold.text}"
         sentence = (
-            f"The violations of {count} ended, as they no longer match the filter of the subscription. The newest"
-            f" {NEWEST_RUNS} runs still do not meet {threshold.text}."
+            f"The violations of {count} ended, as they no longer match the filter of the subscription. Not all of their"
+            f" newest {NEWEST_RUNS} runs meet {threshold.text}."
         )
     return _make_message(
         "threshold.unmatched", subject, sentence, threshold, ended, (subscription_id, base_url)

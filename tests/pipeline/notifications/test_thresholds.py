@@ -201,6 +201,18 @@ def test_violation_ends_when_the_newest_run_no_longer_matches_the_filter() -> No
     assert message.facts["series"][0]["id"] == series.pk
 
 
+def test_unmatched_violation_whose_median_meets_the_threshold_is_described_by_its_runs() -> None:
+    subscribe(filter="kernel:6.1*")
+    series = make_line()
+    add_runs(series, 6, 6)
+
+    add_runs(series, 4, 4, kernel="6.8.0")
+
+    message = Message.from_json(Notice.objects.get(key__endswith="ended").body)
+    assert message.kind == "threshold.unmatched"
+    assert f"Not all of the newest 3 runs meet {LIMIT}: p99 latency 4.00 ms (median)." in message.sentence
+
+
 def test_violation_of_a_filter_that_is_changed_during_the_evaluation_is_left_to_the_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
