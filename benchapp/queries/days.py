@@ -79,9 +79,14 @@ def make_day_range(
         end_at, is_open = to_at or from_at + _DAY, False
     else:
         end_at = now if is_open or to_at is None else to_at
-    count = usual if from_at is None else max(1, -((from_at + _DELAY - end_at) // _DAY))
+    if from_at is None:
+        return DayRange(end_at, usual, is_open)
+    count = max(1, -((from_at + _DELAY - end_at) // _DAY))
     if count > DAYS_MAXIMUM:
         raise BadDays(f"{count} days are more than the {DAYS_MAXIMUM} that a chart of days shows")
+    if (end_at - from_at) % _DAY > _DELAY:
+        # Not of whole days, as a relative one and dates of a zone: the first day (UTC) may be shorter than the rest.
+        count = (DayRange(end_at, 1).last - from_at.astimezone(UTC).date()).days + 1
     return DayRange(end_at, count, is_open)
 
 
