@@ -215,6 +215,15 @@ def test_new_host_has_an_empty_state(viewer: Client) -> None:
     assert "History, 90 days" not in words
 
 
+def test_new_host_has_no_levels_yet_in_a_range_until_later(viewer: Client) -> None:
+    make_host("new")
+
+    words = get(viewer, "new?to=2100-01-01").words
+
+    assert "No levels yet" in words
+    assert "No levels in this time range" not in words
+
+
 def test_number_of_queries_does_not_depend_on_series_and_peers(
     viewer: Client, django_assert_num_queries: Any
 ) -> None:
