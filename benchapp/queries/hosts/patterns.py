@@ -126,7 +126,10 @@ def read_host_patterns(
     for series_id in ids:
         members.setdefault(patterns[series_id], []).append(series_id)
     shown = {
-        pattern: max(group, key=lambda each: _rank(comparisons.get(each), metrics[each]))
+        # Of those that are not compared the one measured last, at a past end until then.
+        pattern: max(
+            group, key=lambda each: (_rank(comparisons.get(each), metrics[each]), levels[each].last_at)
+        )
         for pattern, group in members.items()
     }
     series = {row.id: row for row in read_rows(list(shown.values()))}

@@ -281,6 +281,24 @@ def test_levels_and_history_are_those_of_the_time_range(viewer: Client, changed:
     assert "open regression" not in image
 
 
+def test_pattern_of_an_earlier_time_shows_the_series_that_was_measured_last_then(changed: Series) -> None:
+    host = changed.host
+    assert host is not None
+    ended_at = timezone.now() - 30 * DAY
+    # Newer at that time, older today.
+    other = add_series(
+        [2000.0] * 4, host=host, start_at=ended_at - 4 * HOUR, workload=make_workload(iodepth=64)
+    )
+    row = read_host("db-1")
+    assert row is not None
+
+    (past,) = read_host_patterns(row, span=make_level_range(None, ended_at))
+    (now,) = read_host_patterns(row)
+
+    assert (past.series.id, past.level.median) == (other.pk, 2000.0)
+    assert (now.series.id, now.series_count) == (changed.pk, 2)
+
+
 def test_runs_and_environment_changes_are_those_of_the_time_range(viewer: Client, changed: Series) -> None:
     run = make_run(
         changed.host,
