@@ -12,7 +12,7 @@ from benchapp.web.layouts.mix_texts import describe_between, name_load
 WIDTH: Final = 560
 HEIGHT: Final = 300
 LEFT: Final = 64
-_RIGHT: Final = 130
+_RIGHT: Final = 170
 BOTTOM: Final = HEIGHT - 40
 _TOP: Final = 28
 # Of classes in charts/layouts.css.
