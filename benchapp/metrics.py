@@ -25,7 +25,7 @@ class Metric:
     label: str
 
 
-CATALOGUE: Final[dict[str, Metric]] = {
+CATALOG: Final[dict[str, Metric]] = {
     metric.name: metric
     for metric in (
         Metric("iops", "operations/s", "higher", "IOPS"),
@@ -56,7 +56,7 @@ class ReferenceLimit:
 
     def is_met(self, value: float) -> bool:
         """Return whether a value meets the limit; the limit itself does not."""
-        return value < self.value if CATALOGUE[self.metric].better == "lower" else value > self.value
+        return value < self.value if CATALOG[self.metric].better == "lower" else value > self.value
 
 
 REFERENCE_LIMITS: Final = (

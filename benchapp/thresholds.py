@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, Metric, lower_label
+from benchapp.metrics import CATALOG, Metric, lower_label
 
 # Three runs: one outlier neither begins nor ends a violation, and a nightly benchmark reports on the second day.
 NEWEST_RUNS: Final = 3
@@ -57,8 +57,8 @@ _WORDS: Final = {
     "max": "latency_max_ns",
     "max latency": "latency_max_ns",
     "elapsed": "elapsed_s",
-    **{name: name for name in CATALOGUE},
-    **{metric.label.lower(): name for name, metric in CATALOGUE.items()},
+    **{name: name for name in CATALOG},
+    **{metric.label.lower(): name for name, metric in CATALOG.items()},
 }
 _NUMBER: Final = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _THRESHOLD: Final = re.compile(
@@ -82,7 +82,7 @@ class Threshold:
     @property
     def entry(self) -> Metric:
         """Return the metric's entry of the catalog."""
-        return CATALOGUE[self.metric]
+        return CATALOG[self.metric]
 
     @property
     def text(self) -> str:
@@ -120,7 +120,7 @@ def parse_threshold(text: str) -> Threshold:
     if name is None:
         known = "iops, bandwidth, mean, p50, p95, p99, p99.9, max, elapsed"
         raise BadThreshold(f"{shown}: unknown metric {word!r}: use one of {known}")
-    metric = CATALOGUE[name]
+    metric = CATALOG[name]
     limit = float(Decimal(number) * _read_unit(unit, metric, shown=shown))
     if not 0 < limit <= VALUE_MAXIMUM:
         raise BadThreshold(f"{shown}: the value must be greater than 0 and at most 10^15 in the base unit")

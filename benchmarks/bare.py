@@ -1,4 +1,4 @@
-"""The physical neighbour of intake: an ASGI application that reads a body and INSERTs it, with no check at all."""
+"""The physical neighbor of intake: an ASGI application that reads a body and INSERTs it, with no check at all."""
 
 import asyncio
 import os

@@ -8,7 +8,7 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Change, Incident, IncidentEvent, Notice
 from benchmarks.fleet_months import RUNS, PlantedEvent
 from benchmarks.fleet_world import START, STEP, World, find_run
@@ -150,7 +150,7 @@ def is_title_right(title: str, event: PlantedEvent) -> bool:
     """Return whether a title names a metric of the event, and its size within 3 percentage points."""
     text = title.partition(": ")[2]
     found = _SIZE.search(text)
-    named = [name for name in event.sizes if text.startswith(CATALOGUE[name].label)]
+    named = [name for name in event.sizes if text.startswith(CATALOG[name].label)]
     if found is None or not named:
         return False
     sign = -1 if found[1] in ("−", "decreased by ") else 1

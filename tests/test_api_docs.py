@@ -11,7 +11,7 @@ import pytest
 
 from benchapp.api.framework.openapi import make_schema
 from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Scope
 from benchapp.pipeline.intake.published_document import read_reported
 
@@ -105,7 +105,7 @@ def test_ends_of_columns_are_those_of_metrics(document):
     ends = {span for span in SPANS if re.fullmatch(r"_[a-z0-9_]+", span)} - LOGS
 
     assert {"_minimum_run", "_p90"} <= ends
-    assert {f"{metric}{end}" for metric in CATALOGUE for end in ends} <= list_properties(document)
+    assert {f"{metric}{end}" for metric in CATALOG for end in ends} <= list_properties(document)
 
 
 def test_parameters_with_a_value_are_in_the_document(document):

@@ -14,7 +14,7 @@ from agent.commands.cli import build_parser
 from benchapp import tasks
 from benchapp.api.framework.problem_codes import PROBLEMS
 from benchapp.celery import app
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.normalize.missing_reasons import MISSING
 from benchapp.web.docs.library import read_page
 from benchapp.web.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text
@@ -219,10 +219,10 @@ def test_management_commands_are_documented_and_those_that_are_named_exist() -> 
 
 def test_metrics_of_the_catalog_are_documented() -> None:
     text = TEXTS["docs/numbers.md"]
-    percentiles = {name for name in CATALOGUE if re.search(r"_p\d", name)}
+    percentiles = {name for name in CATALOG if re.search(r"_p\d", name)}
 
     rows = set(re.findall(r"`([a-z_0-9]+)`", "".join(re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE))))
-    assert rows - percentiles == set(CATALOGUE) - percentiles
+    assert rows - percentiles == set(CATALOG) - percentiles
     assert rows & percentiles == {"latency_p50_ns", "latency_p99_9_ns"}
 
 

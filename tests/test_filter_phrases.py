@@ -6,7 +6,7 @@ import pytest
 
 from benchapp.filter_phrases import TimeRange
 from benchapp.grammar import BadFilter, Query, parse_filter, parse_query, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.spelling import suggest_corrections
 
 NATURAL = [
@@ -170,7 +170,7 @@ def test_time_range_is_separate_from_the_filter(text: str, time_range: TimeRange
     ],
 )
 def test_metric_is_separate_from_the_filter(text: str, metric: str) -> None:
-    assert metric in CATALOGUE
+    assert metric in CATALOG
     assert parse_query(f"{text} random write") == Query(parse_filter("pattern:randwrite"), None, metric)
     with pytest.raises(BadFilter, match=f"{metric} is a metric"):
         parse_filter(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     PERCENTILES,
     REFERENCE_LINES,
     find_limit,
@@ -40,11 +40,11 @@ def test_what_is_no_number_is_shown_as_unknown(value: float) -> None:
 
 
 def test_every_unit_of_the_catalogue_can_be_shown() -> None:
-    assert all(format_value(1500.0, metric.unit) for metric in CATALOGUE.values())
+    assert all(format_value(1500.0, metric.unit) for metric in CATALOG.values())
 
 
 def test_every_percentile_metric_is_in_the_catalogue() -> None:
-    assert set(PERCENTILES) <= set(CATALOGUE)
+    assert set(PERCENTILES) <= set(CATALOG)
 
 
 @pytest.mark.parametrize(("value", "is_good"), [(9.99, True), (10.0, False), (11.2, False)])
@@ -72,7 +72,7 @@ def test_known_systems_stand_beside_the_random_mix_by_direction(direction: str, 
 def test_known_systems_are_of_one_metric_of_one_profile() -> None:
     assert find_references("quick", "iops", "read") == ()
     assert find_references("gitlab-randrw", "latency_mean_ns", "read") == ()
-    assert all(line.metric in CATALOGUE for line in REFERENCE_LINES)
+    assert all(line.metric in CATALOG for line in REFERENCE_LINES)
 
 
 @pytest.mark.parametrize(

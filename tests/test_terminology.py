@@ -21,6 +21,12 @@ PHRASES = re.compile(
     r"of its own|of their own|that there are|a picture|the picture|pictures|parcels?|ghost)\b",
     re.IGNORECASE,
 )
+# The project is written in American English.
+BRITISH = re.compile(
+    r"\b\w*(catalogue|neighbour|colour|favour|behaviour|centre(?!d)|labell(?!edby)|modell|cancell(?!ation)|"
+    r"(summar|optim|normal|organ|recogn|minim|maxim|serial|initial)is(e|ed|es|ing|ation)\b|analys(e|ed|ing)\b|grey|licence|artefact)",
+    re.IGNORECASE,
+)
 SCANNED = ("README.md", "CONTRIBUTING.md", "docs", "templates", "benchapp", "agent", "static/js")
 SUFFIXES = {".md", ".html", ".py", ".js"}
 
@@ -34,8 +40,9 @@ def list_scanned_files() -> Iterator[Path]:
 
 
 def count_lines(path: Path) -> int:
-    """Return the lines of a file that have a replaced phrase."""
-    return sum(bool(PHRASES.search(line)) for line in path.read_text().splitlines())
+    """Return the lines of a file that have a replaced phrase, or British spelling."""
+    lines = path.read_text().splitlines()
+    return sum(bool(PHRASES.search(line) or BRITISH.search(line)) for line in lines)
 
 
 def list_definitions() -> Iterator[tuple[str, str, type]]:
@@ -78,6 +85,22 @@ def test_replaced_phrases_occur_only_where_listed() -> None:
 )
 def test_a_replaced_phrase_is_found(text: str) -> None:
     assert PHRASES.search(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_british"),
+    [
+        ("CATALOGUE", True),
+        ("labelled at their ends", True),
+        ("summarised", True),
+        ("aria-labelledby", False),
+        ("cancellation", False),
+        ("the catalog analyzes labeled colors", False),
+        ("analyses of two hosts", False),
+    ],
+)
+def test_british_spelling_is_found(text: str, is_british: bool) -> None:
+    assert bool(BRITISH.search(text)) == is_british
 
 
 def test_glossary_is_sorted_and_defines_each_term_once() -> None:

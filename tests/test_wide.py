@@ -256,7 +256,7 @@ def test_sweep_becomes_the_scaling_chart_that_fio_printed(
     wait_for(
         lambda: len(read_chart(stack)["cells"]) == len(STRIPES) * len(PATTERNS_OF_4K),
         within_s=120,
-        what="all runs stored and summarised",
+        what="all runs stored and summarized",
     )
 
     chart = read_chart(stack)

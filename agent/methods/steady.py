@@ -51,9 +51,9 @@ def check_steady_state(values: Sequence[float]) -> SteadyState | None:
     if len(window) < WINDOW or mean <= 0:
         return None
     excursion = (max(window) - min(window)) / mean
-    centre = (WINDOW - 1) / 2
-    spread = sum((place - centre) ** 2 for place in range(WINDOW))
-    per_round = sum((place - centre) * value for place, value in enumerate(window)) / spread
+    center = (WINDOW - 1) / 2
+    spread = sum((place - center) ** 2 for place in range(WINDOW))
+    per_round = sum((place - center) * value for place, value in enumerate(window)) / spread
     slope = abs(per_round) * (WINDOW - 1) / mean
     # Values at the limit are within it, despite rounding errors of binary fractions.
     is_steady = round(excursion, 9) <= EXCURSION_MAXIMUM and round(slope, 9) <= SLOPE_MAXIMUM

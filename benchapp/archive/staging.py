@@ -16,7 +16,7 @@ from benchapp.archive.container import (
     MemberReader,
 )
 from benchapp.archive.tables import TABLES, ArchiveTable, list_foreign_keys
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.identity import SERIES_KEY_VERSION
 
 # Tables with the name of a metric; "" is none.
@@ -147,7 +147,7 @@ def _check_staged() -> None:
     for table in _METRIC_TABLES:
         if unknown := _find(
             f"SELECT metric FROM staged_{table} WHERE metric <> '' AND metric <> ALL(%s)",  # noqa: S608
-            [*CATALOGUE],
+            [*CATALOG],
         ):
             raise BadArchive(f"{table}: {unknown!r} is not a metric of this version of benchapp")
     if unknown := _find("SELECT name FROM staged_hosts WHERE name !~ %s", _HOST_NAME):

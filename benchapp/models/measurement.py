@@ -3,7 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models.run import Run
 from benchapp.models.series import Series
 
@@ -71,4 +71,4 @@ class Measurement(models.Model):
         return f"measurement {self.pk} of series {self.series_id}"
 
 
-METRIC_FIELDS: tuple[str, ...] = tuple(CATALOGUE)
+METRIC_FIELDS: tuple[str, ...] = tuple(CATALOG)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.comparison import Pair
 
 
@@ -85,6 +85,6 @@ def _measure_loss(pair: Pair) -> float:
 
 def _orient(ratio: float, metric: str) -> float:
     """Return a ratio that is the larger the worse."""
-    if CATALOGUE[metric].better == "lower":
+    if CATALOG[metric].better == "lower":
         return ratio
     return 1 / ratio if ratio > 0 else float("inf")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.analysis.detection.gate import GateOutcome, GateReason, GateResult, pass_gate
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Level, Measurement, Run, Series, Verdict
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.days import parse_moment
@@ -255,7 +255,7 @@ def _is_accepted(level: Level) -> bool:
 
 def _is_worse(median: float, than: float, metric: str, *, limit: float) -> bool:
     """Return whether a median is worse than another by more than a relative limit."""
-    worsening = than - median if CATALOGUE[metric].better == "higher" else median - than
+    worsening = than - median if CATALOG[metric].better == "higher" else median - than
     return worsening > limit * abs(than)
 
 
@@ -290,7 +290,7 @@ def _make_row(
     result = pass_gate(
         baseline.values if baseline else (),
         values,
-        is_higher_better=CATALOGUE[metric].better == "higher",
+        is_higher_better=CATALOG[metric].better == "higher",
         limit=limit,
         error_rate=error_rate,
     )

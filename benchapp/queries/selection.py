@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState, Host, Level, Measurement, Run
 
 
@@ -12,7 +12,7 @@ from benchapp.models import Change, ChangeState, Host, Level, Measurement, Run
 class ChangeRanges:
     """The time ranges before and after some changes.
 
-    series_ids: largest change first. metrics: in the order of the catalogue; main_metric: of the largest change.
+    series_ids: largest change first. metrics: in the order of the catalog; main_metric: of the largest change.
     first_at, last_at: start of the earliest and of the latest change: "before" ends at first_at, "after" begins at
     last_at. before_from_at, after_to_at: where another level of one of these series begins; None if open.
     """
@@ -77,7 +77,7 @@ def _read_ranges(changes: Iterable[tuple[int, str, datetime, float]]) -> ChangeR
     metrics = {metric for _, metric, _, _ in rows}
     return ChangeRanges(
         series_ids=tuple(dict.fromkeys(series_id for series_id, _, _, _ in rows)),
-        metrics=tuple(name for name in CATALOGUE if name in metrics),
+        metrics=tuple(name for name in CATALOG if name in metrics),
         main_metric=rows[0][1],
         first_at=first_at,
         last_at=last_at,

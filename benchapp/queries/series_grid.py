@@ -13,7 +13,7 @@ from psycopg import sql
 
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
@@ -138,13 +138,13 @@ def _read_grid(
     places = order[(shown - 1) * SERIES_ON_A_PAGE : shown * SERIES_ON_A_PAGE]
     totals = np.bincount(groups).tolist() if table.length else []
     return SeriesGrid(
-        metric=CATALOGUE[name],
+        metric=CATALOG[name],
         parts=_read_parts(
             table.array("series_id")[places].tolist(),
             groups[places].tolist(),
             group,
             totals,
-            CATALOGUE[name],
+            CATALOG[name],
             marks,
             span,
         ),
@@ -205,7 +205,7 @@ def _sort_by_spread(table: SeriesTable, metric: str, span: LevelRange) -> _Keys:
 
 def _read_past_columns(series_ids: Sequence[int], metric: str, span: LevelRange) -> dict[str, NDArray[Any]]:
     """Return the columns of levels at a past end; those of the most recent series, others have no spread."""
-    past = read_levels_in(series_ids[:PAST_SERIES_MAXIMUM], CATALOGUE[metric], span=span, has_recent=False)
+    past = read_levels_in(series_ids[:PAST_SERIES_MAXIMUM], CATALOG[metric], span=span, has_recent=False)
     levels = list(past.values())
     return {
         "series_id": np.array([level.series_id for level in levels], dtype=np.int64),

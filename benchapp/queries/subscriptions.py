@@ -9,7 +9,7 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Lower
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -77,7 +77,7 @@ class SubscriptionRow:
     @property
     def metric_labels(self) -> str:
         """Return the metrics of incidents in words; "" for all."""
-        return ", ".join(CATALOGUE[name].label for name in self.metrics)
+        return ", ".join(CATALOG[name].label for name in self.metrics)
 
     @property
     def threshold_counts(self) -> list[tuple[str, int]]:

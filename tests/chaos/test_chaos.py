@@ -163,6 +163,6 @@ def test_payload_that_kills_its_worker_is_rejected_and_the_others_are_stored(
         return stack.get(f"/api/v1/submissions/{poison_id}", token)[1]["state"] == "rejected"
 
     wait_for(is_rejected, within_s=180, what="the poison rejected")
-    wait_for(lambda: stack.count("stored") == before + 20, within_s=120, what="its neighbours stored")
+    wait_for(lambda: stack.count("stored") == before + 20, within_s=120, what="its neighbors stored")
     answer = stack.get(f"/api/v1/submissions/{poison_id}", token)[1]
     assert answer["reason"]["code"] == "attempts-exhausted"

@@ -90,7 +90,7 @@ test("previous runs have the colors and names of this run's lines", () => {
   );
 });
 
-test("up to six lines are labelled at their ends, more get a legend", () => {
+test("up to six lines are labeled at their ends, more get a legend", () => {
   const line = { name: "a", rw: "randread", direction: "read", points: [{ percent: 99, value: 1000 }] };
   const roomForLabels = (count) =>
     buildPercentiles(preparePercentiles(Array(count).fill(line)), { colors }).options.layout.padding.right;

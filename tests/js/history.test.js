@@ -328,7 +328,7 @@ test("a pixel means the column nearest in time and the bucket of its latency", (
   assert.deepEqual(findCell(heat, { x: 90, y: 160_000, scales }), { column: 1, row: 1 });
 });
 
-test("columns reach half way to their neighbours but not over a gap", () => {
+test("columns reach half way to their neighbors but not over a gap", () => {
   const at = [0, 10, 20, 200];
   const spans = measureColumns(at.map((each) => ({ at: each })), { scales: { x: { getPixelForValue: (value) => value } }, chartArea: { width: 300 } });
 

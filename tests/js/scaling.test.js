@@ -159,7 +159,7 @@ test("arrows up and down go to another line at the same place, over gaps", () =>
   assert.equal(moveWithin(panel, null, "ArrowUp"), null);
 });
 
-test("up to six lines are labelled at their ends, bars and narrow screens have the legend", () => {
+test("up to six lines are labeled at their ends, bars and narrow screens have the legend", () => {
   const data = makeChart([[makeCell(1)], [makeCell(2)]], { draw: "lines" });
 
   assert.ok(build(data).options.layout.padding.right > 100);

@@ -87,7 +87,7 @@ test("the axis names its unit once, and says where it does not start at zero", (
   );
 });
 
-test("two directions are labelled at their ends, one alone needs no name", () => {
+test("two directions are labeled at their ends, one alone needs no name", () => {
   const lines = [makeLine("read", makeRates([100])), makeLine("write", makeRates([50]))];
   const roomOf = (count) => buildTrace(prepareTrace(lines.slice(0, count), RATE), { colors }).options.layout.padding.right;
 

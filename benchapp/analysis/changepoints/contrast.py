@@ -83,7 +83,7 @@ def _multiply_neighbors(levels: Levels, start: int, end: int, mean: float) -> fl
     """Return Σ (xᵢ − mean)(xᵢ₋₁ − mean) over neighbors within [start, end)."""
     if end - start < 2:
         return 0.0
-    sums, products = levels.sum_list, levels.neighbour_sums
+    sums, products = levels.sum_list, levels.neighbor_sums
     both = sums[end] - sums[start + 1] + sums[end - 1] - sums[start]
     return products[end] - products[start + 1] - mean * both + (end - start - 1) * mean * mean
 
@@ -122,7 +122,7 @@ def _fit_line(levels: Levels, start: int, end: int) -> float:
     """Return the squares of the residuals of the best straight line through [start, end)."""
     count = end - start
     total = levels.sum_list[end] - levels.sum_list[start]
-    centre = (start + end - 1) / 2
-    tilt = levels.place_sums[end] - levels.place_sums[start] - centre * total
+    center = (start + end - 1) / 2
+    tilt = levels.place_sums[end] - levels.place_sums[start] - center * total
     squares = levels.square_sums[end] - levels.square_sums[start] - total * total / count
     return max(squares - tilt * tilt / (count * (count * count - 1) / 12), 0.0)

@@ -81,7 +81,7 @@ class Levels:
         return _list(_accumulate(self.values * np.arange(len(self.values))))
 
     @cached_property
-    def neighbour_sums(self) -> list[float]:
+    def neighbor_sums(self) -> list[float]:
         """Running sums of value × previous value; the first point has none."""
         return _list(_accumulate(np.concatenate([[0.0], self.values[1:] * self.values[:-1]])))
 

@@ -28,7 +28,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricName
 from benchapp.charts.texts.comparison import describe_side
 from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.comparison import (
     DEFAULT_METRICS,
@@ -251,7 +251,7 @@ def _describe_pair(pair: Pair) -> PairAnswer:
         PairAnswer,
         pair,
         found,
-        unit=CATALOGUE[pair.metric].unit,
+        unit=CATALOG[pair.metric].unit,
         ratio_low=found.low,
         ratio_high=found.high,
         cliffs_delta=found.delta,

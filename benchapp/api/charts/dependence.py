@@ -22,7 +22,7 @@ from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.runs.dependence import (
     CONDITIONS,
@@ -118,7 +118,7 @@ class DependenceView(ApiView):
             about={"metric": wanted["metric"], "condition": wanted["condition"]},
             context={
                 "metric": wanted["metric"],
-                "unit": CATALOGUE[wanted["metric"]].unit,
+                "unit": CATALOG[wanted["metric"]].unit,
                 "condition_name": wanted["condition"],
                 "condition_unit": CONDITIONS[wanted["condition"]].unit,
                 "title": lambda point: titles[point.series],

@@ -17,7 +17,7 @@ from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links
-from benchapp.metrics import CATALOGUE, Unit, format_value
+from benchapp.metrics import CATALOG, Unit, format_value
 from benchapp.queries.gate import (
     ERROR_RATE,
     FURTHER_RUNS_MAXIMUM,
@@ -197,7 +197,7 @@ def _describe_gate(gate: RunGate, rows: Sequence[GateRowAnswer]) -> GateAnswer:
 
 
 def _describe_row(row: GateRow) -> GateRowAnswer:
-    metric, result = CATALOGUE[row.metric], row.result
+    metric, result = CATALOG[row.metric], row.result
     return GateRowAnswer(
         series_id=row.series.id,
         host=row.series.scope_name,

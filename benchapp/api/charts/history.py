@@ -37,7 +37,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricAnswer, MetricName
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind, Scope
 from benchapp.queries.charts.environment_changes import FieldChange
 from benchapp.queries.charts.history import (
@@ -132,7 +132,7 @@ class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
 
 _SPREADS: Final[dict[str, Any]] = {
     name: (int if name.endswith(("_n", "_run")) else float) | None
-    for metric in CATALOGUE
+    for metric in CATALOG
     for name in spread_columns(metric)
 }
 
@@ -169,7 +169,7 @@ class HistoryPointColumns(SeriesColumn, kw_only=True, frozen=True):
     badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
 
 
-@with_columns(HistoryPointColumns, optional=dict.fromkeys(CATALOGUE, float | None) | {"color": str | None})
+@with_columns(HistoryPointColumns, optional=dict.fromkeys(CATALOG, float | None) | {"color": str | None})
 class HistoryPointAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A point has the requested metrics."""
 

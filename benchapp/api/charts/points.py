@@ -41,7 +41,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.series import make_series_context, read_version
 from benchapp.api.resources.shapes import MetricAnswer, MetricName, describe_metric
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.downsampling import BUCKETS_MAXIMUM, read_thinned
 from benchapp.queries.charts.history_rows import BUCKET_COLUMNS, bucket_rows, spread_columns
@@ -73,7 +73,7 @@ class PointColumns(ApiAnswer, kw_only=True, frozen=True):
 
 @with_columns(
     PointColumns,
-    optional={name: float | None for metric in CATALOGUE for name in (metric, *level_columns(metric))},
+    optional={name: float | None for metric in CATALOG for name in (metric, *level_columns(metric))},
 )
 class PointAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A point has the requested metrics, each with its level where `rolling` is given."""
@@ -178,7 +178,7 @@ class SeriesSummaryView(ApiView):
         summary = summarize_series(
             series_id, metric=metric, from_at=wanted.get("from_at"), to_at=wanted.get("to_at")
         )
-        body = build(SummaryAnswer, summary, series=series_id, metric=metric, unit=CATALOGUE[metric].unit)
+        body = build(SummaryAnswer, summary, series=series_id, metric=metric, unit=CATALOG[metric].unit)
         return answer_json(request, body, headers={"ETag": etag})
 
 

@@ -30,7 +30,7 @@ from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.csv_export import CsvContext
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, write_axis_value
 from benchapp.queries.charts.scaling import (
     NONE,
@@ -357,7 +357,7 @@ def _plan_runs(chart: ScalingChart) -> NextRunsAnswer:
 def _list_context(chart: ScalingChart) -> CsvContext:
     """Return the columns of the CSV that make it readable alone: unit, dimensions of the axes, filter."""
     return {
-        "unit": lambda row: CATALOGUE[row.metric].unit,
+        "unit": lambda row: CATALOG[row.metric].unit,
         "x_dimension": chart.x.name,
         "color_dimension": chart.color.name if chart.color else None,
         "facet_dimension": chart.facet.name if chart.facet else None,

@@ -24,7 +24,7 @@ from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.days import MOMENTS
 from benchapp.queries.experiments.experiment import (
     DIFFERENCE_MAXIMUM,
@@ -188,7 +188,7 @@ class ExperimentView(ApiView):
             },
             context={
                 "metric": experiment.metric,
-                "unit": CATALOGUE[experiment.metric].unit,
+                "unit": CATALOG[experiment.metric].unit,
                 "a": write_filter(experiment.a),
                 "b": write_filter(experiment.b),
                 "filter": write_filter(experiment.common),

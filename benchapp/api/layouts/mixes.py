@@ -23,7 +23,7 @@ from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import BadFilter, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.layouts.mixes import (
     AGE_MAXIMUM_DAYS,
     MIX_METRICS,
@@ -187,7 +187,7 @@ class MixesView(ApiView):
             },
             context={
                 "metric": answer.question.metric,
-                "unit": CATALOGUE[answer.question.metric].unit,
+                "unit": CATALOG[answer.question.metric].unit,
                 "pattern": answer.question.pattern,
                 "filter": write_filter(answer.shown_filter),
             },

@@ -31,7 +31,7 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, ChangeState
 from benchapp.queries.incidents.changes import CHANGE_SORTS, ChangeFilter, ChangeRow, list_changes
 
@@ -92,7 +92,7 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
         scope=change.series.scope,
         workload=change.series.workload_title,
         target=change.series.target_title,
-        unit=CATALOGUE[change.metric].unit,
+        unit=CATALOG[change.metric].unit,
         run=change.run_id,
         last_good_run=change.last_good_run_id,
         incident=change.incident_id,

@@ -23,7 +23,7 @@ from benchapp.api.resources.incidents import (
     describe_incident_detail,
     find_incident,
 )
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Channel, Incident, User
 from benchapp.pipeline.incidents.accept_impact import AcceptImpact, preview_accept_impact
 from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel, accept_level, check_acceptable
@@ -142,4 +142,4 @@ def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:
 
 
 def _describe_level(level: AcceptedLevel) -> AcceptedLevelAnswer:
-    return build(AcceptedLevelAnswer, level, series=level.series_id, unit=CATALOGUE[level.metric].unit)
+    return build(AcceptedLevelAnswer, level, series=level.series_id, unit=CATALOG[level.metric].unit)

@@ -38,7 +38,7 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.changes import ChangeAnswer, describe_change
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.incidents import triage
@@ -303,7 +303,7 @@ class Incidents(ApiView):
             ],
             name="incidents",
             context={
-                "unit": lambda row: row.metric and CATALOGUE[row.metric].unit,
+                "unit": lambda row: row.metric and CATALOG[row.metric].unit,
                 "filter": write_filter(wanted["match"]),
             },
         )

@@ -29,7 +29,7 @@ from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import MetricName
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, DirectionName
 from benchapp.queries.series.measurements import (
     MEASUREMENT_COLUMNS,
@@ -70,7 +70,7 @@ class PointFacts(ApiAnswer, kw_only=True, frozen=True):
     TargetRow,
     EnvironmentRow,
     optional={
-        **dict.fromkeys(CATALOGUE, float | None),
+        **dict.fromkeys(CATALOG, float | None),
         "metric": MetricName,
         "unit": str,
         "value": float,
@@ -181,7 +181,7 @@ def _write_long(
     batches: Iterator[list[tuple[Any, ...]]], metrics: Sequence[str]
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Yield a row for each value of a metric: the facts, and metric, unit, value."""
-    described = [(name, CATALOGUE[name].unit) for name in metrics]
+    described = [(name, CATALOG[name].unit) for name in metrics]
     for batch in batches:
         yield [
             (*row[: -len(metrics)], name, unit, value)

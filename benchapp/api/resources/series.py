@@ -43,7 +43,7 @@ from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import DirectionName
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, list_variability
 from benchapp.queries.series.level_range import NOW, LevelRange, make_level_range, read_main_levels
@@ -202,7 +202,7 @@ def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
         describe=lambda rows: _describe_rows(rows, span),
         name="series",
         context={
-            "level_unit": lambda row: row.level_metric and CATALOGUE[row.level_metric].unit,
+            "level_unit": lambda row: row.level_metric and CATALOG[row.level_metric].unit,
             "filter": write_filter(wanted["match"]),
             "range": describe_level_range(span),
         },

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta
 
 from benchapp.api.framework.answers import ApiAnswer, build
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS
 
 # URLs are literal: `reverse` takes 10 µs, and a page of 1 000 rows has 2 000 URLs. A test resolves them.
@@ -24,7 +24,7 @@ class MetricAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 def describe_metric(name: str) -> MetricAnswer:
     """Return one metric of the catalog."""
-    return build(MetricAnswer, CATALOGUE[name])
+    return build(MetricAnswer, CATALOG[name])
 
 
 def submission_url(submission_id: Any) -> str:

@@ -22,7 +22,7 @@ from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_text
 from benchapp.api.framework.view import ApiView
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters
-from benchapp.metrics import CATALOGUE, format_integer, format_value
+from benchapp.metrics import CATALOG, format_integer, format_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.level_range import read_main_levels
@@ -54,7 +54,7 @@ class StatusBadgeParameters(FilterParameters, SignedParameters):
         SERIES_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`"
     )
     metric = ChoiceParameter(
-        choices=tuple(CATALOGUE), required=False, help_text="default: the main metric of the series"
+        choices=tuple(CATALOG), required=False, help_text="default: the main metric of the series"
     )
     text = text_parameter(60, help_text="text before the value; default: the name of the metric")
     format = ChoiceParameter(choices=("json", "svg"), required=False, default="json")
@@ -109,7 +109,7 @@ def describe_status(series_ids: list[int], *, metric: str | None, label: str | N
     regressed = [mark for mark in marks.values() if mark.state == "open" and mark.is_regression]
     if len(series_ids) == 1:
         return _describe_one(series_ids[0], regressed, metric=metric, label=label)
-    name = label or (CATALOGUE[metric].label if metric else "benchmarks")
+    name = label or (CATALOG[metric].label if metric else "benchmarks")
     count = format_integer(len(series_ids))
     if not series_ids:
         return StatusText(name, "no series", _GRAY)
@@ -123,9 +123,9 @@ def _describe_one(
 ) -> StatusText:
     if metric is None:
         main = read_main_levels([series_id]).get(series_id)
-        shown, level = (main.metric, main.level) if main else (CATALOGUE["iops"], None)
+        shown, level = (main.metric, main.level) if main else (CATALOG["iops"], None)
     else:
-        shown = CATALOGUE[metric]
+        shown = CATALOG[metric]
         level = read_current_levels([series_id], shown).get(series_id)
     name = label or shown.label
     if level is None:

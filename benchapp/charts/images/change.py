@@ -9,7 +9,7 @@ from benchapp.charts.images.axes import make_value_axis, show_line_below, show_v
 from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     format_count,
     format_signed_percent,
     format_value,
@@ -41,7 +41,7 @@ def draw_change(title: str, change: ChangeRow | None, sides: Sides | None, optio
 
 
 def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> None:
-    metric, colors = CATALOGUE[change.metric], canvas.colors
+    metric, colors = CATALOG[change.metric], canvas.colors
     plot = ImageBox(
         box.left + _AXIS_ROOM, box.top + _HEAD, box.width - _AXIS_ROOM - 12, box.height - _HEAD - _BELOW
     )
@@ -84,7 +84,7 @@ def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> Non
 
 
 def _describe_side(spread: ChangeSideSpread, change: ChangeRow) -> str:
-    metric = CATALOGUE[change.metric]
+    metric = CATALOG[change.metric]
     low, high = (format_value(value, metric.unit) for value in (spread.p10, spread.p90))
     return f"median {format_with_unit(spread.median, metric)}, p10–p90 {low} to {high}, n = {spread.n}"
 
@@ -100,7 +100,7 @@ def _list_foot(change: ChangeRow | None, sides: Sides | None, options: ImageOpti
             else ""
         )
         yield (
-            f"{CATALOGUE[change.metric].label} {format_signed_percent(change.relative)}{interval} since"
+            f"{CATALOG[change.metric].label} {format_signed_percent(change.relative)}{interval} since"
             f" {format_moment(change.started_at)}, clock of the hosts"
         )
         yield "Marks: valid runs; lines: median of each side; bands: p10 to p90."

@@ -18,7 +18,7 @@ from benchapp.charts.texts.comparison import (
     find_shared_parts,
     split_title,
 )
-from benchapp.metrics import CATALOGUE, format_count, format_signed_percent, format_value
+from benchapp.metrics import CATALOG, format_count, format_signed_percent, format_value
 from benchapp.queries.charts.comparison import ComparisonResult, Pair
 
 LINES_MAXIMUM: Final = 40
@@ -26,7 +26,7 @@ _ROW_HEIGHT: Final = 20
 _AXIS_ROOM: Final = 36
 _NAME_SHARE: Final = 0.34
 _VALUES_SHARE: Final = 0.32
-_METRICS: Final = tuple(CATALOGUE)
+_METRICS: Final = tuple(CATALOG)
 _TICKS: Final = (
     0.1,
     0.2,
@@ -105,7 +105,7 @@ def _make_lines(pairs: Sequence[Pair]) -> list[_Line]:
         own = [pair for pair in pairs if pair.metric == name]
         if not own:
             continue
-        lines.append(_Line(f"{CATALOGUE[name].label}, {CATALOGUE[name].better} is better"))
+        lines.append(_Line(f"{CATALOG[name].label}, {CATALOG[name].better} is better"))
         for pair in own:
             parts = [part for part in split_title(pair.title) if part not in shared] or [pair.title]
             text = " · ".join([*([describe_place(pair)] if has_places else []), *parts])
@@ -116,7 +116,7 @@ def _make_lines(pairs: Sequence[Pair]) -> list[_Line]:
 def _make_line(pair: Pair, text: str) -> _Line:
     """Return the row of a pair with the factor by which B is better, so that a lower latency is to the right, too."""
     ratio, low, high = pair.comparison.ratio or 1.0, pair.comparison.low, pair.comparison.high
-    if CATALOGUE[pair.metric].better == "higher":
+    if CATALOG[pair.metric].better == "higher":
         return _Line(text, pair, ratio, low, high)
     is_known = low is not None and high is not None and low > 0
     return _Line(
@@ -180,7 +180,7 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden
 
 def _describe_values(pair: Pair) -> str:
     """Return "▼ −17.0 %, 24 100 → 20 000, n 10 and 12, worse"."""
-    unit, found = CATALOGUE[pair.metric].unit, pair.comparison
+    unit, found = CATALOG[pair.metric].unit, pair.comparison
     result, kind = describe_result(pair)
     sign = {"worse": "▼ ", "better": "▲ "}.get(kind, "")
     before, after = (format_value(spread.median, unit) for spread in (found.a, found.b))

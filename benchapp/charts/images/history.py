@@ -37,7 +37,7 @@ from benchapp.charts.texts.history import (
     list_levels,
     name_threshold,
 )
-from benchapp.metrics import CATALOGUE, Metric, format_count, format_value, format_with_unit
+from benchapp.metrics import CATALOG, Metric, format_count, format_value, format_with_unit
 from benchapp.models import ChangeState
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
@@ -88,7 +88,7 @@ def draw_history(
 
     thresholds: of the reader.
     """
-    metrics = [CATALOGUE[name] for name in history.metrics[:PANELS_MAXIMUM]]
+    metrics = [CATALOG[name] for name in history.metrics[:PANELS_MAXIMUM]]
     styles = _choose_styles(history)
 
     def draw(canvas: Canvas, box: ImageBox) -> None:

@@ -21,7 +21,7 @@ from benchapp.charts.texts.layouts import (
     format_layouts_title,
 )
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE, Metric, format_value, format_with_unit, group_thousands
+from benchapp.metrics import CATALOG, Metric, format_value, format_with_unit, group_thousands
 from benchapp.queries.layouts.ranking import LayoutRanking, LevelSpread, RankedLayout
 from benchapp.times import format_moment
 
@@ -49,7 +49,7 @@ class _Mark:
 
 def draw_layouts(ranking: LayoutRanking, options: ImageOptions) -> bytes:
     """Return the image of a ranking. Errors: as of draw_image."""
-    metric = CATALOGUE["iops" if ranking.question.iops is not None else "bandwidth_bytes_per_s"]
+    metric = CATALOG["iops" if ranking.question.iops is not None else "bandwidth_bytes_per_s"]
     marks = list(_list_marks(ranking, metric))
     shown = ranking.all_rows[:_ROWS_MAXIMUM]
 

@@ -10,7 +10,7 @@ from django.utils.timezone import localtime
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     format_count,
     format_integer,
     format_signed_percent,
@@ -131,7 +131,7 @@ def _describe_nothing(found: ComparisonResult, a: str, b: str) -> str:
 
 
 def _describe_pair(pair: Pair) -> str:
-    metric, found = CATALOGUE[pair.metric], pair.comparison
+    metric, found = CATALOG[pair.metric], pair.comparison
     before, after = (format_value(spread.median, metric.unit) for spread in (found.a, found.b))
     word = "worse" if pair.is_worse else "better"
     sure = (

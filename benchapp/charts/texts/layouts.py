@@ -5,7 +5,7 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     UNKNOWN,
     format_count,
     format_percent,
@@ -145,7 +145,7 @@ def describe_requirement(question: LayoutQuestion, currency: str) -> str:
     required = question.requirement
     parts = []
     if required.iops is not None:
-        parts.append(format_with_unit(required.iops, CATALOGUE["iops"]))
+        parts.append(format_with_unit(required.iops, CATALOG["iops"]))
     if required.bandwidth_bytes_per_s is not None:
         parts.append(format_value(required.bandwidth_bytes_per_s, "bytes/s"))
     parts.append(PATTERNS[question.pattern].lower())
@@ -188,7 +188,7 @@ def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
 def format_throughput(load: MeasuredLoad) -> str:
     """Return the median throughput of a load: IOPS, else bandwidth."""
     if load.levels.iops is not None:
-        return format_with_unit(load.levels.iops.median, CATALOGUE["iops"])
+        return format_with_unit(load.levels.iops.median, CATALOG["iops"])
     bandwidth = load.levels.bandwidth_bytes_per_s
     return format_value(None if bandwidth is None else bandwidth.median, "bytes/s")
 

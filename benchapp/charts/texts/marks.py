@@ -1,13 +1,13 @@
 """The text of a mark: the open or accepted change of a series."""
 
-from benchapp.metrics import CATALOGUE, format_signed_percent
+from benchapp.metrics import CATALOG, format_signed_percent
 from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.times import format_day
 
 
 def describe_mark(mark: SeriesMark, *, metric: str, has_year: bool) -> str:
     """Return the text of a mark in a chart of a metric: "▼ −21.7 % since 8 Nov"; with the name of another metric."""
-    name = "" if mark.metric == metric else f"{CATALOGUE[mark.metric].label} "
+    name = "" if mark.metric == metric else f"{CATALOG[mark.metric].label} "
     size = f"{name}{format_signed_percent(mark.relative)}"
     day = format_day(mark.started_at, has_year=has_year)
     return {

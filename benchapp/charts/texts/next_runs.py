@@ -4,7 +4,7 @@ from datetime import timedelta
 from shlex import join
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, format_count, format_percent, format_with_unit, lower_label
+from benchapp.metrics import CATALOG, format_count, format_percent, format_with_unit, lower_label
 from benchapp.queries.layouts.next_runs import RUNS_MAXIMUM, NextRun, NextRuns, RunReason
 from benchapp.queries.layouts.run_commands import RunCommand
 
@@ -53,9 +53,9 @@ def describe_reason(reason: RunReason, measured: NextRun) -> str:
     if reason.name == "interpolated" and measured.between is not None:
         low, high = measured.between
         return f"interpolated between {low} % and {high} % reads, not measured"
-    name = "" if reason.metric is None else lower_label(CATALOGUE[reason.metric].label)
+    name = "" if reason.metric is None else lower_label(CATALOG[reason.metric].label)
     if reason.name == "unknown":
-        at = "this load" if measured.iops is None else format_with_unit(measured.iops, CATALOGUE["iops"])
+        at = "this load" if measured.iops is None else format_with_unit(measured.iops, CATALOG["iops"])
         return f"{name} at {at} unknown"
     gap = "" if reason.gap is None else format_percent(reason.gap)
     spread = "" if reason.spread is None else format_percent(reason.spread)

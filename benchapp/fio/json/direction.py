@@ -31,7 +31,7 @@ class _SourceTexts(Struct, frozen=True, gc=False):
     of_completion: str
     of_total: str
     both: str
-    mislabelled: str
+    mislabeled: str
 
 
 def _make_source_texts(suffix: str, conversion: str) -> _SourceTexts:
@@ -43,7 +43,7 @@ def _make_source_texts(suffix: str, conversion: str) -> _SourceTexts:
         of_completion=f"percentile of {clat}{conversion}",
         of_total=f"percentile of {lat}{conversion}",
         both=f"percentile of {clat} and {lat}{conversion}",
-        mislabelled=f"percentile of {clat}{conversion}, where this version prints those of {lat}",
+        mislabeled=f"percentile of {clat}{conversion}, where this version prints those of {lat}",
     )
 
 
@@ -54,12 +54,12 @@ _IN_US: Final = _make_source_texts("", " in µs × 1000")
 class Printing(Struct, frozen=True, gc=False):
     """The properties that determine how an entry is read: the version and the number of clones summed into it.
 
-    is_mislabelled: percentiles of lat are printed under clat_ns.
+    is_mislabeled: percentiles of lat are printed under clat_ns.
     """
 
     version: Version
     clones: int
-    is_mislabelled: bool
+    is_mislabeled: bool
 
 
 def is_idle(printed: PrintedDirection) -> bool:
@@ -82,7 +82,7 @@ def read_json_direction(name: DirectionName, printed: PrintedDirection, printing
     io_bytes, io_fact = _read_io_bytes(printed, odd)
     iops, iops_fact = _read_iops(printed, odd)
     bandwidth, bandwidth_fact = _read_bandwidth(printed, io_bytes, odd)
-    latencies = _read_latencies(printed, is_mislabelled=printing.is_mislabelled)
+    latencies = _read_latencies(printed, is_mislabeled=printing.is_mislabeled)
     bandwidth_samples, bandwidth_samples_fact = _read_bandwidth_samples(printed, printing)
     iops_samples, iops_samples_fact = _read_iops_samples(printed, printing)
     account = collect_sources(
@@ -199,7 +199,7 @@ class _Latencies(Struct, gc=False):
     facts: tuple[str | None, str | None, str | None, str | None, str | None]
 
 
-def _read_latencies(printed: PrintedDirection, *, is_mislabelled: bool) -> _Latencies:
+def _read_latencies(printed: PrintedDirection, *, is_mislabeled: bool) -> _Latencies:
     submission = _read_kind(printed.slat_ns, printed.slat)
     completion = _read_kind(printed.clat_ns, printed.clat)
     total = _read_kind(printed.lat_ns, printed.lat)
@@ -208,8 +208,8 @@ def _read_latencies(printed: PrintedDirection, *, is_mislabelled: bool) -> _Late
         absent = "not-measured" if _has_any(printed) else "not-reported"
         known = texts.submission if submission else None
         return _Latencies(submission, None, None, (known, None, None, absent, absent))
-    if is_mislabelled and completion and total:
-        percentiles = texts.mislabelled if completion.percentiles else "not-reported"
+    if is_mislabeled and completion and total:
+        percentiles = texts.mislabeled if completion.percentiles else "not-reported"
         total = replace(total, percentiles=completion.percentiles, bins=completion.bins)
         completion = replace(completion, percentiles=(), bins=None)
     elif completion and completion.percentiles:

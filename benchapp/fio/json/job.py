@@ -14,7 +14,7 @@ from benchapp.fio.workload.options import AGGREGATE, is_set, list_directions_ask
 
 _NONE: Final[Mapping[str, float]] = {}
 # In these two, lat_percentiles=1 printed percentiles of lat under clat_ns.
-_MISLABELLED: Final[tuple[Version, Version]] = ((3, 11, 0), (3, 13, 0))
+_MISLABELED: Final[tuple[Version, Version]] = ((3, 11, 0), (3, 13, 0))
 
 
 def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) -> Job:
@@ -25,7 +25,7 @@ def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) ->
     printing = Printing(
         version,
         clones,
-        is_mislabelled=_MISLABELLED[0] <= version < _MISLABELLED[1] and is_set(options, "lat_percentiles"),
+        is_mislabeled=_MISLABELED[0] <= version < _MISLABELED[1] and is_set(options, "lat_percentiles"),
     )
     return Job(
         index=entry.index,

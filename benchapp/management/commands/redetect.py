@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.analysis.changepoints.detector import VERSION
 from benchapp.grammar import BadFilter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
 from benchapp.pipeline.judge import Transition, redetect, select_series
 from benchapp.times import format_utc_moment
@@ -78,7 +78,7 @@ def _count_changes(ids: list[int]) -> int:
 
 
 def _describe(transition: Transition) -> str:
-    label = CATALOGUE[transition.metric].label
+    label = CATALOG[transition.metric].label
     before = transition.before.value if transition.before else "new"
     return (
         f"series {transition.series_id}: {label} {transition.relative:+.1%} from"

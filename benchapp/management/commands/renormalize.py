@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOG, format_value
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import ImportRunning, Rejection
 from benchapp.pipeline.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
@@ -102,7 +102,7 @@ class _Total:
 
 def _describe(difference: ReparseDifference) -> str:
     name = difference.name
-    label = CATALOGUE[name].label if name in CATALOGUE else f"changed: {name}"
+    label = CATALOG[name].label if name in CATALOG else f"changed: {name}"
     before, after = (_show(name, value) for value in (difference.before, difference.after))
     return f"{difference.submission_id}: {difference.where}: {label} {before} → {after}"
 
@@ -110,6 +110,6 @@ def _describe(difference: ReparseDifference) -> str:
 def _show(name: str, value: float | str | None) -> str:
     if isinstance(value, str):
         return value
-    if name in CATALOGUE:
-        return format_value(value, CATALOGUE[name].unit)
+    if name in CATALOG:
+        return format_value(value, CATALOG[name].unit)
     return "none" if value is None else f"{value:.15g}"

@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import find_suspicion_band
-from benchapp.metrics import CATALOGUE, list_judged_metrics
+from benchapp.metrics import CATALOG, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
@@ -234,7 +234,7 @@ def _list_reasons(
     """Yield reasons why changes are not reported."""
     metrics = list_judged_metrics(has_one_block_size=has_one_block_size)
     if metric not in metrics:
-        labels = ", ".join(CATALOGUE[name].label for name in metrics)
+        labels = ", ".join(CATALOG[name].label for name in metrics)
         yield f"No detection in this metric of this series. Detected metrics: {labels}."
     runs = len(judged.values)
     if runs < RUNS_MINIMUM:

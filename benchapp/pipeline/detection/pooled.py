@@ -29,7 +29,7 @@ from benchapp.analysis.detection.pooled_levels import (
 )
 from benchapp.analysis.detection.recovery import find_end, is_recovery
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
-from benchapp.metrics import CATALOGUE, list_judged_metrics
+from benchapp.metrics import CATALOG, list_judged_metrics
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.histories import StoredHistory, read_histories, to_time
@@ -372,7 +372,7 @@ def _describe(
 
 def _ends_regression(change: DetectedChange, others: Sequence[DetectedChange], metric: str) -> bool:
     """Return whether an improvement is the recovery from an earlier regression of the same pooled level."""
-    is_better = change.is_rise == (CATALOGUE[metric].better == "higher")
+    is_better = change.is_rise == (CATALOG[metric].better == "higher")
     return is_better and any(
         other.index < change.index
         and other.is_rise != change.is_rise

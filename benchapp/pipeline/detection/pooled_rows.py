@@ -17,7 +17,7 @@ from benchapp.analysis.changepoints.level_shift import describe_level, measure_s
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK, ChangedMembers
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
 from benchapp.pipeline.detection.histories import to_microseconds, to_time
 from benchapp.pipeline.detection.metric import DetectedChange
@@ -82,7 +82,7 @@ class PooledChange:
     @property
     def is_regression(self) -> bool:
         """Return whether the metric became worse."""
-        return self.is_rise != (CATALOGUE[self.metric].better == "higher")
+        return self.is_rise != (CATALOG[self.metric].better == "higher")
 
     @property
     def incident_id(self) -> int | None:

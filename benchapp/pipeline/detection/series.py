@@ -20,7 +20,7 @@ from benchapp.analysis.detection.calendar_profile import CalendarProfile, learn_
 from benchapp.analysis.detection.noise_profile import SeriesState
 from benchapp.analysis.detection.repetitions import find_repetitions, merge_repetitions
 from benchapp.analysis.detection.variability import SpreadIncrease, TwoStates
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, DetectionStatus
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import (
@@ -73,7 +73,7 @@ class MetricHistory:
     @property
     def is_rise_better(self) -> bool:
         """Return whether higher values are an improvement."""
-        return CATALOGUE[self.metric].better == "higher"
+        return CATALOG[self.metric].better == "higher"
 
     def without_seasons(self) -> "MetricHistory":
         """Return the history without what recurs with the hour and the weekday; itself if nothing does."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.csv_lines import BadCsv, list_csv_lines
 from benchapp.pipeline.importing.published_csv_columns import (
     CsvColumn,
@@ -214,7 +214,7 @@ class _Runs:
         head = {**parts.run, "target": parts.target, "labels": parts.labels, "environment": parts.environment}
         key = orjson.dumps(head, option=orjson.OPT_SORT_KEYS)
         run = self._runs.setdefault(key, {**head, "measurements": []})
-        metrics = parts.measurement.keys() & CATALOGUE.keys()
+        metrics = parts.measurement.keys() & CATALOG.keys()
         workload = {
             name: value for name, value in parts.measurement.items() if name not in (*metrics, "note")
         }

@@ -18,7 +18,7 @@ from benchapp.analysis.incidents.common_factors import CommonFactor, find_common
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOGUE, format_integer
+from benchapp.metrics import CATALOG, format_integer
 from benchapp.models import Change, ChangeState, Incident, Series
 
 # Changes that are read; a host of a pool is affected in all of them or in none.
@@ -66,7 +66,7 @@ def read_shares(changes: Iterable[Change]) -> dict[str, float]:
 
 
 def _read_levels(metric: str, changes: list[Change]) -> list[tuple[str, int, float]]:
-    query = sql.SQL(_LEVELS).format(metric=sql.Identifier(CATALOGUE[metric].name))
+    query = sql.SQL(_LEVELS).format(metric=sql.Identifier(CATALOG[metric].name))
     with connection.cursor() as cursor:
         cursor.execute(
             query.as_string(cursor.connection),

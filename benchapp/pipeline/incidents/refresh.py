@@ -9,7 +9,7 @@ from typing import Any, Final
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.severity import judge_severity
 from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES, format_integer
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES, format_integer
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
@@ -135,7 +135,7 @@ def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:
             ChangeSize(change.series_id, change.metric, change.relative, SMALLEST_CHANGES[change.metric])
             for change in changes
         ],
-        preference=list(CATALOGUE),
+        preference=list(CATALOG),
     )
 
 
@@ -206,7 +206,7 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     if slope is not None:
         verb = "decreased" if typical.relative < 0 else "increased"
         size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
-    title = f"{place}: {CATALOGUE[typical.metric].label} {size} in {cells}"
+    title = f"{place}: {CATALOG[typical.metric].label} {size} in {cells}"
     factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
     return (f"{title}, {factors[0]['text']}" if factors else title)[:_TITLE_MAXIMUM]
 

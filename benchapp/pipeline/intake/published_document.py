@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import DirectionName
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_profile, read_time
 from benchapp.pipeline.intake.metadata import (
@@ -120,7 +120,7 @@ MEASUREMENTS_MAXIMUM: Final = 10_000
 NOTE_LENGTH: Final = 500
 _FIRST_YEAR: Final = 1980
 _WORKLOAD: Final = ("rw", "block_size", "iodepth", "numjobs", "file_size", "runtime_s", "direct", "engine")
-_MEASUREMENT_MEMBERS: Final = (*_WORKLOAD, "read_share", "direction", "note", *CATALOGUE)
+_MEASUREMENT_MEMBERS: Final = (*_WORKLOAD, "read_share", "direction", "note", *CATALOG)
 _DOCUMENT_MEMBERS: Final = ("schema", "id", "kind", "source", "runs")
 _SOURCE_MEMBERS: Final = ("title", "url", "author", "published_at", "note")
 _RUN_MEMBERS: Final = ("started_at", "profile", "target", "labels", "environment", "measurements")
@@ -282,12 +282,10 @@ def _read_measurement(value: Any, pointer: str) -> ReportedMeasurement:
     _reject_unknown(given, pointer, _MEASUREMENT_MEMBERS)
     workload = read_reported_workload(given, pointer)
     metrics = {
-        name: read_number(given[name], f"{pointer}/{name}")
-        for name in CATALOGUE
-        if given.get(name) is not None
+        name: read_number(given[name], f"{pointer}/{name}") for name in CATALOG if given.get(name) is not None
     }
     if not metrics:
-        raise BadLayout(pointer, f"a measurement needs at least one of: {', '.join(CATALOGUE)}")
+        raise BadLayout(pointer, f"a measurement needs at least one of: {', '.join(CATALOG)}")
     return ReportedMeasurement(
         workload=workload,
         direction=read_reported_direction(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from benchapp.fio import PARSER_VERSION
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.identity import environment_key, key_of, series_key
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document
 from benchapp.pipeline.intake.published_document import (
@@ -90,9 +90,9 @@ def _plan_measurements(
 
 def _make_values(measurement: ReportedMeasurement, publication: Publication) -> dict[str, Any]:
     known = measurement.metrics
-    absent = [name for name in CATALOGUE if name not in known and name not in _MAY_BE_ABSENT]
+    absent = [name for name in CATALOG if name not in known and name not in _MAY_BE_ABSENT]
     return {
-        **{name: known.get(name) for name in CATALOGUE},
+        **{name: known.get(name) for name in CATALOG},
         "job_name": _name_workload(measurement.workload),
         "error": 0,
         "latency_kind": "",

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOGUE, format_integer, format_value, show_rates_in
+from benchapp.metrics import CATALOG, format_integer, format_value, show_rates_in
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
 from benchapp.times import format_utc_moment, to_iso
@@ -100,7 +100,7 @@ def format_metric_size(size: Mapping[str, Any]) -> str:
     series, low, high = size["series"], *sorted((size["low"], size["high"]), key=abs)
     ends = [_signed(end) for end in (low, high)]
     span = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
-    return f"{CATALOGUE[size['metric']].label} {_signed(size['relative'])}{span} in {format_integer(series)} series"
+    return f"{CATALOG[size['metric']].label} {_signed(size['relative'])}{span} in {format_integer(series)} series"
 
 
 def _format_with_place(change: Change) -> str:
@@ -118,7 +118,7 @@ def _format_with_place(change: Change) -> str:
 
 def _format_change(change: Change) -> str:
     """Format one change: "p99 latency 2.90 ms, up 38 % from 2.10 ms"."""
-    metric = CATALOGUE[change.metric]
+    metric = CATALOG[change.metric]
     way = "up" if change.relative >= 0 else "down"
     return (
         f"{metric.label} {format_value(change.after_median, metric.unit)}, {way} {_percent(change.relative)} "
@@ -139,7 +139,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
 
 
 def _make_level(change: Change, base_url: str) -> MessageLevel:
-    metric = CATALOGUE[change.metric]
+    metric = CATALOG[change.metric]
     sign = "+" if change.relative >= 0 else "−"
     interval = ""
     if change.relative_low is not None and change.relative_high is not None:

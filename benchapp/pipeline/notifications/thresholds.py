@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchapp.grammar import parse_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series, Subscription, ThresholdViolation
 from benchapp.models.filtering import match_series
 from benchapp.models.notifications.stored_thresholds import read_stored_threshold
@@ -381,7 +381,7 @@ def _read_runs(metric: str, ids: Sequence[int]) -> dict[int, list[tuple[datetime
     """
     runs: dict[int, list[tuple[datetime, float]]] = {series_id: [] for series_id in ids}
     with connection.cursor() as cursor:
-        cursor.execute(_READ_RUNS.format(metric=CATALOGUE[metric].name), [list(ids), _RUNS_READ])
+        cursor.execute(_READ_RUNS.format(metric=CATALOG[metric].name), [list(ids), _RUNS_READ])
         for series_id, started_at, value in cursor.fetchall():
             runs[series_id].append((started_at, value))
     return dict(_list_outside_maintenance(runs))

@@ -22,7 +22,7 @@ from benchapp.analysis.incidents.significance import (
     find_belonging,
 )
 from benchapp.analysis.incidents.typical_change import ChangeSize, summarize_metrics
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState
 from benchapp.pipeline.detection.metric import DetectedChange, MetricResult
 from benchapp.pipeline.incidents.candidates import read_families
@@ -179,7 +179,7 @@ def _describe(members: Sequence[SimulatedChange], stored: _Stored) -> SimulatedI
             ChangeSize(change.series_id, change.metric, change.relative, SMALLEST_CHANGES[change.metric])
             for change in members
         ],
-        preference=list(CATALOGUE),
+        preference=list(CATALOG),
     )
     typical = sizes[0]
     largest = max(

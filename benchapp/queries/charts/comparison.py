@@ -9,7 +9,7 @@ from typing import Final
 from benchapp.analysis.charts.comparison import INTERVAL_FROM, Comparison, adjust, compare
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Level
 from benchapp.queries.charts.comparison_labels import (
     EnvironmentDifference,
@@ -313,7 +313,7 @@ def _make_pair(
         rw=row["rw"],
         comparison=comparison,
         adjusted_p=adjusted_p,
-        is_worse=None if after == before else is_higher == (CATALOGUE[metric].better == "lower"),
+        is_worse=None if after == before else is_higher == (CATALOG[metric].better == "lower"),
         usual=usual,
         a_ids=a_ids,
         b_ids=b_ids,

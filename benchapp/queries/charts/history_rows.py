@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.downsampling import Buckets, SeriesPoints, from_us
 from benchapp.queries.charts.environment_changes import EnvironmentHistory
 from benchapp.queries.charts.history import (
@@ -252,7 +252,7 @@ def heat_cells(heat: Heat) -> Iterator[Row]:
 
 
 def _metric_row(name: str) -> Row:
-    metric = CATALOGUE[name]
+    metric = CATALOG[name]
     return {"name": metric.name, "unit": metric.unit, "better": metric.better, "label": metric.label}
 
 

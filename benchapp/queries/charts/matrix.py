@@ -7,7 +7,7 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.models import Measurement
 from benchapp.queries.badges import order_codes
 from benchapp.queries.binary_columns import to_us
@@ -361,11 +361,9 @@ def _choose_facets(table: SeriesTable, taken: Collection[str]) -> tuple[str, ...
 
 
 def _find_metric(name: str | None) -> Metric:
-    metric = CATALOGUE.get(name or _USUAL_METRIC)
+    metric = CATALOG.get(name or _USUAL_METRIC)
     if metric is None:
-        raise BadChart(
-            "metric", f"{str(name)[:60]!r} is not a valid metric; available: {', '.join(CATALOGUE)}"
-        )
+        raise BadChart("metric", f"{str(name)[:60]!r} is not a valid metric; available: {', '.join(CATALOG)}")
     return metric
 
 

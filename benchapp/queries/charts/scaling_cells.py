@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchapp.dimensions import split_pattern
-from benchapp.metrics import CATALOGUE, format_with_unit
+from benchapp.metrics import CATALOG, format_with_unit
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.axes import AxisValue, make_axis
 from benchapp.queries.charts.scaling_defaults import Axes
@@ -257,7 +257,7 @@ class _LimitBuilder:
         shown = sorted({size for size in sizes if size is not None})
         at = f" at {format_size(shown[0])}" if len(shown) == 1 else ""
         kind = " bandwidth" if is_iops else ""
-        text = format_with_unit(other, CATALOGUE[other_name])
+        text = format_with_unit(other, CATALOG[other_name])
         yield ScalingLimit(f"{start}{kind} {text}{at}{times}", values, is_given=True)
 
     def _find_only(self, column: Sequence[Any], rows: Sequence[int]) -> list[Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.binary_columns import from_us
 from benchapp.queries.charts.scaling_shapes import (
     ResolvedRequest,
@@ -74,7 +74,7 @@ def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mappin
         levels = {number: level for number, level in current.items() if span.has_run(level.last_at)}
     else:
         ids = table.column("id")[:PAST_SERIES_MAXIMUM]
-        past = read_levels_in(ids, CATALOGUE[metric.base], span=span, has_recent=False)
+        past = read_levels_in(ids, CATALOG[metric.base], span=span, has_recent=False)
         levels = {
             series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
             for series_id, level in past.items()

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from django.utils import timezone
 
 from benchapp.grammar import Filter, Value
-from benchapp.metrics import CATALOGUE, PERCENTILES, Metric, Unit
+from benchapp.metrics import CATALOG, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -147,7 +147,7 @@ def _take(metric: Metric) -> ScalingMetric:
 
 
 SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
-    **{name: _take(metric) for name, metric in CATALOGUE.items()},
+    **{name: _take(metric) for name, metric in CATALOG.items()},
     "iops_per_volume": ScalingMetric(
         "iops_per_volume", "iops", "IOPS per volume", "operations/s", "higher", is_per_volume=True
     ),

@@ -20,7 +20,7 @@ from benchapp.analysis.experiments.confidence_sequence import (
 from benchapp.analysis.experiments.drift import Caveat, DriftCheck, check_drift
 from benchapp.analysis.experiments.paired_runs import ArmRuns, order_arms, pair_runs
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Level
 from benchapp.queries.charts.comparison import (
     MatchedRows,
@@ -306,7 +306,7 @@ def _summarize_arm(series_ids: tuple[int, ...], arm: ArmRuns, paired: NDArray[np
 def _is_worse(result: PairedResult | None, metric: str) -> bool | None:
     if result is None or result.outcome != "different":
         return None
-    return (result.last.ratio > 1) == (CATALOGUE[metric].better == "lower")
+    return (result.last.ratio > 1) == (CATALOG[metric].better == "lower")
 
 
 def _make_plan(rows: Sequence[ExperimentRow]) -> PairPlan | None:

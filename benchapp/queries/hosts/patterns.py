@@ -10,7 +10,7 @@ from psycopg import sql
 
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.dimensions import name_pattern
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.days import DayRange
 from benchapp.queries.hosts.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
@@ -20,8 +20,8 @@ from benchapp.queries.series.relative_levels import read_relative_levels
 from benchapp.queries.series.series import SeriesRow, read_rows, with_points
 from benchapp.queries.titles import order_value
 
-_IOPS: Final = CATALOGUE["iops"]
-_ELAPSED: Final = CATALOGUE["elapsed_s"]
+_IOPS: Final = CATALOG["iops"]
+_ELAPSED: Final = CATALOG["elapsed_s"]
 # A host of a pool is compared by at least so many runs at the pool's level.
 POOL_RUNS_MINIMUM: Final = 3
 # Runs of a pool's series that are read: 20 of each of 20 hosts.

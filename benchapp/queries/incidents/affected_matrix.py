@@ -10,7 +10,7 @@ from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.analysis.incidents.matrix_axes import choose_axes, determines
 from benchapp.dimensions import SERIES_DIMENSIONS, Dimension, name_pattern
 from benchapp.grammar import Value
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.models import Change, ChangeState, DetectionResult, Series
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.titles import describe_setting, describe_value, name_scope, order_value
@@ -213,9 +213,9 @@ class _AffectedMatrixBuilder:
         )
         judged = sum(cell["id"] in self.statuses or cell["id"] in self.changed for cell in self.cells)
         return AffectedMatrix(
-            metric=CATALOGUE[self.metric],
+            metric=CATALOG[self.metric],
             metrics=tuple(
-                AffectedMetric(CATALOGUE[name], count)
+                AffectedMetric(CATALOG[name], count)
                 for name, count in sorted(self.counts.items(), key=_order_metric)
             ),
             x=SERIES_DIMENSIONS[x[0]] if x else None,
@@ -321,7 +321,7 @@ def _format_row(names: Sequence[str], key: Key) -> str:
 
 
 def _order_metric(item: tuple[str, int]) -> tuple[int, int]:
-    return -item[1], list(CATALOGUE).index(item[0])
+    return -item[1], list(CATALOG).index(item[0])
 
 
 _CHANGE: Final = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from benchapp.analysis.incidents.typical_change import measure_multiple
-from benchapp.metrics import CATALOGUE, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Change, ChangeState
 from benchapp.queries.incidents.changes import ChangeRow, read_change_rows
 from benchapp.queries.incidents.shapes import ChangeColumn, ChangeOrder
@@ -48,7 +48,7 @@ class _Key(NamedTuple):
         return measure_multiple(self.relative, SMALLEST_CHANGES[self.metric])
 
 
-_METRICS: Final = {name: place for place, name in enumerate(CATALOGUE)}
+_METRICS: Final = {name: place for place, name in enumerate(CATALOG)}
 _STATES: Final = {state.value: place for place, state in enumerate(ChangeState)}
 _SORT_KEYS: Final[dict[ChangeColumn, Callable[[_Key], Any]]] = {
     ChangeColumn.SERIES: lambda key: (key.scope, key.workload_id, key.direction, key.target_id),

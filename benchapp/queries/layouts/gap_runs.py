@@ -13,7 +13,7 @@ from django.utils import timezone
 from benchapp.analysis.layouts.next_runs import RunReason, list_gap_reasons
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.axes import split_axis
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell
@@ -72,7 +72,7 @@ def plan_scaling_runs(chart: ScalingChart, *, now: datetime | None = None) -> Ne
     rows, facets = others[:2], others[2:]
     matrix = read_matrix(
         chart.shown_filter,
-        metric=chart.metric.name if chart.metric.name in CATALOGUE else "iops",
+        metric=chart.metric.name if chart.metric.name in CATALOG else "iops",
         x=x,
         rows=",".join(rows) or None,
         facet=",".join(facets) or NONE,

@@ -16,7 +16,7 @@ from benchapp.analysis.charts.dependence import (
     fit_dependence,
 )
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
@@ -149,7 +149,7 @@ def _make_row(
     is_cut = int(own.sum()) > DEPENDENCE_POINTS_MAXIMUM
     run_ids, x, y = (arrays[name][own][-DEPENDENCE_POINTS_MAXIMUM:] for name in ("run_id", "x", "y"))
     title = join_titles(describe_workload(series, direction=series.direction), describe_target(series))
-    is_bounded = condition == ROUND_TRIP and CATALOGUE[metric].unit == "ns"
+    is_bounded = condition == ROUND_TRIP and CATALOG[metric].unit == "ns"
     xs, ys = x.astype(float), y.astype(float)
     return DependenceRow(
         series_id=series.pk,

@@ -166,7 +166,7 @@ def read_run(run_id: int) -> RunDetail | None:
     values["warnings"] = tuple(values["warnings"])
     values["badges"] = order_codes(values["badges"])
     target = TargetRow(*row[: len(names_of(TargetRow))])
-    previous_id, next_id = _find_neighbours(values)
+    previous_id, next_id = _find_neighbors(values)
     return RunDetail(
         **values,
         target=target,
@@ -246,7 +246,7 @@ def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
     )
 
 
-def _find_neighbours(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _find_neighbors(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
     place = Cursor(run["started_at"], run["id"])
     others = Run.objects.filter(host_id=run["host_id"], profile=run["profile"]).values_list("id", flat=True)
     earlier = others.filter(behind("started_at", place, is_descending=True)).order_by("-started_at", "-id")

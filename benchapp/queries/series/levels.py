@@ -11,7 +11,7 @@ from psycopg import sql
 
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import find_stale_after
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.binary_columns import fetch_arrays, fetch_rows, write_ids
 
 # Below this number of runs a level is not evaluated.
@@ -238,7 +238,7 @@ def _make_change(
     return LevelChange(change_id, metric, relative, is_regression, incident_id, is_recovery)
 
 
-MAIN_METRICS: Final = (CATALOGUE["iops"], CATALOGUE["elapsed_s"])
+MAIN_METRICS: Final = (CATALOG["iops"], CATALOG["elapsed_s"])
 _CHANGE: Final = (
     "change.id, change.metric, change.relative, change.is_regression, change.incident_id, level.is_recovery"
 )

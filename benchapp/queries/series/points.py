@@ -24,7 +24,7 @@ ROLLING_WINDOW_MAXIMUM: Final = 500
 
 
 class UnknownMetric(Exception):
-    """A metric that is not in the catalogue."""
+    """A metric that is not in the catalog."""
 
 
 class Point(NamedTuple):
@@ -138,7 +138,7 @@ def read_rolling(
 def summarize_series(
     series_id: int, *, metric: str, from_at: datetime | None = None, to_at: datetime | None = None
 ) -> PointSummary:
-    """Summarise one metric in PostgreSQL; from_at inclusive, to_at exclusive; two queries. Raises UnknownMetric."""
+    """Summarize one metric in PostgreSQL; from_at inclusive, to_at exclusive; two queries. Raises UnknownMetric."""
     check_metrics([metric])
     known = _select(series_id, from_at, to_at).filter(
         error=0, is_excluded=False, **{f"{metric}__isnull": False}
@@ -188,7 +188,7 @@ def _select(series_id: int, from_at: datetime | None, to_at: datetime | None) ->
 
 
 def check_metrics(metrics: Sequence[str]) -> Sequence[str]:
-    """Return the metrics, all of which are in the catalogue. Raises UnknownMetric."""
+    """Return the metrics, all of which are in the catalog. Raises UnknownMetric."""
     for metric in metrics:
         if metric not in METRIC_FIELDS:
             raise UnknownMetric(

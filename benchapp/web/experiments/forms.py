@@ -5,7 +5,7 @@ from typing import Any, Final
 from django import forms
 
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.experiments.experiment import (
     DIFFERENCE_MAXIMUM,
     DIFFERENCE_MINIMUM,
@@ -32,7 +32,7 @@ class ExperimentForm(forms.Form):
     b = FilterTextField()
     metric = forms.ChoiceField(
         required=False,
-        choices=[(name, CATALOGUE[name].label) for name in EXPERIMENT_METRICS],
+        choices=[(name, CATALOG[name].label) for name in EXPERIMENT_METRICS],
         error_messages={"invalid_choice": f"choose one of {', '.join(EXPERIMENT_METRICS)}."},
     )
     difference = forms.FloatField(

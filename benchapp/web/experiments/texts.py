@@ -6,7 +6,7 @@ from typing import Final
 
 from benchapp.grammar import Filter
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     format_count,
     format_integer,
     format_percent,
@@ -37,7 +37,7 @@ def describe_experiment_title(experiment: Experiment, found: ExperimentResult) -
     if not rows:
         return "Experiment: no pairs of runs"
     if len(rows) == 1:
-        return f"Experiment: {describe_outcome(rows[0], experiment)}, {CATALOGUE[experiment.metric].label}"
+        return f"Experiment: {describe_outcome(rows[0], experiment)}, {CATALOG[experiment.metric].label}"
     worse, better = (sum(row.is_worse is flag for row in rows) for flag in (True, False))
     same = sum(row.result is not None and row.result.outcome == "equivalent" for row in rows)
     return (

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.comparison import find_shared_parts, split_title
-from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
+from benchapp.metrics import CATALOG, UNKNOWN, Metric, format_value
 from benchapp.queries.experiments.experiment import (
     EXPERIMENT_METRICS,
     BadExperiment,
@@ -69,7 +69,7 @@ def experiment(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "title": "A/B experiment",
         "typed": {name: request.GET.get(name, "") for name in form.fields},
-        "metrics": [CATALOGUE[name] for name in EXPERIMENT_METRICS],
+        "metrics": [CATALOG[name] for name in EXPERIMENT_METRICS],
     }
     if not errors and not form.is_empty:
         asked = form.make_experiment()
@@ -82,7 +82,7 @@ def experiment(request: HttpRequest) -> HttpResponse:
 
 
 def _make_context(request: HttpRequest, asked: Experiment, found: ExperimentResult) -> dict[str, Any]:
-    metric = CATALOGUE[asked.metric]
+    metric = CATALOG[asked.metric]
     shared = find_shared_parts([row.title for row in found.rows])
     lines = [
         _make_line(number, row, asked, metric=metric, shared=shared)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.grammar import Filter, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
@@ -168,7 +168,7 @@ def _link_dry_run(proposed: HealthProposal, row: HealthRow, filter: Filter, grou
 def _describe_proposal(proposed: HealthProposal) -> str:
     """Return the effect of the threshold in a sentence."""
     effect = proposed.proposal
-    label = CATALOGUE[proposed.metric].label
+    label = CATALOG[proposed.metric].label
     true = f" and {effect.real_left_out} of {effect.real} true ones" if effect.real else ""
     return (
         f"{label}: a threshold of {format_percent(effect.threshold)} instead of {format_percent(proposed.threshold)}"

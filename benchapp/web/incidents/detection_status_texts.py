@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.times import format_moment
@@ -49,19 +49,19 @@ def describe_metric_detection(rows: Sequence[DetectionStatusRow], metric: Metric
     # With one block size IOPS and bandwidth are one signal, of which one is judged.
     twin = {"iops": "bandwidth_bytes_per_s", "bandwidth_bytes_per_s": "iops"}.get(metric.name, "")
     if twin in by_metric:
-        row, judged_metric = by_metric[twin], CATALOGUE[twin]
+        row, judged_metric = by_metric[twin], CATALOG[twin]
         return [
             f"{metric.label} is detected by {judged_metric.label}. {describe_detection(row)}",
             *describe_variability(row, judged_metric),
             *_describe_seasons(row),
         ]
-    judged = ", ".join(CATALOGUE[name].label for name in by_metric)
+    judged = ", ".join(CATALOG[name].label for name in by_metric)
     return [f"No detection in this metric. Detected metrics: {judged}."]
 
 
 def describe_detection(row: DetectionStatusRow) -> str:
     """Describe the status of a metric, the smallest detectable change, and the runs needed for a smaller one."""
-    metric = CATALOGUE[row.metric]
+    metric = CATALOG[row.metric]
     text = {
         DetectionStatus.LEARNING: _describe_learning,
         DetectionStatus.NOISY: _describe_noisy,

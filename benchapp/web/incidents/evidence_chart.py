@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.incidents.changes import ChangeRow, SidePoint, read_sides, summarize_side
 from benchapp.times import to_iso
 from benchapp.web.charts.history.figure import HistoryFigure, make_history_figure
@@ -28,7 +28,7 @@ class EvidenceChart:
 
 def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
     """Return the charts of one change; one query."""
-    metric = CATALOGUE[change.metric]
+    metric = CATALOG[change.metric]
     sides = read_sides(change)
     from_at = change.points_from_at
     if from_at is not None:

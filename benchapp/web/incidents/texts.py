@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOG, format_value
 from benchapp.models import ChangeState, Severity
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
@@ -128,7 +128,7 @@ def _describe_metric_size(size: MetricSizeRow) -> str:
 
 
 def _name_metric(metric: str) -> str:
-    label = CATALOGUE[metric].label
+    label = CATALOG[metric].label
     return label if label[1].isupper() else label[0].lower() + label[1:]
 
 
@@ -211,7 +211,7 @@ def describe_drift(change: ChangeRow) -> str:
 
 def describe_sides(change: ChangeRow) -> str:
     """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
-    metric = CATALOGUE[change.metric]
+    metric = CATALOG[change.metric]
     before, after = (
         format_with_unit(change.before_median, metric),
         format_with_unit(change.after_median, metric),
@@ -221,4 +221,4 @@ def describe_sides(change: ChangeRow) -> str:
 
 def format_level(value: float, metric: str) -> str:
     """Format a level of a metric with its unit."""
-    return format_value(value, CATALOGUE[metric].unit)
+    return format_value(value, CATALOG[metric].unit)

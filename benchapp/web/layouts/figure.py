@@ -21,7 +21,7 @@ from benchapp.charts.texts.layouts import (
 )
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, parse_term
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOG, format_value
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.layouts.question_form import read_question, write_layout_query
 from benchapp.queries.layouts.ranking import LayoutRanking, LevelSpread, RankedLayout, rank_layouts
@@ -173,7 +173,7 @@ def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: dateti
 
 def _format_level(level: LevelSpread | None, metric: str) -> str:
     """Return the median; of a latency of several hosts, whose median is unknown, "up to" p90."""
-    unit = CATALOGUE[metric].unit
+    unit = CATALOG[metric].unit
     if level is None:
         return format_value(None, unit)
     return (
@@ -190,7 +190,7 @@ def _link_histories(series_ids: Sequence[int]) -> str:
 def make_layouts_chart(ranking: LayoutRanking, *, has_links: bool = True) -> dict[str, Any] | None:
     """Return the document of the chart: price over throughput, latency as color; None without priced layouts."""
     question = ranking.question
-    metric = CATALOGUE["iops" if question.iops is not None else "bandwidth_bytes_per_s"]
+    metric = CATALOG["iops" if question.iops is not None else "bandwidth_bytes_per_s"]
     points = [
         {
             "title": ", ".join(filter(None, (row.layout.title, describe_interpolation(row.load)))),

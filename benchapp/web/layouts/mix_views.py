@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import BadFilter, Filter, parse_term, write_filter
-from benchapp.metrics import CATALOGUE, Metric, format_value
+from benchapp.metrics import CATALOG, Metric, format_value
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.layouts.mixes import (
     AGE_MAXIMUM_DAYS,
@@ -67,7 +67,7 @@ class MixForm(forms.Form):
     )
     metric = forms.ChoiceField(
         required=False,
-        choices=[(name, CATALOGUE[name].label) for name in MIX_METRICS],
+        choices=[(name, CATALOG[name].label) for name in MIX_METRICS],
         error_messages={"invalid_choice": f"Metric: choose one of {', '.join(MIX_METRICS)}."},
     )
     max_age_days = forms.IntegerField(
@@ -138,7 +138,7 @@ def mixes(request: HttpRequest) -> HttpResponse:
         "form": form,
         "typed": {name: request.GET.get(name, "") for name in form.fields},
         "patterns": MIX_PATTERNS,
-        "metrics": [CATALOGUE[name] for name in MIX_METRICS],
+        "metrics": [CATALOG[name] for name in MIX_METRICS],
         "errors": errors,
         "read_share": request.GET.get("read_share") or USUAL_READ_SHARE,
     }
@@ -149,7 +149,7 @@ def mixes(request: HttpRequest) -> HttpResponse:
 
 def _make_answer(answer: MixAnswer, request: HttpRequest) -> dict[str, Any]:
     question = answer.question
-    metric = CATALOGUE[question.metric]
+    metric = CATALOG[question.metric]
     layouts = [
         (title, list(own)) for title, own in groupby(answer.curves, key=lambda curve: curve.layout.title)
     ]

@@ -8,7 +8,7 @@ from django import forms
 from django.utils import timezone
 
 from benchapp.grammar import LENGTH_MAXIMUM
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, PlannedEventKind
 from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
 from benchapp.times import find_zone, name_zone
@@ -17,7 +17,7 @@ KINDS: Final = [
     (kind.value, str(kind.label))
     for kind in (PlannedEventKind.MAINTENANCE, PlannedEventKind.CHANGE, PlannedEventKind.NOTE)
 ]
-METRICS: Final = [("", "All metrics"), *((name, CATALOGUE[name].label) for name in METRIC_FIELDS)]
+METRICS: Final = [("", "All metrics"), *((name, CATALOG[name].label) for name in METRIC_FIELDS)]
 DIRECTIONS: Final = [("", "Both"), ("true", "Regressions"), ("false", "Improvements")]
 _SPANS: Final = {
     PlannedEventKind.MAINTENANCE.value: timedelta(hours=4),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import PlannedEventKind
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
 from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
@@ -26,7 +26,7 @@ def format_title(row: PlannedEventRow) -> str:
 
 def describe_limits(row: PlannedEventRow) -> str:
     """Return the metric and direction of an expected change: "IOPS, regressions only"; "" for all changes."""
-    metric = CATALOGUE[row.metric].label if row.metric in CATALOGUE else row.metric
+    metric = CATALOG[row.metric].label if row.metric in CATALOG else row.metric
     direction = {None: "", True: "regressions only", False: "improvements only"}[row.is_regression]
     return ", ".join(part for part in (metric, direction) if part)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from django import forms
 
 from benchapp.grammar import LENGTH_MAXIMUM
-from benchapp.metrics import CATALOGUE, JUDGED_METRICS, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, JUDGED_METRICS, SMALLEST_CHANGES
 from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM
 from benchapp.pipeline.policies.policies import LABEL_MAXIMUM, POLICY_REASON_MAXIMUM
 
@@ -14,7 +14,7 @@ _TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "f
 
 def _list_metrics() -> list[tuple[str, str]]:
     return [
-        (name, f"{CATALOGUE[name].label} (default {SMALLEST_CHANGES[name] * 100:.0f} %)")
+        (name, f"{CATALOG[name].label} (default {SMALLEST_CHANGES[name] * 100:.0f} %)")
         for name in JUDGED_METRICS
     ]
 

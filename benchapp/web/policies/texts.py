@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import DryRunState
 from benchapp.pipeline.policies.dry_runs import DRY_RUN_DAYS
 from benchapp.queries.policies import DetectionPolicyRow, DryRunIncident, DryRunRow
@@ -37,7 +37,7 @@ def format_policy_title(row: DetectionPolicyRow) -> str:
 
 def format_threshold(metric: str, smallest_change: float) -> str:
     """Return a threshold in words: "IOPS from 10 % on"."""
-    return f"{CATALOGUE[metric].label} from {format_percent(smallest_change)} on"
+    return f"{CATALOG[metric].label} from {format_percent(smallest_change)} on"
 
 
 def describe_target(filter: str, label: str) -> str:
@@ -86,7 +86,7 @@ def list_dry_run_incidents(incidents: Sequence[DryRunIncident]) -> list[DryRunIn
 
 
 def _make_line(incident: DryRunIncident) -> DryRunIncidentLine:
-    metric = CATALOGUE[incident.metric].label
+    metric = CATALOG[incident.metric].label
     size = format_signed_percent(incident.relative)
     title = (
         f"{describe_scopes([incident.scope])}: {metric} {size} in {format_count(incident.series, 'series')}"

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.metrics import CATALOGUE, JUDGED_METRICS
+from benchapp.metrics import CATALOG, JUDGED_METRICS
 from benchapp.models import DetectionPolicy, DryRunState, Role
 from benchapp.pipeline.policies.dry_runs import UnknownDryRun, cancel_dry_run, start_dry_run
 from benchapp.pipeline.policies.policies import (
@@ -79,7 +79,7 @@ def detection_policies(request: HttpRequest) -> HttpResponse:
         "rows": [
             (
                 row,
-                CATALOGUE[row.metric].label,
+                CATALOG[row.metric].label,
                 describe_target(row.filter, row.label),
                 format_percent(row.smallest_change),
                 format_percent(row.default),
@@ -127,7 +127,7 @@ def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
     context = {
         "title": format_policy_title(row),
         "row": row,
-        "metric": CATALOGUE[row.metric],
+        "metric": CATALOG[row.metric],
         "threshold": format_percent(row.smallest_change),
         "default": format_percent(row.default),
         "activity": detail.activity,
@@ -165,7 +165,7 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
     context = {
         "title": format_dry_run_title(row),
         "row": row,
-        "metric": CATALOGUE[row.metric],
+        "metric": CATALOG[row.metric],
         "threshold": format_percent(row.smallest_change),
         "default": format_percent(row.default),
         "sentences": describe_dry_run(row),

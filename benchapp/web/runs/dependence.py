@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchapp.grammar import Filter
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     UNKNOWN,
     Metric,
     format_count,
@@ -57,8 +57,8 @@ class DependenceForm(forms.Form):
     q = FilterTextField()
     metric = forms.ChoiceField(
         required=False,
-        choices=[(name, metric.label) for name, metric in CATALOGUE.items()],
-        error_messages={"invalid_choice": f"Metric: choose one of {', '.join(CATALOGUE)}."},
+        choices=[(name, metric.label) for name, metric in CATALOG.items()],
+        error_messages={"invalid_choice": f"Metric: choose one of {', '.join(CATALOG)}."},
     )
     condition = forms.ChoiceField(
         required=False,
@@ -135,7 +135,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
     values = form.cleaned_data
     condition = CONDITIONS[values.get("condition") or "extents"]
     usual = "latency_mean_ns" if condition.name == ROUND_TRIP else "bandwidth_bytes_per_s"
-    metric = CATALOGUE[values.get("metric") or usual]
+    metric = CATALOG[values.get("metric") or usual]
     rows: Sequence[DependenceRow] = ()
     needs_filter = False
     if not errors:
@@ -156,7 +156,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "title": f"{metric.label} by {condition.label[0].lower()}{condition.label[1:]}",
         "typed": asked,
-        "metrics": CATALOGUE.values(),
+        "metrics": CATALOG.values(),
         "conditions": CONDITIONS.values(),
         "metric": metric,
         "condition": condition,

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from benchapp.metrics import (
-    CATALOGUE,
+    CATALOG,
     UNKNOWN,
     ReferenceLimit,
     find_limit,
@@ -169,7 +169,7 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
 
 def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[MeasurementLine, ...]]:
     """Return the columns of a run's table, and its rows; one query, for the levels."""
-    columns = make_columns(run.measurements, tuple(CATALOGUE))
+    columns = make_columns(run.measurements, tuple(CATALOG))
     names = name_measurements(run.measurements)
     usual = find_usual_kinds(run)
     levels = compare_to_levels(run)
@@ -246,7 +246,7 @@ def list_missing_reasons(lines: Sequence[MeasurementLine]) -> list[str]:
 
 
 def _judge(profile: str, measurement: MeasurementRow) -> LimitResult | None:
-    for metric in CATALOGUE:
+    for metric in CATALOG:
         limit, value = find_limit(profile, metric), getattr(measurement, metric)
         if limit is not None and value is not None and not measurement.error:
             return LimitResult(limit.is_met(value), limit)
@@ -257,7 +257,7 @@ def _format_result(measurement: MeasurementRow) -> str:
     workload = measurement.workload_title.split(" · ")[0]
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
-    result = f"{workload} {format_with_unit(measurement.iops, CATALOGUE['iops'])}"
+    result = f"{workload} {format_with_unit(measurement.iops, CATALOG['iops'])}"
     if measurement.latency_p99_ns is None:
         return result
     return f"{result}, p99 {format_value(measurement.latency_p99_ns, 'ns')}"

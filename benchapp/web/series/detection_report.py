@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.metrics import CATALOGUE, Metric, list_judged_metrics
+from benchapp.metrics import CATALOG, Metric, list_judged_metrics
 from benchapp.pipeline.detection.dry_run import report_detection
 from benchapp.pipeline.incidents.acceptance import explain_acceptance
 from benchapp.queries.incidents.changes import list_changes_of_series
@@ -86,7 +86,7 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
 def _list_metrics(row: SeriesRow) -> list[Metric]:
     """Return the metrics in which changes of the series are detected."""
     has_one_block_size = row.workload.block_size_bytes is not None
-    return [CATALOGUE[name] for name in list_judged_metrics(has_one_block_size=has_one_block_size)]
+    return [CATALOG[name] for name in list_judged_metrics(has_one_block_size=has_one_block_size)]
 
 
 def _read_metric(request: HttpRequest, metrics: Sequence[Metric], errors: list[str]) -> Metric:

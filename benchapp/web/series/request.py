@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeVar
 
 from django.http import QueryDict
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.series_grid import GridGroup, GridSort
 from benchapp.web.site.time_range import AskedRange, read_time_range
 
@@ -45,8 +45,8 @@ def read_series_list_request(query: QueryDict) -> SeriesListRequest:
     """Parse query parameters. Invalid ones are ignored and reported."""
     errors: list[str] = []
     metric = query.get("metric") or None
-    if metric is not None and metric not in CATALOGUE:
-        errors.append(f"{metric[:40]!r} is not a valid metric. Available: {', '.join(CATALOGUE)}.")
+    if metric is not None and metric not in CATALOG:
+        errors.append(f"{metric[:40]!r} is not a valid metric. Available: {', '.join(CATALOG)}.")
         metric = None
     page = query.get("page") or "1"
     if not (page.isascii() and page.isdigit() and len(page) <= _PAGE_DIGITS and int(page)):

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.charts.scaling_cells import FAILED
 from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series.levels import LevelRow
@@ -126,7 +126,7 @@ def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGr
     """Return the choices of the form, and the links to other views, orders and pages."""
     page = grid.page
     return {
-        "metrics": list(CATALOGUE.values()),
+        "metrics": list(CATALOG.values()),
         "groups": GROUPS.items(),
         "sorts": SORTS.items(),
         "views": [

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from benchapp.metrics import CATALOGUE, PERCENTILES, UNKNOWN, find_step, format_three_digits, group_thousands
+from benchapp.metrics import CATALOG, PERCENTILES, UNKNOWN, find_step, format_three_digits, group_thousands
 from benchapp.web.site.reason_texts import describe_missing
 
 SHORT_LABELS: Final = {
@@ -66,12 +66,12 @@ def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, .
     metrics = _choose_metrics(kept, metrics)
     values: dict[str, list[float | None]] = defaultdict(list)
     for name in metrics:
-        values[CATALOGUE[name].unit] += [getattr(row, name) for row in kept]
+        values[CATALOG[name].unit] += [getattr(row, name) for row in kept]
     return tuple(
         Column(
             metric=name,
             label=SHORT_LABELS[name],
-            scale=choose_scale(values[CATALOGUE[name].unit], CATALOGUE[name].unit),
+            scale=choose_scale(values[CATALOG[name].unit], CATALOG[name].unit),
             is_latency=name.startswith("latency_"),
         )
         for name in metrics

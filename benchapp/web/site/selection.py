@@ -14,7 +14,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from benchapp.grammar import Filter, Term, Test, write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.comparison import SERIES_IDS_MAXIMUM
 from benchapp.queries.charts.history import LINES_MAXIMUM
 from benchapp.queries.selection import (
@@ -93,7 +93,7 @@ def read_selection(query: QueryDict) -> Selection | None:
     if not values:
         raise BadSelection(f"Nothing is selected. Select {kind.plural} in the list.")
     metric, series = query.get("metric", ""), query.get("series", "")
-    return Selection(kind, values, metric if metric in CATALOGUE else "", series if _is_id(series) else "")
+    return Selection(kind, values, metric if metric in CATALOG else "", series if _is_id(series) else "")
 
 
 def find_comparison(selection: Selection) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from benchapp.metrics import CATALOGUE, JUDGED_METRICS
+from benchapp.metrics import CATALOG, JUDGED_METRICS
 from benchapp.models import Channel, Severity
 from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
 from benchapp.queries.layouts.question_form import BadQuestion, canonicalize_question
@@ -15,7 +15,7 @@ _SEVERITIES = [
 ]
 
 
-_METRICS = [(name, CATALOGUE[name].label) for name in JUDGED_METRICS]
+_METRICS = [(name, CATALOG[name].label) for name in JUDGED_METRICS]
 
 
 class ThresholdsField(forms.CharField):

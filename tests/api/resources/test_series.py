@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from tests.factories import (
     NOON,
     make_detection_result,
@@ -112,7 +112,7 @@ def test_points_have_all_metrics_by_default(reader):
 
     (point,) = reader.get(f"/api/v1/series/{series.id}/points").json()["points"]
 
-    assert set(CATALOGUE) <= set(point)
+    assert set(CATALOG) <= set(point)
 
 
 def test_points_take_four_queries_and_their_own(reader, django_assert_num_queries):

@@ -403,8 +403,8 @@ def with_options(*jobs: dict[str, str]) -> str:
 
 
 def test_what_ran_beside_is_identity_however_it_was_typed() -> None:
-    for neighbour in ({"bs": "64k"}, {"bs": "65536"}, {"bs": "128k"}):
-        submit(fio_output=with_options({"bs": "4k"}, neighbour))
+    for neighbor in ({"bs": "64k"}, {"bs": "65536"}, {"bs": "128k"}):
+        submit(fio_output=with_options({"bs": "4k"}, neighbor))
 
     normalize_batch()
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.grammar import parse_filter, write_filter
-from benchapp.metrics import CATALOGUE, show_rates_in
+from benchapp.metrics import CATALOG, show_rates_in
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import scaling_build, series_columns
@@ -440,7 +440,7 @@ def test_values_of_several_metrics_are_the_current_levels():
 
     for metric in ("iops", "latency_p99_ns", "bandwidth_bytes_per_s"):
         ids = [series.pk for series in Series.objects.order_by("target__volume_count")]
-        levels = read_current_levels(ids, CATALOGUE[metric])
+        levels = read_current_levels(ids, CATALOG[metric])
         (chart,) = [each for each in stack if each.metric.name == metric]
         shown = [cell.value for _, _, _, cell in chart.walk()]
         assert shown == [levels[each].median if each in levels else None for each in ids]

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from benchapp.charts.texts import level_range
-from benchapp.metrics import CATALOGUE, format_value
+from benchapp.metrics import CATALOG, format_value
 from benchapp.models import Measurement, Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries import series_grid
@@ -77,7 +77,7 @@ def test_pages_show_the_level_as_of_a_day_and_name_it(viewer: Client, series: Se
             "Time range: levels as of 2 Oct 2026 12:00 UTC; series with runs since 22 Sep 2026" in page.words
         )
         assert "open regression" not in page.words
-    level = read_levels_in([series.pk], CATALOGUE["iops"], span=LevelRange(to_at=START + 10 * DAY))[series.pk]
+    level = read_levels_in([series.pk], CATALOG["iops"], span=LevelRange(to_at=START + 10 * DAY))[series.pk]
     value = format_value(level.median, "operations/s")
     assert level.median == pytest.approx(1000.0, rel=0.01)
     assert [value in page.words for page in pages] == [True, True, True]
@@ -128,7 +128,7 @@ def test_range_between_two_runs_of_a_level_has_no_value(viewer: Client, series: 
     between = START + 5 * DAY + timedelta(hours=1)
     span = LevelRange(between, between + timedelta(hours=2))
 
-    assert read_levels_in([series.pk], CATALOGUE["iops"], span=span) == {}
+    assert read_levels_in([series.pk], CATALOG["iops"], span=span) == {}
     assert read_numbers(viewer, **{"from": write(span.from_at), "to": write(span.to_at)}) == set()
 
 

@@ -169,7 +169,7 @@ def test_run_that_is_none_is_not_found_in_words(viewer: Client) -> None:
 def test_report_takes_eight_queries(viewer: Client, django_assert_num_queries) -> None:
     run = make_read_run()
 
-    with django_assert_num_queries(8):  # session, person, run, its neighbours, measurements, body
+    with django_assert_num_queries(8):  # session, person, run, its neighbors, measurements, body
         viewer.get(reverse("run_report", args=[run.pk]))
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.charts.texts.history import ShownLevel, describe_level
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.models import User
 from benchapp.pipeline.notifications.thresholds import store_present_violations
 from benchapp.queries.series.levels import LevelChange, LevelRow
@@ -169,7 +169,7 @@ def test_address_that_makes_no_sense_is_said_in_words(
     assert "median of 5 runs" in Page(response).words
 
 
-@pytest.mark.parametrize("metric", CATALOGUE)
+@pytest.mark.parametrize("metric", CATALOG)
 def test_every_metric_has_its_page(metric: str, viewer: Client) -> None:
     series = add_series(VALUES, metric=metric)
 
@@ -237,7 +237,7 @@ def make_row(n: int, last: float, **fields: Any) -> LevelRow:
     ],
 )
 def test_sentences_of_a_level(level: LevelRow, sentence: str) -> None:
-    assert sentence in describe_level(ShownLevel(level, None, is_current=True), CATALOGUE["latency_p99_ns"])
+    assert sentence in describe_level(ShownLevel(level, None, is_current=True), CATALOG["latency_p99_ns"])
 
 
 @pytest.mark.parametrize(
@@ -258,11 +258,11 @@ def test_level_before_has_the_size_of_the_change(change: tuple[Any, ...], senten
     before = make_row(9, 2.0e6, change=None)
     level = make_row(9, 2.0e6, change=LevelChange(1, *change))
 
-    assert sentence in describe_level(ShownLevel(level, before, is_current=True), CATALOGUE["latency_p99_ns"])
+    assert sentence in describe_level(ShownLevel(level, before, is_current=True), CATALOG["latency_p99_ns"])
 
 
 def test_time_range_without_a_level_has_a_reason() -> None:
-    (sentence,) = describe_level(None, CATALOGUE["iops"], has_range=True)
+    (sentence,) = describe_level(None, CATALOG["iops"], has_range=True)
 
     assert sentence == "No valid run with a value in this time range. Extend it, or select another metric."
 

@@ -17,7 +17,7 @@ from benchapp.charts.texts.comparison import (
     find_shared_parts,
 )
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
@@ -244,7 +244,7 @@ def _describe_filter(names: tuple[str, str], common: str) -> str:
 def read_metrics(query: QueryDict, errors: list[str]) -> tuple[str, ...]:
     """Return the metrics of an address, by default the usual ones; problems are added to errors."""
     wanted = query.getlist("metric")
-    unknown = [name for name in wanted if name not in CATALOGUE]
+    unknown = [name for name in wanted if name not in CATALOG]
     if unknown:
-        errors.append(f"{unknown[0][:40]!r} is not a valid metric; available: {', '.join(CATALOGUE)}.")
-    return tuple(dict.fromkeys(name for name in wanted if name in CATALOGUE)) or DEFAULT_METRICS
+        errors.append(f"{unknown[0][:40]!r} is not a valid metric; available: {', '.join(CATALOG)}.")
+    return tuple(dict.fromkeys(name for name in wanted if name in CATALOG)) or DEFAULT_METRICS

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, UNKNOWN
+from benchapp.metrics import CATALOG, UNKNOWN
 from benchapp.queries.comparison_scopes import ScopeResult, ScopeResults
 from benchapp.web.charts.comparison.table import ComparisonLine
 from benchapp.web.site.value_texts import format_count, format_signed_percent
@@ -40,7 +40,7 @@ def make_scope_table(results: ScopeResults, lines: Sequence[ComparisonLine]) -> 
     numbers = {id(line.pair): line.number for line in lines}
     shown = [*results.scopes[:_SHOWN_MAXIMUM], results.total]
     return ScopeTable(
-        metric=CATALOGUE[results.total.metric].label,
+        metric=CATALOG[results.total.metric].label,
         lines=[_make_line(result, numbers.get(id(result.worst))) for result in shown],
         left_out=max(0, len(results.scopes) - _SHOWN_MAXIMUM),
     )
@@ -59,7 +59,7 @@ def describe_scope_results(results: ScopeResults) -> str:
 
 
 def _describe_scope(result: ScopeResult) -> str:
-    label = CATALOGUE[result.metric].label
+    label = CATALOG[result.metric].label
     change = UNKNOWN if result.ratio is None else format_signed_percent(result.ratio - 1)
     return f"{result.name} ({label} {change}, {result.worse} of {format_count(result.values, 'value')} worse)"
 
@@ -69,7 +69,7 @@ def _make_line(result: ScopeResult, number: int | None) -> ScopeLine:
     text = ""
     if worst is not None and worst.comparison.ratio is not None:
         change = format_signed_percent(worst.comparison.ratio - 1)
-        text = f"{worst.title.split(' · ')[0]}, {CATALOGUE[worst.metric].label} {change}"
+        text = f"{worst.title.split(' · ')[0]}, {CATALOG[worst.metric].label} {change}"
     return ScopeLine(
         result=result,
         name=result.name or _TOTAL,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.charts.texts.comparison import describe_place, describe_result, find_shared_parts, split_title
-from benchapp.metrics import CATALOGUE, UNKNOWN, Metric, format_value
+from benchapp.metrics import CATALOG, UNKNOWN, Metric, format_value
 from benchapp.queries.charts.comparison import Pair
 from benchapp.web.site.series_marks import ShownMark, show_mark
 
 CHART_MAXIMUM: Final = 40
 _SEPARATOR: Final = " · "
-_METRICS: Final = tuple(CATALOGUE)
+_METRICS: Final = tuple(CATALOG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def write_markdown(title: str, names: tuple[str, str], lines: Sequence[Compariso
 
 
 def _make_line(number: int, rank: int, pair: Pair, *, shared: Sequence[str]) -> ComparisonLine:
-    metric, found = CATALOGUE[pair.metric], pair.comparison
+    metric, found = CATALOG[pair.metric], pair.comparison
     parts = [part for part in split_title(pair.title) if part not in shared]
     result, result_class = describe_result(pair)
     return ComparisonLine(

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.comparison_suggestions import Suggestions, list_suggestions
 from benchapp.web.charts.comparison.figure import (
     CompareForm,
@@ -67,7 +67,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "typed": {name: request.GET.get(name, "") for name in form.fields},
         "errors": errors,
         "title": "Compare two hosts, layouts, periods or runs",
-        "metrics": [(metric, metric.name in metrics) for metric in CATALOGUE.values()],
+        "metrics": [(metric, metric.name in metrics) for metric in CATALOG.values()],
     }
     if is_same or errors:
         context["suggestions"] = _link_suggestions(list_suggestions())

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.http import HttpRequest
 
 from benchapp.dimensions import DIMENSIONS, FACT_NAMES
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest
 from benchapp.web.site.filter_forms import keep_query
@@ -45,13 +45,13 @@ def list_switches(request: HttpRequest, asked: HistoryRequest) -> dict[str, str]
 
 def list_series_metrics(row: SeriesRow) -> list[Metric]:
     """Return the available metrics of one series, default first."""
-    return [metric for metric in CATALOGUE.values() if (metric.name == "elapsed_s") == _is_timed(row)]
+    return [metric for metric in CATALOG.values() if (metric.name == "elapsed_s") == _is_timed(row)]
 
 
 def list_common_metrics(rows: Sequence[SeriesRow]) -> list[Metric]:
     """Return the available metrics of several series; elapsed time only if any of them is timed as a whole."""
     has_timed = any(map(_is_timed, rows))
-    return [metric for metric in CATALOGUE.values() if has_timed or metric.name != "elapsed_s"]
+    return [metric for metric in CATALOG.values() if has_timed or metric.name != "elapsed_s"]
 
 
 def _is_timed(row: SeriesRow) -> bool:

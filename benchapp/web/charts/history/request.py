@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 
 from benchapp.dimensions import FACT_NAMES, find_dimension
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.web.site.filter_forms import Span
 from benchapp.web.site.time_range import AskedRange, read_time_range
@@ -41,8 +41,8 @@ class HistoryRequest(AskedRange):
         others = [name for name in _LINKED if name != self.metric.name]
         # A latency as the main metric replaces the p99 panel.
         if self.metric.unit == "ns":
-            others = [name for name in others if CATALOGUE[name].unit != "ns"]
-        return (self.metric, *(CATALOGUE[name] for name in others))
+            others = [name for name in others if CATALOG[name].unit != "ns"]
+        return (self.metric, *(CATALOG[name] for name in others))
 
     @property
     def span(self) -> Span:
@@ -53,7 +53,7 @@ class HistoryRequest(AskedRange):
 def read_history_request(query: QueryDict, *, default: Metric | None = None) -> HistoryRequest:
     """Parse query parameters; default: the metric if none is given (IOPS). Invalid ones are ignored and reported."""
     errors: list[str] = []
-    metric = _read_metric(query, default or CATALOGUE["iops"], errors)
+    metric = _read_metric(query, default or CATALOG["iops"], errors)
     asked = read_time_range(query, errors)
     return HistoryRequest(
         metric=metric,
@@ -78,9 +78,9 @@ def write_query(**parameters: object) -> str:
 
 
 def _read_metric(query: QueryDict, default: Metric, errors: list[str]) -> Metric:
-    metric = CATALOGUE.get(query.get("metric", default.name))
+    metric = CATALOG.get(query.get("metric", default.name))
     if metric is None:
-        errors.append(f"Unknown metric. Available: {', '.join(CATALOGUE)}. Showing {default.label}.")
+        errors.append(f"Unknown metric. Available: {', '.join(CATALOG)}. Showing {default.label}.")
         return default
     return metric
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.metrics import CATALOGUE, Metric
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.charts.history import SeriesHistory
 from benchapp.queries.incidents.detection_status import DetectionStatusRow, select_detected
 from benchapp.times import format_moment
@@ -42,7 +42,7 @@ def describe_variability_of_lines(history: SeriesHistory, metric: Metric) -> lis
         f"{line.name}: {sentence}"
         for line in history.lines
         if (row := select_detected(line.variability, metric.name)) is not None
-        for sentence in describe_variability(row, CATALOGUE[row.metric])
+        for sentence in describe_variability(row, CATALOG[row.metric])
     ]
     more = len(sentences) - _SERIES_NAMED
     others = [f"{format_count(more, 'more finding')} about the variability of series."] if more > 0 else []

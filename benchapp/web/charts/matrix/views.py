@@ -13,7 +13,7 @@ from benchapp.charts.texts.matrix import LONG_REASONS, REASONS
 from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOGUE
+from benchapp.metrics import CATALOG
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
@@ -108,7 +108,7 @@ def _make_fields(matrix: Matrix) -> dict[str, Any]:
     rows = [row.name for row in matrix.rows] + [""]
     facets = [facet.name for facet in matrix.facets] + ["", ""]
     return {
-        "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOGUE.items()],
+        "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOG.items()],
         "x": offer(matrix.x.dimension.name, "", ""),
         "rows": offer(rows[0], "", ""),
         "more_rows": offer(rows[1], "", "None"),

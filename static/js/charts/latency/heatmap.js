@@ -157,17 +157,17 @@ function drawHeat(heat, { colors, getState }) {
   };
 }
 
-/** Return [left, right] in pixels of each column: half way to its neighbours, but no wider than twice the usual. */
+/** Return [left, right] in pixels of each column: half way to its neighbors, but no wider than twice the usual. */
 export function measureColumns(columns, { scales, chartArea }) {
-  const centres = columns.map(({ at }) => scales.x.getPixelForValue(at));
-  const gaps = centres.slice(1).map((centre, place) => centre - centres[place]).sort((a, b) => a - b);
+  const centers = columns.map(({ at }) => scales.x.getPixelForValue(at));
+  const gaps = centers.slice(1).map((center, place) => center - centers[place]).sort((a, b) => a - b);
   const usual = gaps[Math.floor(gaps.length / 2)] ?? chartArea.width / 20;
   const most = Math.max(LEAST_WIDTH_PX, usual);
-  return centres.map((centre, place) => {
-    const before = Math.min(most, centre - (centres[place - 1] ?? -Infinity)) / 2;
-    const after = Math.min(most, (centres[place + 1] ?? Infinity) - centre) / 2;
+  return centers.map((center, place) => {
+    const before = Math.min(most, center - (centers[place - 1] ?? -Infinity)) / 2;
+    const after = Math.min(most, (centers[place + 1] ?? Infinity) - center) / 2;
     const wide = Math.max(before, LEAST_WIDTH_PX / 2);
-    // Whole pixels: else a hairline of paper would stand between neighbours.
-    return [Math.round(centre - wide), Math.round(centre + Math.max(after, LEAST_WIDTH_PX / 2))];
+    // Whole pixels: else a hairline of paper would stand between neighbors.
+    return [Math.round(center - wide), Math.round(center + Math.max(after, LEAST_WIDTH_PX / 2))];
   });
 }

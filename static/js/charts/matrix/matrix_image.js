@@ -101,7 +101,7 @@ function write({ ctx, colors, font }, text, { x, y, size = 11, weight = 400, col
     ctx.lineJoin = "round";
     ctx.strokeText(text, x, y);
   }
-  // What is longer than its place is drawn narrower rather than over its neighbour.
+  // What is longer than its place is drawn narrower rather than over its neighbor.
   ctx.fillText(text, x, y, width);
 }
 
