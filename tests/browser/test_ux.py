@@ -73,7 +73,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
             ("button", "^Rank layouts$"),
         ],
         r"/layouts/\?.*iops=1000",
-        "1 000 IOPS",
+        "Required: 1\u202f000 IOPS, random read.",
     ),
     "Evaluate an A/B experiment": (
         "/",
