@@ -17,14 +17,23 @@ from django.utils import timezone
 
 from benchapp.grammar import parse_filter
 from benchapp.metrics import CATALOG
-from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series, Subscription, ThresholdViolation
-from benchapp.models.filtering import match_series
+from benchapp.models import (
+    Level,
+    Measurement,
+    PlannedEvent,
+    PlannedEventKind,
+    Series,
+    Subscription,
+    ThresholdViolation,
+)
+from benchapp.models.filtering import match_facts, match_series
 from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.models.notifications.violating_levels import select_violating
 from benchapp.models.planned_event_filtering import (
     match_maintenance,
     match_planned_events,
     match_stored_filters,
+    read_stored_filter,
 )
 from benchapp.pipeline.notifications.outbox import Draft, lock_existing, put_notices
 from benchapp.pipeline.notifications.threshold_message import (
@@ -50,6 +59,11 @@ _READ_RUNS: Final = (
     'SELECT started_at, id, "{metric}" AS value FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0'
     ' AND NOT is_excluded AND "{metric}" IS NOT NULL ORDER BY started_at DESC, id DESC LIMIT %s) AS measured'
     " ORDER BY wanted.id, measured.started_at, measured.id"
+)
+_READ_NEWEST: Final = (
+    "SELECT wanted.id, measured.id FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+    "SELECT id FROM benchapp_measurement WHERE series_id = wanted.id ORDER BY started_at DESC, id DESC LIMIT %s"
+    ") AS measured"
 )
 _INSERT: Final = (
     "INSERT INTO benchapp_thresholdviolation (subscription_id, threshold, series_id, since_at, found_at, is_notified)"
@@ -127,8 +141,8 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     """Store which of these series begin and cease to violate thresholds, and queue notices; return their number.
 
     Call it in the transaction that stored the levels of these series, whose rows are locked. One query without
-    thresholds, else three; with violations also those of `match_stored_filters`; for those that begin seven, and two
-    for each metric.
+    thresholds, else three; with violations also those of `match_stored_filters`; for those whose newest run does not
+    match two, and one for each filter; for those that begin seven, and two for each metric.
     """
     subscriptions = list(
         Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
@@ -139,10 +153,12 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     begun, ended, lasting = _evaluate(subscriptions, list(series_ids))
     matching = _find_matching([*begun, *lasting])
     begun = [each for each in begun if (each.subscription.filter, each.series_id) in matching]
+    lost = [each for each in lasting if (each.subscription.filter, each.series_id) not in matching]
+    kept = _find_recently_matching(lost)
     unmatched = [
         replace(each, is_unmatched=True)
-        for each in lasting
-        if (each.subscription.filter, each.series_id) not in matching
+        for each in lost
+        if (each.subscription.filter, each.series_id) not in kept
     ]
     if not begun and not ended and not unmatched:
         return 0
@@ -270,6 +286,35 @@ def _find_matching(concerned: Sequence[_Begun | _Stored]) -> set[tuple[str, int]
         Series.objects.filter(pk__in={each.series_id for each in concerned}),
     )
     return {(text, series_id) for text, ids in matched.items() for series_id in ids}
+
+
+def _find_recently_matching(lost: Sequence[_Stored]) -> set[tuple[str, int]]:
+    """Return which series had a fact of these filters in one of their newest runs: (filter, series id).
+
+    Hosts of a pool may differ in facts, so that every other run of a series matches.
+    """
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for each in lost:
+        wanted[each.subscription.filter].add(each.series_id)
+    facts = {
+        text: filter.environment_terms
+        for text in wanted
+        if (filter := read_stored_filter(text)) is not None and filter.environment_terms
+    }
+    if not facts:
+        return set()
+    newest: dict[int, list[int]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_NEWEST, [sorted(set().union(*(wanted[text] for text in facts))), NEWEST_RUNS])
+        for series_id, measurement_id in cursor.fetchall():
+            newest[series_id].append(measurement_id)
+    return {
+        (text, series_id)
+        for text, terms in facts.items()
+        for series_id in Measurement.objects.filter(
+            match_facts(terms, "run__"), pk__in=[pk for each in wanted[text] for pk in newest[each]]
+        ).values_list("series_id", flat=True)
+    }
 
 
 def _select_unchanged(concerned: Sequence[_Concerned], existing: Collection[int]) -> list[_Concerned]:

@@ -180,13 +180,13 @@ def test_violation_without_a_run_that_counts_is_forgotten() -> None:
     assert not ThresholdViolation.objects.exists()
 
 
-def test_violation_ends_when_the_newest_run_no_longer_matches_the_filter() -> None:
+def test_violation_ends_when_the_newest_runs_no_longer_match_the_filter() -> None:
     mine, other = subscribe(filter="kernel:6.1*"), subscribe(filter="kernel:6.*", channel="slack")
     paused = subscribe(filter="kernel:6.1*", is_active=False, channel="webhook")
     series = make_line()
     add_runs(series, 6, 6)
 
-    add_runs(series, 6, kernel="6.8.0")
+    add_runs(series, 6, 6, 6, kernel="6.8.0")
     notify_violations([series.pk])
 
     assert list_sent(mine) == ["threshold.violated", "threshold.unmatched"]
@@ -206,11 +206,22 @@ def test_unmatched_violation_whose_median_meets_the_threshold_is_described_by_it
     series = make_line()
     add_runs(series, 6, 6)
 
-    add_runs(series, 4, 4, kernel="6.8.0")
+    add_runs(series, 4, 6, 4, kernel="6.8.0")
 
     message = Message.from_json(Notice.objects.get(key__endswith="ended").body)
     assert message.kind == "threshold.unmatched"
     assert f"Not all of the newest 3 runs meet {LIMIT}: p99 latency 4.00 ms (median)." in message.sentence
+
+
+def test_runs_that_match_by_turns_send_one_notice() -> None:
+    subscribe(filter="kernel:6.1*")
+    series = make_line()
+    add_runs(series, 6, 6)
+
+    for kernel in ("6.8.0", "6.1.0", "6.8.0", "6.8.1", "6.1.0"):
+        add_runs(series, 6, kernel=kernel)
+
+    assert list_sent() == ["threshold.violated"]
 
 
 def test_violation_of_a_filter_that_is_changed_during_the_evaluation_is_left_to_the_change(
@@ -227,7 +238,7 @@ def test_violation_of_a_filter_that_is_changed_during_the_evaluation_is_left_to_
         return lock_existing(ids)
 
     monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.lock_existing", change_and_lock)
-    add_runs(series, 6, kernel="6.8.0")
+    add_runs(series, 6, 6, 6, kernel="6.8.0")
 
     assert ThresholdViolation.objects.count() == 1
     assert list_sent() == ["threshold.violated"]
