@@ -27,7 +27,14 @@ _MILLISECONDS: Final = re.compile(r"\d{13}", re.ASCII)
 
 
 class BadDays(ValueError):
-    """A time range has more days than a chart shows, or an impossible year; the message names what is valid."""
+    """A time range has more days than a chart shows, or an impossible year; the message names what is valid.
+
+    bound: "from" or "to", which is at fault.
+    """
+
+    def __init__(self, bound: str, message: str) -> None:
+        super().__init__(message)
+        self.bound = bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +78,9 @@ def make_day_range(
 
     An end in the future is now, unless the start is, too.
     """
-    for bound in (from_at, to_at):
+    for name, bound in (("from", from_at), ("to", to_at)):
         if bound is not None and bound.year not in _YEARS:
-            raise BadDays(f"the year {bound.year} is not from {_YEARS.start} to {_YEARS.stop - 1}")
+            raise BadDays(name, f"the year {bound.year} is not from {_YEARS.start} to {_YEARS.stop - 1}")
     is_open = to_at is None or to_at >= now
     if from_at is not None and from_at >= now:
         end_at, is_open = to_at or from_at + _DAY, False
@@ -83,7 +90,7 @@ def make_day_range(
         return DayRange(end_at, usual, is_open)
     count = max(1, -((from_at + _DELAY - end_at) // _DAY))
     if count > DAYS_MAXIMUM:
-        raise BadDays(f"{count} days are more than the {DAYS_MAXIMUM} that a chart of days shows")
+        raise BadDays("from", f"{count} days are more than the {DAYS_MAXIMUM} that a chart of days shows")
     if (end_at - from_at) % _DAY > _DELAY:
         # Not of whole days, as a relative one and dates of a zone: the first day (UTC) may be shorter than the rest.
         count = (DayRange(end_at, 1).last - from_at.astimezone(UTC).date()).days + 1

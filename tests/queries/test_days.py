@@ -115,6 +115,7 @@ def test_more_than_a_year_of_days_is_refused() -> None:
 def test_days_at_the_ends_of_the_calendar_are_refused(year: int) -> None:
     end = datetime(year, 1, 2, tzinfo=UTC)
 
-    for bounds in ((None, end), (end, None)):
-        with pytest.raises(BadDays, match=f"the year {year} is not from 1000 to 8999"):
+    for name, bounds in (("to", (None, end)), ("from", (end, None))):
+        with pytest.raises(BadDays, match=f"the year {year} is not from 1000 to 8999") as raised:
             make_day_range(*bounds, now=NOW, usual=90)
+        assert raised.value.bound == name

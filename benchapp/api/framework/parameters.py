@@ -268,7 +268,7 @@ class DaysParameters(SpanParameters):
                 attrs.get("from_at"), attrs.get("to_at"), now=timezone.now(), usual=self.usual_days
             )
         except BadDays as problem:
-            raise serializers.ValidationError({"from": str(problem)}) from problem
+            raise serializers.ValidationError({problem.bound: str(problem)}) from problem
         return {**attrs, "days": days}
 
 

@@ -80,7 +80,7 @@ class AskedRange:
         try:
             return make_day_range(self.from_at, self.to_at, now=now, usual=usual)
         except BadDays as problem:
-            errors.append(f"From: {problem}.")
+            errors.append(f"{problem.bound.capitalize()}: {problem}.")
             return DayRange(now, usual)
 
     @property

@@ -344,7 +344,8 @@ def test_range_without_levels_offers_to_remove_it(viewer: Client, changed: Serie
     [
         ("from=soon", "From is not a valid date"),
         ("from=2026-10-02&to=2026-10-01", "From is after To"),
-        ("from=-2000d", "2000 days are more than the 366"),
+        ("from=-2000d", "From: 2000 days are more than the 366"),
+        ("to=9998-01-01", "To: the year 9998 is not from 1000 to 8999"),
     ],
 )
 def test_bad_range_is_an_error_and_the_present_is_shown(

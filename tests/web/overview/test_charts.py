@@ -181,3 +181,5 @@ def test_api_refuses_too_many_days(viewer: Client, path: str) -> None:
 
     assert (answer.status_code, answer.json()["pointer"]) == (400, "from")
     assert "900 days are more than the 366" in answer.json()["detail"]
+    late = viewer.get("/api/v1/fleet/levels", {"to": "9998-01-01"}).json()
+    assert (late["pointer"], "the year 9998 is not from" in late["detail"]) == ("to", True)
