@@ -1,9 +1,10 @@
 """Messages about violated thresholds. Reads no database."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from statistics import median
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -39,105 +40,89 @@ class ViolatingSeries:
         return to_one_line(name_series_briefly(self.series))
 
 
-@show_rates_in("si")
-def make_violation_message(
-    threshold: Threshold, violating: Sequence[ViolatingSeries], *, subscription_id: int, base_url: str
-) -> Message:
-    """Return the message that series violate a threshold; one or more."""
-    first = violating[0]
-    value = format_with_unit(first.value, threshold.entry)
-    if len(violating) == 1:
-        subject = f"Threshold violated: {threshold.text}: {first.name}"
-        sentence = (
-            f"{threshold.entry.label} {value}, median of the newest {NEWEST_RUNS} runs, does not meet"
-            f" {threshold.text}, since {format_utc_moment(first.since_at)} ({first.name})."
-        )
-    else:
-        count = format_count(len(violating), "series")
-        subject = f"Threshold violated in {count}: {threshold.text}"
-        sentence = f"The median of the newest {NEWEST_RUNS} runs of {count} does not meet {threshold.text}."
-    return _make_message(
-        "threshold.violated", subject, sentence, threshold, violating, (subscription_id, base_url)
-    )
+class ThresholdEvent(StrEnum):
+    """What happened to series that violate a threshold, as the kind of the message."""
+
+    VIOLATED = "threshold.violated"
+    MET = "threshold.met"
+    UNMATCHED = "threshold.unmatched"
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Subject and sentence about one series, and about several. Fields: those of `make_threshold_message`."""
+
+    subject: str
+    sentence: str
+    subject_of_several: str
+    sentence_of_several: str
+
+
+_TEXTS: Final = {
+    ThresholdEvent.VIOLATED: _Texts(
+        "Threshold violated: {threshold}: {name}",
+        "{metric} {value}, median of the newest {runs} runs, does not meet {threshold}, since {since} ({name}).",
+        "Threshold violated in {count}: {threshold}",
+        "The median of the newest {runs} runs of {count} does not meet {threshold}.",
+    ),
+    ThresholdEvent.MET: _Texts(
+        "Threshold met: {threshold}: {name}",
+        "The newest {runs} runs meet {threshold}: {metric} {value} (median). It was violated since {since} ({name}).",
+        "Threshold met in {count}: {threshold}",
+        "The newest {runs} runs of {count} that violated {threshold} meet it.",
+    ),
+    ThresholdEvent.UNMATCHED: _Texts(
+        "Threshold no longer applies: {threshold}: {name}",
+        "The violation ended, as the series no longer matches the filter of the subscription ({name}). Not all of the"
+        " newest {runs} runs meet {threshold}: {metric} {value} (median). It was violated since {since}.",
+        "Threshold no longer applies to {count}: {threshold}",
+        "The violations of {count} ended, as they no longer match the filter of the subscription. Not all of their"
+        " newest {runs} runs meet {threshold}.",
+    ),
+}
 
 
 @show_rates_in("si")
-def make_met_message(
-    threshold: Threshold, met: Sequence[ViolatingSeries], *, subscription_id: int, base_url: str
-) -> Message:
-    """Return the message that series meet a threshold again; one or more."""
-    first = met[0]
-    value = format_with_unit(first.value, threshold.entry)
-    if len(met) == 1:
-        subject = f"Threshold met: {threshold.text}: {first.name}"
-        sentence = (
-            f"The newest {NEWEST_RUNS} runs meet {threshold.text}: {threshold.entry.label} {value} (median). It was"
-            f" violated since {format_utc_moment(first.since_at)} ({first.name})."
-        )
-    else:
-        count = format_count(len(met), "series")
-        subject = f"Threshold met in {count}: {threshold.text}"
-        sentence = f"The newest {NEWEST_RUNS} runs of {count} that violated {threshold.text} meet it."
-    return _make_message("threshold.met", subject, sentence, threshold, met, (subscription_id, base_url))
-
-
-@show_rates_in("si")
-def make_unmatched_message(
-    threshold: Threshold, ended: Sequence[ViolatingSeries], *, subscription_id: int, base_url: str
-) -> Message:
-    """Return the message that series that violate a threshold no longer match the filter; one or more."""
-    first = ended[0]
-    value = format_with_unit(first.value, threshold.entry)
-    if len(ended) == 1:
-        subject = f"Threshold no longer applies: {threshold.text}: {first.name}"
-        sentence = (
-            f"The violation ended, as the series no longer matches the filter of the subscription ({first.name})."
-            f" Not all of the newest {NEWEST_RUNS} runs meet {threshold.text}: {threshold.entry.label} {value}"
-            f" (median). It was violated since {format_utc_moment(first.since_at)}."
-        )
-    else:
-        count = format_count(len(ended), "series")
-        subject = f"Threshold no longer applies to {count}: {threshold.text}"
-        sentence = (
-            f"The violations of {count} ended, as they no longer match the filter of the subscription. Not all of their"
-            f" newest {NEWEST_RUNS} runs meet {threshold.text}."
-        )
-    return _make_message(
-        "threshold.unmatched", subject, sentence, threshold, ended, (subscription_id, base_url)
-    )
-
-
-def _make_message(
-    kind: str,
-    subject: str,
-    sentence: str,
+def make_threshold_message(
+    event: ThresholdEvent,
     threshold: Threshold,
     concerned: Sequence[ViolatingSeries],
-    origin: tuple[int, str],
+    *,
+    subscription_id: int,
+    base_url: str,
 ) -> Message:
-    subscription_id, base_url = origin
-    shown = concerned[:SERIES_SHOWN] if len(concerned) > 1 else []
-    details = [
-        (
-            each.name,
-            f"{format_with_unit(each.value, threshold.entry)}, violated since {format_utc_moment(each.since_at)}",
-        )
-        for each in shown
-    ]
-    if len(concerned) > len(shown) > 0:
-        details.append(("and", f"{len(concerned) - len(shown)} more"))
+    """Return the message about an event of one or more series; base_url: "" if unknown."""
+    first, is_one = concerned[0], len(concerned) == 1
+    texts = _TEXTS[event]
+    fields = {
+        "threshold": threshold.text,
+        "metric": threshold.entry.label,
+        "value": format_with_unit(first.value, threshold.entry),
+        "since": format_utc_moment(first.since_at),
+        "name": first.name,
+        "count": format_count(len(concerned), "series"),
+        "runs": NEWEST_RUNS,
+    }
     page = f"{base_url}/subscriptions/{subscription_id}/"
     return Message(
-        kind=kind,
-        subject=subject,
-        sentence=sentence,
-        details=tuple(details),
-        url="" if not base_url else _link(concerned[0], threshold, base_url) if not shown else page,
-        link_text="Series" if not shown else "Violations",
+        kind=event.value,
+        subject=(texts.subject if is_one else texts.subject_of_several).format_map(fields),
+        sentence=(texts.sentence if is_one else texts.sentence_of_several).format_map(fields),
+        details=() if is_one else tuple(_list_details(threshold, concerned)),
+        url="" if not base_url else _link(first, threshold, base_url) if is_one else page,
+        link_text="Series" if is_one else "Violations",
         settings_url=page if base_url else "",
         thread=f"threshold-{hashlib.sha256(f'{subscription_id} {threshold.text}'.encode()).hexdigest()[:16]}",
         facts=_make_facts(threshold, concerned, base_url),
     )
+
+
+def _list_details(threshold: Threshold, concerned: Sequence[ViolatingSeries]) -> Iterator[tuple[str, str]]:
+    for each in concerned[:SERIES_SHOWN]:
+        value = format_with_unit(each.value, threshold.entry)
+        yield each.name, f"{value}, violated since {format_utc_moment(each.since_at)}"
+    if len(concerned) > SERIES_SHOWN:
+        yield "and", f"{len(concerned) - SERIES_SHOWN} more"
 
 
 def _link(each: ViolatingSeries, threshold: Threshold, base_url: str) -> str:

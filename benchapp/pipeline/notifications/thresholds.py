@@ -37,10 +37,9 @@ from benchapp.models.planned_event_filtering import (
 )
 from benchapp.pipeline.notifications.outbox import Draft, lock_existing, put_notices
 from benchapp.pipeline.notifications.threshold_message import (
+    ThresholdEvent,
     ViolatingSeries,
-    make_met_message,
-    make_unmatched_message,
-    make_violation_message,
+    make_threshold_message,
 )
 from benchapp.thresholds import NEWEST_RUNS, Threshold, find_start, is_violated, parse_threshold
 
@@ -360,7 +359,8 @@ def _begin(begun: Sequence[_Begun], *, now: datetime) -> list[Draft]:
         Draft(
             group[0].subscription,
             f"threshold violation {min(inserted[each.key] for each in group)}: begun",
-            make_violation_message(
+            make_threshold_message(
+                ThresholdEvent.VIOLATED,
                 group[0].threshold,
                 [ViolatingSeries(series[each.series_id], each.newest, since[each.key]) for each in group],
                 subscription_id=group[0].subscription.pk,
@@ -387,7 +387,8 @@ def _end(ended: Sequence[_Stored]) -> list[Draft]:
         Draft(
             group[0].subscription,
             f"threshold violation {min(each.row.pk for each in group)}: ended",
-            (make_unmatched_message if group[0].is_unmatched else make_met_message)(
+            make_threshold_message(
+                ThresholdEvent.UNMATCHED if group[0].is_unmatched else ThresholdEvent.MET,
                 group[0].threshold,
                 [ViolatingSeries(series[each.series_id], each.newest, each.row.since_at) for each in group],
                 subscription_id=group[0].subscription.pk,

@@ -17,10 +17,9 @@ from benchapp.pipeline.notifications.incident_message import make_incident_messa
 from benchapp.pipeline.notifications.message import Message, make_test_message
 from benchapp.pipeline.notifications.render import render_event, render_html, render_slack, render_text
 from benchapp.pipeline.notifications.threshold_message import (
+    ThresholdEvent,
     ViolatingSeries,
-    make_met_message,
-    make_unmatched_message,
-    make_violation_message,
+    make_threshold_message,
 )
 from benchapp.thresholds import parse_threshold
 from tests.factories import NOON
@@ -282,8 +281,12 @@ def make_violating(count: int = 1) -> list[ViolatingSeries]:
 
 
 def test_violated_threshold_in_each_channel() -> None:
-    message = make_violation_message(
-        parse_threshold("p99 5ms"), make_violating(), subscription_id=3, base_url=BASE
+    message = make_threshold_message(
+        ThresholdEvent.VIOLATED,
+        parse_threshold("p99 5ms"),
+        make_violating(),
+        subscription_id=3,
+        base_url=BASE,
     )
 
     assert (message.kind, message.thread[:10]) == ("threshold.violated", "threshold-")
@@ -310,8 +313,8 @@ def test_violated_threshold_in_each_channel() -> None:
 
 
 def test_many_series_of_a_threshold_are_one_message_with_bounded_lists() -> None:
-    message = make_met_message(
-        parse_threshold("p99 5ms"), make_violating(120), subscription_id=3, base_url=BASE
+    message = make_threshold_message(
+        ThresholdEvent.MET, parse_threshold("p99 5ms"), make_violating(120), subscription_id=3, base_url=BASE
     )
 
     assert message.kind == "threshold.met"
@@ -322,8 +325,12 @@ def test_many_series_of_a_threshold_are_one_message_with_bounded_lists() -> None
 
 
 def test_series_that_no_longer_match_the_filter_are_one_message() -> None:
-    message = make_unmatched_message(
-        parse_threshold("p99 5ms"), make_violating(3), subscription_id=3, base_url=BASE
+    message = make_threshold_message(
+        ThresholdEvent.UNMATCHED,
+        parse_threshold("p99 5ms"),
+        make_violating(3),
+        subscription_id=3,
+        base_url=BASE,
     )
 
     assert message.kind == "threshold.unmatched"
