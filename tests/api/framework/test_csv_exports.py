@@ -56,7 +56,7 @@ OWN_COLUMNS = {
             "high",
             "n",
         ),
-        *("between_low_percent", "between_high_percent"),
+        *("between_low_percent", "between_high_percent", "badges", "incidents"),
     ],
     "/api/v1/series/{series_id}/histogram": [
         *("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
