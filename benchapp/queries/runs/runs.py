@@ -1,7 +1,7 @@
 """Runs, newest first."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -68,7 +68,7 @@ class RunFilter:
 
 # Not a dataclass, which takes ten times as long to make: a page has hundreds.
 class MeasurementSummary(Struct, frozen=True):
-    """What the list says of one measurement."""
+    """What the list says of one measurement. missing: what is absent → stable reason code."""
 
     series_id: int
     job_name: str
@@ -84,6 +84,7 @@ class MeasurementSummary(Struct, frozen=True):
     latency_mean_ns: float | None
     latency_p99_ns: float | None
     elapsed_s: float | None
+    missing: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ _READ_RUNS: Final = (
 _READ_SUMMARIES: Final = (
     "SELECT measurement.run_id, series_id, job_name, series.direction, series.rw, series.block_size_bytes,"
     " series.block_size_text, series.iodepth, series.numjobs, error, iops, bandwidth_bytes_per_s, latency_mean_ns,"
-    " latency_p99_ns, elapsed_s"
+    " latency_p99_ns, elapsed_s, missing"
     " FROM benchapp_measurement measurement JOIN benchapp_series series ON series.id = series_id"
     " WHERE run_id = ANY(%s) AND position < %s ORDER BY run_id, position"
 )

@@ -48,7 +48,14 @@ def test_line_shows_host_target_and_measurements():
     target = make_target(filesystem="ext4", volume_count=4, volume_type="gp3")
     run = make_run(host, target=target, error=5, is_partial=True)
     series = make_series(host=host, target=target)
-    make_measurement(run, series, iops=33415.1, latency_p99_ns=8_500_000.0, job_name="a")
+    make_measurement(
+        run,
+        series,
+        iops=33415.1,
+        latency_p99_ns=8_500_000.0,
+        job_name="a",
+        missing={"elapsed_s": "not-measured"},
+    )
 
     (line,) = list_runs(RunFilter()).items
 
@@ -64,6 +71,7 @@ def test_line_shows_host_target_and_measurements():
     (measurement,) = line.measurements
     assert (measurement.job_name, measurement.iops, measurement.iodepth) == ("a", 33415.1, 8)
     assert measurement.latency_p99_ns == 8_500_000.0
+    assert measurement.missing == {"elapsed_s": "not-measured"}
 
 
 def test_run_of_many_jobs_shows_the_first_eight_and_counts_all():

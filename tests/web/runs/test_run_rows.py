@@ -29,6 +29,7 @@ def make_summary(**fields) -> MeasurementSummary:
         "latency_mean_ns": 120_000.0,
         "latency_p99_ns": None,
         "elapsed_s": None,
+        "missing": {},
     }
     return MeasurementSummary(**known | fields)
 
@@ -90,6 +91,13 @@ def test_states_of_a_run_are_words() -> None:
     words = render(make_row(make_summary(error=5), badges=())).words
 
     assert [words.count(word) for word in ("failed", "partial", "excluded")] == [2, 1, 1]
+
+
+def test_missing_percentile_has_the_reason_of_the_run_page() -> None:
+    page = render(make_row(make_summary(missing={"latency_p99_ns": "few-samples"})))
+
+    assert "unknown: fewer than 10 samples above this percentile" in page.words
+    assert "fio did not print it" not in page.words
 
 
 def test_run_without_measurements_says_so() -> None:
