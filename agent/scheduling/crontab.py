@@ -43,6 +43,11 @@ class Table:
     def is_system(self) -> bool:
         return not self.command
 
+    @property
+    def title(self) -> str:
+        """The table in a sentence: a path has no article."""
+        return self.path if self.is_system else f"the {self.name}"
+
 
 def find_table(*, user: str | None, is_root: bool, environ: Mapping[str, str], root: str = "/") -> Table:
     """Return the crontab of a user, None for the current one; ConfigurationError without a usable cron."""
@@ -76,7 +81,7 @@ def read_table(table: Table) -> str:
         return ended.stdout.decode("utf-8", "surrogateescape")
     if "no crontab" in error_text or not error_text:
         return ""
-    raise ConfigurationError(f"cannot read the {table.name}: {error_text}")
+    raise ConfigurationError(f"cannot read {table.title}: {error_text}")
 
 
 def write_table(table: Table, text: str) -> None:
@@ -86,13 +91,13 @@ def write_table(table: Table, text: str) -> None:
             ended = _run_crontab(table, "-", stdin=text.encode("utf-8", "surrogateescape"))
             if ended.returncode:
                 error_text = ended.stderr.decode("utf-8", "replace").strip()
-                raise ConfigurationError(f"crontab rejected the {table.name}: {error_text}")
+                raise ConfigurationError(f"crontab rejected {table.title}: {error_text}")
         elif text:
             replace_file(table.path, text, mode=0o644)
         elif os.path.exists(table.path):
             os.unlink(table.path)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {table.name}: {error}") from None
+        raise ConfigurationError(f"cannot write {table.title}: {error}") from None
 
 
 def list_schedules(text: str) -> list[Schedule]:

@@ -46,11 +46,11 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
         request = read_schedule_request(arguments, session)
         schedule, command = request.schedule, write_command(arguments, request, session=session)
     plan = _plan_cron if arguments.cron else _plan_systemd
+    _warn_about_environment(session, command)
     if arguments.dry_run:
         return session.finish(
             ExitCode.OK, {"would_write": plan(machine, schedule, command, user=user, session=session)}
         )
-    _warn_about_environment(session, command)
     install = _install_cron if arguments.cron else _install_systemd
     places, problems = install(machine, schedule, command, user=user, session=session)
     _remove_other_kind(machine, schedule, user, is_cron=arguments.cron, session=session)
@@ -162,7 +162,7 @@ def _plan_cron(
     text = crontab.put_schedule(crontab.read_table(table), schedule, command, table=table)
     # Lines of others are not shown.
     block = crontab.find_block(text)
-    session.console.report(f"would write to the {table.name}:\n{block}")
+    session.console.report(f"would write to {table.title}:\n{block}")
     return {table.name: block}
 
 

@@ -325,8 +325,10 @@ def test_root_without_crontab_writes_a_file_in_cron_d(
     path = Path(hide_own_schedules.root) / "etc" / "cron.d" / "bench-agent"
     path.parent.mkdir(parents=True)
 
+    planned = machine.install("--dry-run")
     machine.install("--at", "02:30")
 
+    assert planned.stdout.startswith(f"would write to {path}:\n")
     lines = path.read_text().splitlines()
     assert lines[1:4] == [
         "SHELL=/bin/sh",

@@ -317,7 +317,9 @@ def test_check_lists_schedules_and_whether_they_start(
 
 
 def test_settings_of_this_shell_are_a_warning(host: Machine, table: Path) -> None:
+    planned = host.install("--dry-run")
     ended = host.install()
 
-    assert "BENCH_AGENT_TOKEN is not set in scheduled runs; set it in" in ended.stderr
+    for each in (planned, ended):
+        assert "BENCH_AGENT_TOKEN is not set in scheduled runs; set it in" in each.stderr
     assert replies.TOKEN not in table.read_text()
