@@ -50,7 +50,8 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
         if not is_new and host.tokens.valid_at(now).exists():
             raise EnrollmentRefused(
                 "host-exists",
-                f"host {name} is enrolled with a valid token: revoke it on the page Hosts first, or use another name",
+                f"host {name} is enrolled with a valid token: revoke it on the settings page of the host, "
+                "or enroll with another name (bench-agent enroll --name NAME)",
             )
         action = "created" if is_new else "enrolled"
         record_write(AuditKind.HOST, action, object_id=host.name, name=host.name, by=enrollment.created_by)

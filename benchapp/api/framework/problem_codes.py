@@ -32,7 +32,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "gzip-truncated": "The gzip data is truncated. Send it again.",
     "host-exists": "A host with this name is enrolled and has a valid token. Revoke the token, or use another name.",
     "host-name-invalid": "Not a valid host name: letters, digits, dots, hyphens and underscores; `me` is reserved.",
-    "host-retired": "The host is retired. Reactivate it on the page Hosts, or enroll it again.",
+    "host-retired": "The host is retired. Reactivate it on its settings page, or enroll it again.",
     "id-taken": "A submission with this id and another body exists. Use a new id for each result.",
     "idempotency-key-differs": "The header Idempotency-Key differs from the id of the envelope.",
     "idempotency-key-invalid": "The header Idempotency-Key is not a valid UUID.",

@@ -133,6 +133,19 @@ def test_host_that_cannot_be_enrolled_is_told_why(client_of, body, status, code)
     assert (response.status_code, response.json()["code"]) == (status, code)
 
 
+def test_refused_enrollment_names_the_remedies(client_of):
+    make_token(host=make_host("taken"))
+
+    detail = (
+        client_of(Scope.ENROLL)
+        .post("/api/v1/enrollments", {"name": "taken"}, content_type=JSON)
+        .json()["detail"]
+    )
+
+    assert "revoke it on the settings page of the host, or enroll with another name" in detail
+    assert "--name NAME" in detail
+
+
 @pytest.mark.parametrize("scope", ["read", "admin"])
 def test_token_of_any_scope_is_made_with_an_expiry(admin, scope):
     body = {"scope": scope, "label": "dashboard", "expires_at": "2099-06-30T00:00:00Z"}
