@@ -30,10 +30,19 @@ def format_results(rows: Sequence[ResultRow]) -> list[str]:
         ]
         for row in rows
     ]
-    badges = dict.fromkeys(
-        f"badge {code}: {sentence}" for row in rows for code, sentence in (row.badges or {}).items()
-    )
-    return [*align([heading, *cells]), *badges]
+    return [*align([heading, *cells]), *_describe_badges(rows)]
+
+
+def _describe_badges(rows: Sequence[ResultRow]) -> list[str]:
+    """Return a line for each badge, with its workloads unless it is of all rows."""
+    workloads: dict[str, list[str]] = {}
+    for row in rows:
+        for code, sentence in (row.badges or {}).items():
+            workloads.setdefault(f"badge {code}: {sentence}", []).append(row.workload)
+    return [
+        line if len(names) == len(rows) else f"{line} ({'; '.join(dict.fromkeys(names))})"
+        for line, names in workloads.items()
+    ]
 
 
 def list_metrics(rows: Sequence[ResultRow]) -> list[str]:

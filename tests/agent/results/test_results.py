@@ -185,3 +185,18 @@ def test_values_of_real_reports_are_those_of_the_server(version: str) -> None:
         assert row.values["iops"] == pytest.approx(direction.iops, rel=0.01)
         assert row.values["bandwidth_bytes_per_s"] == pytest.approx(direction.bandwidth_bytes_per_s, rel=0.01)
         assert row.values["latency_mean_ns"] == pytest.approx(total.mean_ns)
+
+
+def test_badge_names_its_workloads_unless_all_have_it() -> None:
+    rows = [
+        ResultRow(
+            "read",
+            "read",
+            error=0,
+            values={"iops": 1.0},
+            badges={"too-short": "2 s.", "few-samples": "9 of 10."},
+        ),
+        ResultRow("write", "write", error=0, values={"iops": 1.0}, badges={"too-short": "2 s."}),
+    ]
+
+    assert format_results(rows)[3:] == ["badge too-short: 2 s.", "badge few-samples: 9 of 10. (read)"]
