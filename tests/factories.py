@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import transaction
-from django.db.models import Count, F, Max, Min
+from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from benchapp.models import (
@@ -57,6 +57,17 @@ from benchapp.pipeline.normalize.series_environments import recalculate_environm
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FIO_TEXT = b'{"fio version": "fio-3.33", "jobs": []}'
 
+# One statement for any number of series: the two of the ORM take six times the CPU time to write.
+_COUNT_MEASUREMENTS = """
+UPDATE benchapp_series SET measurement_count = measured.count, first_at = measured.first_at,
+    last_at = measured.last_at, judging_is_due = true
+FROM (
+    SELECT series_id, count(*) AS count, min(started_at) AS first_at, max(started_at) AS last_at
+    FROM benchapp_measurement WHERE series_id = ANY(%s) GROUP BY series_id
+) AS measured
+WHERE benchapp_series.id = measured.series_id
+"""
+
 _numbers = itertools.count(1)
 
 
@@ -88,7 +99,7 @@ def make_submission(host: Host | None = None, *, body: bytes | None = FIO_TEXT, 
 
 def make_target(**fields: Any) -> Target:
     """Make a target; what is not given is unknown."""
-    return Target.objects.get_or_create(key=_key("target", fields), defaults=fields)[0]
+    return _find_or_make(Target, _key("target", fields), fields)
 
 
 def make_workload(**fields: Any) -> Workload:
@@ -103,12 +114,12 @@ def make_workload(**fields: Any) -> Workload:
         "engine": "libaio",
         **fields,
     }
-    return Workload.objects.get_or_create(key=_key("workload", values), defaults=values)[0]
+    return _find_or_make(Workload, _key("workload", values), values)
 
 
 def make_environment(**fields: Any) -> Environment:
     """Make an environment; what is not given is unknown."""
-    return Environment.objects.get_or_create(key=_key("environment", fields), defaults=fields)[0]
+    return _find_or_make(Environment, _key("environment", fields), fields)
 
 
 def make_run(
@@ -244,15 +255,8 @@ def make_points(series: Series, run: Run, times: Sequence[datetime], **fields: A
 def note_measurements(*series: Series) -> None:
     """Bring the series' counts, times and environments up to date and mark them, as the pipeline does."""
     ids = [one.pk for one in series]
-    found = (
-        Measurement.objects.filter(series__in=ids)
-        .values("series_id")
-        .annotate(measurement_count=Count("pk"), first_at=Min("started_at"), last_at=Max("started_at"))
-    )
-    Series.objects.bulk_update(
-        (Series(pk=row.pop("series_id"), judging_is_due=True, **row) for row in found),
-        ["measurement_count", "first_at", "last_at", "judging_is_due"],
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_MEASUREMENTS, [ids])
     recalculate_environments(ids)
 
 
@@ -471,6 +475,11 @@ def _fill_run(submission: Submission, **fields: Any) -> Run:
         **fields,
     }
     return Run(submission=submission, **values)
+
+
+def _find_or_make(model: type[Any], key: bytes, fields: dict[str, Any]) -> Any:
+    # Without the savepoint of `get_or_create`, two statements more: tests do not make the same row at the same time.
+    return model.objects.filter(key=key).first() or model.objects.create(key=key, **fields)
 
 
 def _key(kind: str, fields: dict[str, Any]) -> bytes:
