@@ -128,7 +128,9 @@ def check_question(query: str) -> None:
 
 def canonicalize_question(text: str) -> str:
     """Return a question as its query string without defaults; also of an address of the page. Raises BadQuestion."""
-    query = text.strip().rpartition("?")[2]
+    address, _, query = text.strip().rpartition("?")
+    if address and not address.rstrip("/").endswith("/layouts"):
+        raise BadQuestion("not an address of Choose a layout, as /layouts/?iops=20000")
     if len(query) > QUERY_MAXIMUM:
         raise BadQuestion(f"more than {QUERY_MAXIMUM} characters")
     try:

@@ -365,6 +365,7 @@ def test_layout_question_of_a_ranking_is_watched(client: Client) -> None:
     ("question", "words"),
     [
         ("pattern=randread", "state iops or mb_per_s"),
+        ("https://bench.example.org/scaling/?iops=1", "not an address of Choose a layout"),
         ("iops=many", "iops: Enter a number"),
         ("iops=1&q=flavor:sweet", "q: "),
         ("iops=1&q=" + "host:a%20" * 240, "more than 2000 characters"),
