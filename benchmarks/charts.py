@@ -213,7 +213,8 @@ def _request(url: str) -> tuple[float, int]:
 
 
 def _measure_drawing(base: str, long: int, usual: int) -> None:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-headless-shell", "chromium-browser")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     if chromium is None:
         print("no Chromium: apt-get install chromium; the drawing is not measured")
         return

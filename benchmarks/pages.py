@@ -67,7 +67,8 @@ _TIMINGS = """() => ({
 def main() -> None:
     """Print the tables."""
     options = _read_options()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-headless-shell", "chromium-browser")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     if options.pages is None and chromium is None:
         sys.exit("no Chromium: apt-get install chromium, or name pages with --pages")
     _rate_pages(options)
