@@ -118,8 +118,10 @@ def _up(checkout: Path, data: Path) -> Iterator[Started]:
     url = f"http://127.0.0.1:{port}"
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [".venv/bin/python", "-m", "benchapp.embedded", "--data-dir", str(data)]
-        + ["--port", str(port), "--no-run"],
+        [
+            *(".venv/bin/python", "-m", "benchapp.embedded"),
+            *("--data-dir", str(data), "--port", str(port), "--no-run"),
+        ],
         cwd=checkout,
         env=_environment(),
         stdin=subprocess.DEVNULL,
@@ -183,7 +185,8 @@ def _environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(_OURS) and name not in ("DATABASE_URL", "BROKER_URL", "VIRTUAL_ENV", "PYTHONPATH")
+        if not name.startswith(_OURS)
+        and name not in ("DATABASE_URL", "BROKER_URL", "VIRTUAL_ENV", "PYTHONPATH")
     }
 
 
