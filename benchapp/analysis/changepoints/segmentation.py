@@ -192,15 +192,36 @@ def take_median(values: Array) -> float:
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def take_group_medians(values: Array, groups: npt.NDArray[np.int64], *, count: int) -> Array:
-    """Return the median of each group by its number, 0 to count − 1; NaN for a group without values."""
-    order = np.lexsort((values, groups))
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Values by the group that they belong to. sizes: of each group.
+
+    places: of the values, a row for each group that has any, filled up with the number of all values. middles: indices
+    of the lower and the upper middle of each row, in all rows one after the other.
+    """
+
+    sizes: Places
+    places: Places
+    middles: Places
+
+
+def arrange_groups(groups: npt.NDArray[np.int64], *, count: int) -> Groups:
+    """Return values by the number of their group, 0 to count − 1."""
     sizes = np.bincount(groups, minlength=count)
-    starts = np.cumsum(sizes) - sizes
-    is_known = sizes > 0
-    starts, sizes = starts[is_known], sizes[is_known]
-    medians = np.full(count, np.nan)
-    medians[is_known] = (values[order[starts + (sizes - 1) // 2]] + values[order[starts + sizes // 2]]) / 2
+    known = sizes[sizes > 0]
+    places = np.full((len(known), int(known.max(initial=0))), len(groups))
+    places[np.arange(places.shape[1]) < known[:, np.newaxis]] = np.argsort(groups, kind="stable")
+    starts = np.arange(len(known)) * places.shape[1]
+    return Groups(sizes, places, np.stack([starts + (known - 1) // 2, starts + known // 2]))
+
+
+def take_group_medians(values: Array, groups: Groups) -> Array:
+    """Return the median of each group by its number; NaN for a group without values."""
+    # NaN is sorted behind the values of each group.
+    ordered = np.sort(np.append(values, np.nan)[groups.places], axis=1)
+    low, high = ordered.take(groups.middles)
+    medians = np.full(len(groups.sizes), np.nan)
+    medians[groups.sizes > 0] = (low + high) / 2
     return medians
 
 

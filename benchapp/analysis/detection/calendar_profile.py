@@ -6,6 +6,7 @@ A profile is used only where odd and even days or weeks agree, so that neither n
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.segmentation import (
     DEVIATIONS_PER_MEDIAN,
+    Groups,
+    arrange_groups,
     take_group_medians,
     take_median,
 )
@@ -77,24 +80,63 @@ def remove_profiles(times: Times, values: Array, profiles: Sequence[CalendarProf
     return values
 
 
-def _learn(times: Times, ratios: Array, season: Season) -> CalendarProfile | None:
+@dataclass(frozen=True, slots=True)
+class _Calendar:
+    """Which values of a history belong together, by their times; of the values from the index `first` on.
+
+    places: number of the period of each value; periods: values by it. phases: phase of each value; by_phase: values by
+    it; by_side: values by their phase in even periods, then in odd ones. is_known: of each phase, whether it has enough
+    values in both.
+    """
+
+    first: int
+    places: NDArray[np.int64]
+    periods: Groups
+    phases: NDArray[np.int64]
+    by_phase: Groups
+    by_side: Groups
+    is_known: NDArray[np.bool_]
+
+
+@lru_cache(maxsize=64)  # the metrics of a series have the same times; at most 100 KB each
+def _arrange(packed_times: bytes, season: Season) -> _Calendar | None:
+    """Return the calendar of these times; None if they are too few for a profile."""
+    times = np.frombuffer(packed_times, np.int64)
     if times[-1] - times[0] < _DAYS_MINIMUM[season] * _DAY_US:
         return None
     days = times // _DAY_US
     # Weeks begin on Monday.
     periods = days if season == "hour" else (days + _FIRST_WEEKDAY) // 7
-    is_used = periods > periods[-1] - _PERIODS_MAXIMUM[season]
-    periods, phases = periods[is_used], _find_phases(times[is_used], season)
-    around = _subtract_medians(ratios[is_used], periods)
-    is_odd = periods % 2 == 1
-    sides = [_take_medians(around[side], phases[side], season) for side in (is_odd, ~is_odd)]
-    is_known = np.isfinite(sides[0]) & np.isfinite(sides[1])
+    first = int(np.searchsorted(periods, periods[-1] - _PERIODS_MAXIMUM[season], side="right"))
+    periods, phases, count = periods[first:], _find_phases(times[first:], season), _PHASES[season]
+    by_side = arrange_groups(periods % 2 * count + phases, count=2 * count)
+    is_known: NDArray[np.bool_] = np.all(by_side.sizes.reshape(2, count) >= _PHASE_RUNS_MINIMUM, axis=0)
     if np.count_nonzero(is_known) < _PHASES_MINIMUM:
         return None
-    odd, even = sides[0][is_known], sides[1][is_known]
+    places = np.cumsum(np.diff(periods, prepend=periods[0]) != 0)
+    return _Calendar(
+        first,
+        places,
+        arrange_groups(places, count=int(places[-1]) + 1),
+        phases,
+        arrange_groups(phases, count=count),
+        by_side,
+        is_known,
+    )
+
+
+def _learn(times: Times, ratios: Array, season: Season) -> CalendarProfile | None:
+    calendar = _arrange(times.tobytes(), season)
+    if calendar is None:
+        return None
+    ratios, is_known = ratios[calendar.first :], calendar.is_known
+    # Distances from the median of the period, so that levels do not matter.
+    around = ratios - take_group_medians(ratios, calendar.periods)[calendar.places]
+    even, odd = take_group_medians(around, calendar.by_side).reshape(2, -1)[:, is_known]
     if not _agree(odd, even):
         return None
-    factors = np.where(is_known, _take_medians(around, phases, season), 0.0)
+    phases = calendar.phases
+    factors = np.where(is_known, take_group_medians(around, calendar.by_phase), 0.0)
     if np.ptp(factors[is_known]) < _RANGE_MINIMUM or not _removes_variance(around, around - factors[phases]):
         return None
     # Relative to the usual run, so that levels stay where they are.
@@ -112,21 +154,6 @@ def _list_ratios(times: Times, profile: CalendarProfile) -> Array:
     """Return the logarithm of the factor of each time."""
     ratios: Array = np.log(np.array(profile.factors))[_find_phases(times, profile.season)]
     return ratios
-
-
-def _subtract_medians(ratios: Array, periods: NDArray[np.int64]) -> Array:
-    """Return the distances from the median of the period, so that levels do not matter."""
-    places = np.cumsum(np.diff(periods, prepend=periods[0]) != 0)
-    around: Array = ratios - take_group_medians(ratios, places, count=int(places[-1]) + 1)[places]
-    return around
-
-
-def _take_medians(values: Array, phases: NDArray[np.int64], season: Season) -> Array:
-    """Return the median of each phase; NaN with too few values."""
-    count = _PHASES[season]
-    medians = take_group_medians(values, phases, count=count)
-    medians[np.bincount(phases, minlength=count) < _PHASE_RUNS_MINIMUM] = np.nan
-    return medians
 
 
 def _agree(odd: Array, even: Array) -> bool:
