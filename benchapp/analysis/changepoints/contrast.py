@@ -31,7 +31,7 @@ class Contrast:
 def compare_sides(levels: Levels, start: int, place: int, *, end: int, spread: float) -> Contrast:
     """Return the contrast of [start, place) and [place, end), with 4 points of `spread` added to their noise."""
     before, after, count = place - start, end - place, end - start
-    sums, squares = levels.sum_list, levels.square_sums
+    sums, squares = levels.sum_list, levels.square_sum_list
     total_before, total_after = sums[place] - sums[start], sums[end] - sums[place]
     mean_before, mean_after = total_before / before, total_after / after
     shift = mean_after - mean_before
@@ -53,7 +53,7 @@ def compare_sides(levels: Levels, start: int, place: int, *, end: int, spread: f
 def score_excursion(levels: Levels, edges: tuple[int, int, int, int], *, spread: float) -> float | None:
     """Return the t score of the middle of three levels against both others; None if these are not the same level."""
     start, end = edges[0], edges[-1]
-    sums, squares = levels.sum_list, levels.square_sums
+    sums, squares = levels.sum_list, levels.square_sum_list
     lengths = [b - a for a, b in itertools.pairwise(edges)]
     totals = [sums[b] - sums[a] for a, b in itertools.pairwise(edges)]
     means = [total / length for total, length in zip(totals, lengths, strict=True)]
@@ -124,5 +124,5 @@ def _fit_line(levels: Levels, start: int, end: int) -> float:
     total = levels.sum_list[end] - levels.sum_list[start]
     center = (start + end - 1) / 2
     tilt = levels.place_sums[end] - levels.place_sums[start] - center * total
-    squares = levels.square_sums[end] - levels.square_sums[start] - total * total / count
+    squares = levels.square_sum_list[end] - levels.square_sum_list[start] - total * total / count
     return max(squares - tilt * tilt / (count * (count * count - 1) / 12), 0.0)

@@ -4,6 +4,7 @@ Minimum requirements exclude candidates by a single criterion; weight.py combine
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from benchapp.analysis.changepoints.contrast import Contrast, compare_sides, score_excursion
@@ -55,27 +56,51 @@ def eliminate(levels: Levels, candidates: list[int], *, spread: float, least_shi
     return _refine_all(levels, accepted, spread)
 
 
+@dataclass(frozen=True, slots=True)
+class _TestedPlace:
+    """A boundary between its neighbors. novelty: None if it fails a minimum requirement."""
+
+    start: int
+    place: int
+    end: int
+    contrast: Contrast
+    novelty: float | None
+
+
 class _Judge:
     """Tests boundaries between their neighbors, with a cache by set of neighbors."""
 
     def __init__(self, levels: Levels, spread: float, least_shift: float) -> None:
         self.levels, self.spread, self.least_shift = levels, spread, least_shift
-        self._known: dict[tuple[int, ...], float] = {}
+        self._tested: dict[tuple[int, ...], _TestedPlace] = {}
+        self._weighed: dict[tuple[int, ...], float] = {}
 
     def remove_weak(self, boundaries: list[int]) -> list[int]:
         """Return the accepted boundaries; one is removed at a time."""
         accepted = list(boundaries)
         while accepted:
-            strengths = self._measure_all([0, *accepted, len(self.levels)])
-            weakest = min(range(len(accepted)), key=strengths.__getitem__)
+            edges = [0, *accepted, len(self.levels)]
+            strengths = self._measure_refused(edges) or self._measure_all(edges)
+            weakest = min(strengths, key=strengths.__getitem__)
             if strengths[weakest] >= 1:
                 break
             del accepted[weakest]
         return accepted
 
-    def _measure_all(self, edges: list[int]) -> list[float]:
-        """Return for each inner edge the ratio to its limits; below 1 it is removed."""
-        strengths = [self._recall(*edges[i : i + 3]) for i in range(len(edges) - 2)]
+    def _measure_refused(self, edges: list[int]) -> dict[int, float]:
+        """Return the strengths of those inner edges that fail a minimum requirement, by number: below any other."""
+        found: dict[int, float] = {}
+        for i, triple in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
+            if triple not in self._tested:
+                self._tested[triple] = self._test(*triple)
+            tested = self._tested[triple]
+            if tested.novelty is None:
+                found[i] = tested.contrast.t_score - REFUSED
+        return found
+
+    def _measure_all(self, edges: list[int]) -> dict[int, float]:
+        """Return for each inner edge, by number, the ratio to its limits; below 1 it is removed."""
+        strengths = {i: self._recall(*edges[i : i + 3]) for i in range(len(edges) - 2)}
         for i in range(len(edges) - 3):
             if edges[i + 2] - edges[i + 1] < LONGEST_EXCURSION:
                 shared = self._recall(*edges[i : i + 4])
@@ -84,28 +109,34 @@ class _Judge:
         return strengths
 
     def _recall(self, *edges: int) -> float:
-        if edges not in self._known:
-            measure = self._measure_boundary if len(edges) == 3 else self._measure_excursion
-            self._known[edges] = measure(*edges)
-        return self._known[edges]
+        if edges not in self._weighed:
+            measure = self._weigh_boundary if len(edges) == 3 else self._measure_excursion
+            self._weighed[edges] = measure(*edges)
+        return self._weighed[edges]
 
-    def _measure_boundary(self, first: int, place: int, last: int) -> float:
+    def _test(self, first: int, place: int, last: int) -> _TestedPlace:
         start, end = max(first, place - SIDE_POINTS), min(last, place + SIDE_POINTS)
         contrast = compare_sides(self.levels, start, place, end=end, spread=self.spread)
-        refused = contrast.t_score - REFUSED
-        if not self._is_large(contrast, min(place - start, end - place)):
-            return refused
-        novelty = measure_novelty(self.levels, start, place, end=end)
-        if novelty < LEAST_NOVELTY or self._is_remembered(first, place, last):
-            return refused
+        novelty = None
+        if self._is_large(contrast, min(place - start, end - place)):
+            novelty = measure_novelty(self.levels, start, place, end=end)
+            if novelty < LEAST_NOVELTY or self._is_remembered(first, place, last):
+                novelty = None
+        return _TestedPlace(start, place, end, contrast, novelty)
+
+    def _weigh_boundary(self, first: int, place: int, last: int) -> float:
+        tested = self._tested[first, place, last]
+        contrast, start, end = tested.contrast, tested.start, tested.end
+        assert tested.novelty is not None
         values = self.levels.values
         before, after = values[start:place], values[place:end]
         weight = 0.0
         rank_score = score_ranks(before, after)
         if rank_score >= LEAST_RANK:
-            correlation = contrast.correlation
             weight = weigh_evidence(
-                ChangeEvidence(rank_score, contrast.spreads, novelty, correlation, end - start)
+                ChangeEvidence(
+                    rank_score, contrast.spreads, tested.novelty, contrast.correlation, end - start
+                )
             )
         if weight < 1:
             old, new = (before, after) if len(before) >= len(after) else (after, before)

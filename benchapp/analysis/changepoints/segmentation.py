@@ -5,7 +5,7 @@ Selects too many on purpose; elimination.py decides.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -71,9 +71,14 @@ class Levels:
         return _list(self.sums)
 
     @cached_property
-    def square_sums(self) -> list[float]:
+    def square_sums(self) -> Array:
         """Running sums of the squares."""
-        return _list(_accumulate(self.values * self.values))
+        return _accumulate(self.values * self.values)
+
+    @cached_property
+    def square_sum_list(self) -> list[float]:
+        """The same as a list."""
+        return _list(self.square_sums)
 
     @cached_property
     def place_sums(self) -> list[float]:
@@ -92,22 +97,47 @@ def find_boundaries(levels: Levels, spread: float) -> list[int]:
     return partition(levels, candidates, spread=spread) if len(candidates) else []
 
 
-def scan_contrasts(levels: Levels, spread: float) -> Places:
-    """Return the places where, for some window size, the means before and after differ most and by 2.5 spreads."""
-    count = len(levels)
+@dataclass(frozen=True, slots=True)
+class _WindowPairs:
+    """The pairs of windows around each place of a segment, a row for each pair of sizes; shorter at its ends.
+
+    ends, starts: of the windows after and before the place; errors: of the difference of their means, in spreads.
+    """
+
+    places: Places
+    ends: Places
+    starts: Places
+    after: Places
+    before: Places
+    errors: Array
+
+
+@lru_cache(maxsize=32)  # the series of a host have as many runs; at most 0.4 MB each
+def _arrange_windows(count: int) -> _WindowPairs:
     places = np.arange(LEAST_LEVEL, count - LEAST_LEVEL + 1)
-    if not len(places):
-        return places
     before = np.minimum(places, WINDOWS[:, :1])
     after = np.minimum(count - places, WINDOWS[:, 1:])
+    return _WindowPairs(
+        places, places + after, places - before, after, before, np.sqrt(1 / before + 1 / after)
+    )
+
+
+def scan_contrasts(levels: Levels, spread: float) -> Places:
+    """Return the places where, for some window size, the means before and after differ most and by 2.5 spreads."""
+    windows = _arrange_windows(len(levels))
+    places = windows.places
+    if not len(places):
+        return places
     sums = levels.sums
     here = sums[places]
-    contrasts = np.abs((sums[places + after] - here) / after - (here - sums[places - before]) / before)
-    contrasts /= np.sqrt(1 / before + 1 / after)
-    contrasts[contrasts < LEAST_CONTRAST * spread] = 0.0
+    contrasts = (sums[windows.ends] - here) / windows.after
+    contrasts -= (here - sums[windows.starts]) / windows.before
+    np.abs(contrasts, out=contrasts)
+    contrasts /= windows.errors
     padded = np.zeros((len(WINDOWS), len(places) + 2 * PEAK_REACH))
-    padded[:, PEAK_REACH:-PEAK_REACH] = contrasts
-    is_peak = contrasts > 0
+    is_large = contrasts >= LEAST_CONTRAST * spread
+    padded[:, PEAK_REACH:-PEAK_REACH] = contrasts * is_large
+    is_peak = is_large & (contrasts > 0)
     for shift in range(1, PEAK_REACH + 1):
         is_peak &= contrasts >= padded[:, PEAK_REACH - shift : -PEAK_REACH - shift]
         is_peak &= contrasts > padded[:, PEAK_REACH + shift : len(places) + PEAK_REACH + shift]
@@ -117,41 +147,38 @@ def scan_contrasts(levels: Levels, spread: float) -> Places:
 def partition(levels: Levels, candidates: Places, *, spread: float) -> list[int]:
     """Return those candidates that split the values into levels of least squares plus penalty.
 
-    Exact over the candidates, by dynamic programming (Jackson et al. 2005, "optimal partitioning"); a begin that is
-    worse than an end by more than a level costs is never the best again (Killick et al. 2012).
+    Exact over the candidates, by dynamic programming (Jackson et al. 2005, "optimal partitioning").
     """
-    edges = [0, *candidates.tolist(), len(levels)]
-    sums, squares = levels.sum_list, levels.square_sums
+    edges = np.concatenate([[0], candidates, [len(levels)]])
+    costs = _measure_costs(levels, edges)
     penalty = LEVEL_PENALTY * spread * spread * math.log(len(levels))
+    # Of the values before each edge, with the penalty of the level that begins there; the first level has none.
+    least = np.empty(len(edges))
+    least[0] = -penalty
     previous = [0]
-    # Starts of the last level: number, place, least cost before it, sums there, and the place from which it cannot be
-    # optimal.
-    begins = [(0, 0, -penalty, sums[0], squares[0], len(levels) + 1)]
-    for number, place in enumerate(edges[1:], start=1):
-        sum_here, squares_here = sums[place], squares[place]
-        costs = [
-            best
-            + (squares_here - squares_left - (sum_here - sum_left) * (sum_here - sum_left) / (place - left))
-            if place - left >= LEAST_LEVEL
-            else math.inf
-            for _, left, best, sum_left, squares_left, _ in begins
-        ]
-        least = min(costs)
-        previous.append(begins[costs.index(least)][0])
-        beaten = least + penalty
-        last = place + LEAST_LEVEL
-        begins = [
-            (*begin[:5], last) if beaten < cost < math.inf and last < begin[5] else begin
-            for begin, cost in zip(begins, costs, strict=True)
-            if place < begin[5]
-        ]
-        begins.append((number, place, beaten, sum_here, squares_here, len(levels) + 1))
+    for number in range(1, len(edges)):
+        totals = least[:number] + costs[number, :number]
+        begin = int(totals.argmin())
+        previous.append(begin)
+        least[number] = totals[begin] + penalty
     end = previous[-1]
     boundaries = []
     while end > 0:
-        boundaries.append(edges[end])
+        boundaries.append(int(edges[end]))
         end = previous[end]
     return boundaries[::-1]
+
+
+def _measure_costs(levels: Levels, edges: Places) -> Array:
+    """Return the squares around the mean of a level from one edge (column) to another (row); infinite if too short."""
+    sums, squares = levels.sums[edges], levels.square_sums[edges]
+    lengths = np.subtract.outer(edges, edges)
+    is_short = lengths < LEAST_LEVEL
+    lengths[is_short] = 1
+    totals = np.subtract.outer(sums, sums)
+    costs: Array = np.subtract.outer(squares, squares) - totals * totals / lengths
+    costs[is_short] = math.inf
+    return costs
 
 
 def relocate(levels: Levels, start: int, end: int) -> int | None:

@@ -1,5 +1,7 @@
 """Noise before any change is known, spikes, and where levels may begin."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from benchapp.analysis.changepoints.segmentation import (
     Levels,
     arrange_groups,
     find_boundaries,
+    partition,
     relocate,
     take_group_medians,
     take_median,
@@ -73,6 +76,24 @@ def test_medians_of_groups_are_exactly_those_of_each() -> None:
     assert [medians[group] for group in np.unique(groups)] == [
         take_median(values[groups == group]) for group in np.unique(groups)
     ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_partition_has_the_least_squares_of_all_choices(seed: int) -> None:
+    values = make_noise(40, seed=seed)
+    values[18:29] += 2
+    candidates = [3, 5, 11, 18, 19, 24, 29, 37]
+
+    def measure_cost(chosen: tuple[int, ...]) -> float:
+        levels = np.split(values, chosen)
+        penalty = 2 * np.log(40) * len(chosen)
+        is_short = min(map(len, levels)) < 3
+        return np.inf if is_short else penalty + sum(len(level) * np.var(level) for level in levels)
+
+    choices = [each for count in range(9) for each in itertools.combinations(candidates, count)]
+    best = min(choices, key=measure_cost)
+
+    assert partition(Levels(values), np.array(candidates), spread=1.0) == list(best)
 
 
 def test_lone_and_double_spikes_are_pulled_in() -> None:
