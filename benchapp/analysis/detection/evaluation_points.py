@@ -6,7 +6,7 @@ is evaluated once with all runs, are evaluated at the same points. Pure.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,83 +104,97 @@ def find_unusual_run(
 
     values: from the first run of the references on, a row for each metric.
     """
-    count = values.shape[1]
-    if start >= count:
+    if start >= values.shape[1]:
         return None
-    (flags,) = _flag_runs([AddedRuns(values, tuple(references), start, tuple(smallest_changes))])
+    criteria = QuietCriteria(tuple(references), tuple(smallest_changes))
+    sums = criteria.sum_ratios(values[:, :start])
+    (flags,) = _flag_runs([criteria], sums[np.newaxis], values[np.newaxis, :, start:])
     unusual = np.flatnonzero(flags)
     return start + int(unusual[-1]) if len(unusual) else None
 
 
 @dataclass(frozen=True, slots=True)
-class AddedRuns:
-    """Runs of a series since its evaluation: parameters of `find_unusual_run`."""
+class QuietCriteria:
+    """What decides which runs of a series are quiet: reference and threshold of each metric."""
 
-    values: Array
     references: tuple[Reference | None, ...]
-    start: int
     smallest_changes: tuple[float, ...]
 
+    @property
+    def known(self) -> list[int]:
+        """Return the numbers of the metrics with a reference."""
+        return [number for number, reference in enumerate(self.references) if reference is not None]
 
-def are_quiet(series: Sequence[AddedRuns]) -> list[bool]:
-    """Return for each series whether `find_unusual_run` finds none; series of one shape are calculated together."""
-    alike: dict[Hashable, list[int]] = {}
-    for number, each in enumerate(series):
-        is_known = tuple(reference is not None for reference in each.references)
-        alike.setdefault((each.values.shape, each.start, is_known), []).append(number)
-    quiet = [True] * len(series)
-    for numbers in alike.values():
-        rows, columns = series[numbers[0]].values.shape
-        contrasts = max(rows * (columns - series[numbers[0]].start) * len(_NEWEST), 1)
-        at_once = max(_CONTRASTS_AT_ONCE // contrasts, 1)
-        for first in range(0, len(numbers), at_once):
-            part = numbers[first : first + at_once]
-            for number, flags in zip(part, _flag_runs([series[each] for each in part]), strict=True):
-                quiet[number] = not flags.any()
+    @property
+    def limits(self) -> list[tuple[float, float, float]]:
+        """Return median, spread and threshold of the logarithms of each metric with a reference."""
+        return [
+            (reference.median, reference.spread, math.log1p(smallest))
+            for reference, smallest in zip(self.references, self.smallest_changes, strict=True)
+            if reference is not None
+        ]
+
+    def sum_ratios(self, values: Array) -> Array:
+        """Return what is needed of earlier runs to decide about later ones: at most the newest 128 running sums.
+
+        values: from the first run of the references on, a row for each metric. A row for each metric with a reference.
+        """
+        limits = np.array(self.limits).reshape(-1, 3)
+        ratios = _take_clipped_ratios(values[self.known], limits)
+        return np.pad(np.cumsum(ratios, axis=1), ((0, 0), (1, 0)))[:, -2 * _WINDOW :]
+
+
+def are_quiet(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
+    """Return for each series whether `find_unusual_run` finds none among its newest runs.
+
+    All have the same metrics with a reference. sums: of the runs before, as of `sum_ratios`; values: of the newest runs
+    by metric; an element for each series.
+    """
+    contrasts = max(values.shape[2] * sums.shape[1] * len(_NEWEST), 1)
+    at_once = max(_CONTRASTS_AT_ONCE // contrasts, 1)
+    quiet = np.ones(len(criteria), np.bool_)
+    for first in range(0, len(criteria), at_once):
+        part = slice(first, first + at_once)
+        quiet[part] = ~_flag_runs(criteria[part], sums[part], values[part]).any(axis=1)
     return quiet
 
 
-def _flag_runs(series: Sequence[AddedRuns]) -> NDArray[np.bool_]:
-    """Return for each series, a row, and each of its runs from `start` on whether it is to be evaluated.
-
-    All have the same shape, start and metrics with a reference.
-    """
-    references, start = series[0].references, series[0].start
-    known = [number for number, reference in enumerate(references) if reference is not None]
-    values = np.stack([each.values for each in series])
-    newest = values[:, :, start:]
-    is_irregular: NDArray[np.bool_] = ~(newest[:, known] > 0) | ~np.isfinite(newest[:, known])
+def _flag_runs(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
+    """Return for each series, a row, and each of its newest runs whether it is to be evaluated; as of `are_quiet`."""
+    known = criteria[0].known
+    measured = values[:, known]
+    is_irregular: NDArray[np.bool_] = ~(measured > 0) | ~np.isfinite(measured)
     flags: NDArray[np.bool_] = np.any(is_irregular, axis=1)
-    if len(known) < len(references):
-        flags |= np.isfinite(np.delete(newest, known, axis=1)).any(axis=1)
+    if len(known) < values.shape[1]:
+        flags |= np.isfinite(np.delete(values, known, axis=1)).any(axis=1)
     regular = np.flatnonzero(~flags.any(axis=1))
     if known and len(regular):
-        chosen = [series[number] for number in regular.tolist()]
-        medians_and_spreads = [
-            (reference.median, reference.spread)
-            for each in chosen
-            for reference in each.references
-            if reference is not None
-        ]
-        least = [math.log1p(each.smallest_changes[number]) for each in chosen for number in known]
+        limits = np.array([criteria[number].limits for number in regular.tolist()])
+        rows = len(regular) * len(known)
         far = _find_contrasts(
-            values[regular][:, known].reshape(-1, values.shape[2]),
-            np.array(medians_and_spreads),
-            start=start,
-            least=np.array(least),
+            sums[regular].reshape(rows, -1), measured[regular].reshape(rows, -1), limits.reshape(rows, 3)
         )
         flags[regular] = far.reshape(len(regular), len(known), -1).any(axis=1)
     return flags
 
 
-def _find_contrasts(values: Array, references: Array, *, start: int, least: Array) -> NDArray[np.bool_]:
-    """Return for each row and each run from `start` on whether windows that end with it are far apart."""
-    count = values.shape[1]
-    median, spread = references[:, :1], references[:, 1:]
-    limit = np.maximum(SPIKE_SPREADS * spread, _MOST_CHANGES * least[:, np.newaxis])
-    sums = np.zeros((len(values), count + 1))
-    np.cumsum(np.clip(np.log(values) - median, -limit, limit), axis=1, out=sums[:, 1:])
-    ends = np.arange(start + 1, count + 1)[:, np.newaxis]
+def _take_clipped_ratios(values: Array, limits: Array) -> Array:
+    """Return the logarithms relative to the median, clipped so that one bad run is quiet; a row for each limit."""
+    median, spread, least = limits.T[:, :, np.newaxis]
+    limit = np.maximum(SPIKE_SPREADS * spread, _MOST_CHANGES * least)
+    # An evaluated run may be 0 or unknown.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Array = np.clip(np.log(values) - median, -limit, limit)
+    return ratios
+
+
+def _find_contrasts(sums: Array, values: Array, limits: Array) -> NDArray[np.bool_]:
+    """Return for each row and each of its values whether windows that end with it are far apart."""
+    start, count = sums.shape[1] - 1, values.shape[1]
+    # Continued from the last sum, as if all were summed at once.
+    newer = np.cumsum(np.concatenate([sums[:, -1:], _take_clipped_ratios(values, limits)], axis=1), axis=1)
+    sums = np.concatenate([sums, newer[:, 1:]], axis=1)
+    ends = np.arange(start + 1, start + count + 1)[:, np.newaxis]
     places = ends - _NEWEST
     before = np.minimum(_BEFORE, places)
     is_short = before < LEAST_LEVEL
@@ -190,10 +204,8 @@ def _find_contrasts(values: Array, references: Array, *, start: int, least: Arra
         (sums[:, ends] - here) / _NEWEST - (here - sums[:, np.maximum(places - before, 0)]) / before
     )
     errors = np.where(before < _BEFORE, np.sqrt(1 / _NEWEST + 1 / before), _ERRORS)
-    needed = np.maximum(
-        _CHANGE_SHARE * least[:, np.newaxis, np.newaxis],
-        _CONTRAST_MINIMUM * spread[:, :, np.newaxis] * errors,
-    )
+    spread, least = limits[:, 1:2, np.newaxis], limits[:, 2:, np.newaxis]
+    needed = np.maximum(_CHANGE_SHARE * least, _CONTRAST_MINIMUM * spread * errors)
     far: NDArray[np.bool_] = ((contrasts >= needed) & ~is_short).any(axis=2)
     return far
 

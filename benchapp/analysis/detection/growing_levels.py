@@ -1,11 +1,9 @@
-"""Growing levels: statistics of a level after a few more values, without the values that it had before. Pure.
+"""Growing levels: statistics of levels after a few more values, without the values that they had before. Pure.
 
-A quantile of n + k values is among the k values on either side of the rank that it had among n.
+A quantile of n + k values is among the k values on either side of the rank that it had among n. Many levels are
+calculated together: an array of one row for each.
 """
 
-import math
-from bisect import insort
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,71 +11,87 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.detection.evaluation_points import EVALUATED_EVERY
-from benchapp.analysis.detection.levels import LevelStatistics
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 # Values by which a level grows at most: up to the next evaluation.
 GROWTH_MAXIMUM: Final = EVALUATED_EVERY - 1
+_WINDOW: Final = 2 * GROWTH_MAXIMUM + 2
+# Values around the rank of a quantile of n values, ascending, infinite behind the largest. first: rank of the first of
+# them, from 0.
+GROWING_QUANTILE: Final = np.dtype([("n", np.int64), ("first", np.int64), ("values", np.float64, (_WINDOW,))])
+# What is kept of the values of a level.
+GROWING_LEVEL: Final = np.dtype(
+    [
+        ("minimum", np.float64),
+        ("maximum", np.float64),
+        *((name, GROWING_QUANTILE) for name in ("p10", "median", "p90")),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
-class RankWindow:
-    """Ascending values around the rank of one quantile. first: rank of the first of them, from 0."""
+class GrownLevels:
+    """Statistics of levels, as `LevelStatistics`: an element for each level."""
 
-    first: int
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GrowingLevel:
-    """What the statistics of a level of n values need for up to 15 more."""
-
-    n: int
-    minimum: float
-    maximum: float
-    p10: RankWindow
-    median: RankWindow
-    p90: RankWindow
+    n: Counts
+    median: Array
+    p10: Array
+    p90: Array
+    minimum: Array
+    maximum: Array
+    last: Array
 
 
-def keep_level(values: NDArray[np.float64]) -> GrowingLevel:
-    """Return what is kept of the finite values of a level, at least one."""
+def keep_level(values: Array) -> NDArray[np.void]:
+    """Return the single GROWING_LEVEL of the finite values of a level, at least one."""
     ascending = np.sort(values)
-    p10, median, p90 = (keep_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
-    return GrowingLevel(len(ascending), float(ascending[0]), float(ascending[-1]), p10, median, p90)
+    level = np.zeros((), GROWING_LEVEL)
+    level["minimum"], level["maximum"] = ascending[0], ascending[-1]
+    for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9)):
+        level[name] = keep_quantile(ascending, share)
+    return level
 
 
-def grow_level(level: GrowingLevel, added: Sequence[float]) -> LevelStatistics:
-    """Return the statistics after 1 to 15 more finite values, oldest first: the same as of all values."""
-    return LevelStatistics(
-        first=0,
-        end=level.n + len(added),
-        median=find_quantile(level.median, 0.5, n=level.n, added=added),
-        p10=find_quantile(level.p10, 0.1, n=level.n, added=added),
-        p90=find_quantile(level.p90, 0.9, n=level.n, added=added),
-        minimum=min(level.minimum, *added),
-        maximum=max(level.maximum, *added),
-        last=added[-1],
+def keep_quantile(ascending: Array, share: float) -> NDArray[np.void]:
+    """Return the single GROWING_QUANTILE of one or more values; share: 0 to 1."""
+    first = max(int(share * (len(ascending) - 1)) - GROWTH_MAXIMUM, 0)
+    around = ascending[first : first + _WINDOW]
+    quantile = np.zeros((), GROWING_QUANTILE)
+    quantile["n"], quantile["first"] = len(ascending), first
+    quantile["values"] = np.inf
+    quantile["values"][: len(around)] = around
+    return quantile
+
+
+def grow_levels(levels: NDArray[np.void], added: Array) -> GrownLevels:
+    """Return the statistics of GROWING_LEVELs after 1 to 15 more values: the same as of all values.
+
+    added: a row for each level, oldest first, NaN where unknown; at least one is known.
+    """
+    is_known = np.isfinite(added)
+    newest = added.shape[1] - 1 - is_known[:, ::-1].argmax(axis=1)
+    return GrownLevels(
+        n=levels["median"]["n"] + np.count_nonzero(is_known, axis=1),
+        median=grow_quantiles(levels["median"], 0.5, added),
+        p10=grow_quantiles(levels["p10"], 0.1, added),
+        p90=grow_quantiles(levels["p90"], 0.9, added),
+        minimum=np.fmin(levels["minimum"], np.fmin.reduce(added, axis=1)),
+        maximum=np.fmax(levels["maximum"], np.fmax.reduce(added, axis=1)),
+        last=added[np.arange(len(added)), newest],
     )
 
 
-def keep_quantile(ascending: NDArray[np.float64], share: float) -> RankWindow:
-    """Return what the quantile of one or more values needs for up to 15 more; share: 0 to 1."""
-    rank = math.floor(share * (len(ascending) - 1))
-    first = max(rank - GROWTH_MAXIMUM, 0)
-    return RankWindow(first, tuple(ascending[first : rank + GROWTH_MAXIMUM + 2].tolist()))
-
-
-def find_quantile(window: RankWindow, share: float, *, n: int, added: Sequence[float]) -> float:
-    """Return the quantile of n values and up to 15 added ones, interpolated linearly."""
-    known = list(window.values)
-    below, count = window.first, n
-    for value in added:
-        if below and value < known[0]:
-            below += 1
-        elif value <= known[-1] or below + len(known) >= count:
-            insort(known, value)
-        count += 1
-    rank = share * (count - 1)
-    place = int(rank)
-    low = known[place - below]
-    return low if rank == place else low + (rank - place) * (known[place - below + 1] - low)
+def grow_quantiles(quantiles: NDArray[np.void], share: float, added: Array) -> Array:
+    """Return the quantile of each GROWING_QUANTILE after more values, as of `grow_levels`; interpolated linearly."""
+    # NaN is sorted behind the infinite. Values below the window change the rank of its values as much as their place.
+    known = np.sort(np.concatenate([quantiles["values"], added], axis=1), axis=1)
+    highest = quantiles["n"] + np.count_nonzero(np.isfinite(added), axis=1) - 1
+    ranks = share * highest
+    below = ranks.astype(np.int64)
+    rows = np.arange(len(known))
+    low = known[rows, below - quantiles["first"]]
+    high = known[rows, np.minimum(below + 1, highest) - quantiles["first"]]
+    quantile: Array = np.where(ranks == below, low, low + (ranks - below) * (high - low))
+    return quantile

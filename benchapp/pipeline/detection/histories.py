@@ -175,7 +175,9 @@ def read_histories(
 
 def select_outside_maintenance(histories: Mapping[int, StoredHistory]) -> dict[int, StoredHistory]:
     """Return these histories without the runs during maintenance of their series."""
-    selected = dict(_list_outside_maintenance(histories))
+    selected = dict(
+        list_outside_maintenance({series_id: history.times for series_id, history in histories.items()})
+    )
     return {
         series_id: history.select(selected[series_id]) if series_id in selected else history
         for series_id, history in histories.items()
@@ -233,21 +235,23 @@ def _take_median(values: Floats) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _list_outside_maintenance(
-    histories: Mapping[int, StoredHistory],
-) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    present = [history.times for history in histories.values() if len(history.times)]
+def list_outside_maintenance(times: Mapping[int, Integers]) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Yield the series with runs during their maintenance, and for each of their runs whether it is outside of it.
+
+    times: of the runs of each series, µs since 2000, ascending.
+    """
+    present = [of for of in times.values() if len(of)]
     if not present:
         return
-    first = to_time(min(int(times[0]) for times in present))
-    last = to_time(max(int(times[-1]) for times in present))
-    matched = match_maintenance(histories, from_at=first, to_at=last)
+    first = to_time(min(int(of[0]) for of in present))
+    last = to_time(max(int(of[-1]) for of in present))
+    matched = match_maintenance(times, from_at=first, to_at=last)
     for series_id, planned_events in matched.items():
-        times = histories[series_id].times
-        is_inside = np.zeros(len(times), dtype=bool)
+        of = times[series_id]
+        is_inside = np.zeros(len(of), dtype=bool)
         for planned_event in planned_events:
-            is_inside |= (times >= to_microseconds(planned_event.from_at)) & (
-                times < to_microseconds(planned_event.ends_at)
+            is_inside |= (of >= to_microseconds(planned_event.from_at)) & (
+                of < to_microseconds(planned_event.ends_at)
             )
         if is_inside.any():
             yield series_id, ~is_inside

@@ -5,15 +5,15 @@ clears `Series.judging_resumes` with the mark for detection. A measurement that 
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-import orjson
 from django.conf import settings
 from django.db import connection
 from numpy.typing import NDArray
@@ -23,18 +23,18 @@ from psycopg.pq import Format
 
 from benchapp.analysis.detection.evaluation_points import (
     EVALUATED_EVERY,
-    AddedRuns,
     EvaluationPoint,
+    QuietCriteria,
     Reference,
     are_quiet,
     find_evaluation_point,
     is_grid_point,
 )
 from benchapp.analysis.detection.growing_levels import (
-    GrowingLevel,
-    RankWindow,
-    find_quantile,
-    grow_level,
+    GROWING_LEVEL,
+    GROWING_QUANTILE,
+    grow_levels,
+    grow_quantiles,
     keep_level,
     keep_quantile,
 )
@@ -44,18 +44,18 @@ from benchapp.pipeline.detection.histories import (
     WINDOW,
     Claimed,
     StoredHistory,
-    select_outside_maintenance,
-    to_time,
-    unpack_history,
+    list_outside_maintenance,
 )
-from benchapp.pipeline.detection.levels import RECENT_MAXIMUM, CurrentValues, describe_statistics
+from benchapp.pipeline.detection.levels import RECENT_MAXIMUM, CurrentValues
 from benchapp.pipeline.detection.metric import METHOD
+from benchapp.pipeline.detection.packed_arrays import ArrayType, PackedArray, execute_packed
 from benchapp.pipeline.detection.series import JudgedLevel
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # Changed with the content of the state: states of another format are void.
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS)
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
@@ -102,47 +102,54 @@ _WRITE_STATES: Final = (
 )
 _EXTEND_LEVELS: Final = (
     "UPDATE benchapp_level AS stored SET to_at = fresh.to_at, n = fresh.n, median = fresh.median, p10 = fresh.p10,"
-    " p90 = fresh.p90, minimum = fresh.minimum, maximum = fresh.maximum, last = fresh.last, recent = fresh.recent"
-    " FROM json_to_recordset(%s::json) AS fresh(series_id bigint, metric varchar, to_at timestamptz, n int,"
-    " median float8, p10 float8, p90 float8, minimum float8, maximum float8, last float8, recent float8[])"
-    " WHERE stored.series_id = fresh.series_id AND stored.metric = fresh.metric AND stored.is_current"
+    " p90 = fresh.p90, minimum = fresh.minimum, maximum = fresh.maximum, last = fresh.last,"
+    " recent = array_remove((%(recent)s::float8[])[%(width)s * (place - 1) + 1 : %(width)s * place], 'NaN')"
+    " FROM unnest(%(ids)s::bigint[], %(metrics)s::bigint[], %(to_at)s::timestamptz[],"
+    " %(n)s::bigint[], %(median)s::float8[], %(p10)s::float8[], %(p90)s::float8[], %(minimum)s::float8[],"
+    " %(maximum)s::float8[], %(last)s::float8[]) WITH ORDINALITY"
+    " AS fresh(series_id, metric, to_at, n, median, p10, p90, minimum, maximum, last, place)"
+    " WHERE stored.series_id = fresh.series_id AND stored.metric = (%(names)s::varchar[])[fresh.metric]"
+    " AND stored.is_current"
 )
 _EXTEND_RESULTS: Final = (
-    "UPDATE benchapp_detectionresult AS stored SET n = fresh.n, level = fresh.level, judged_at = %s"
-    " FROM json_to_recordset(%s::json) AS fresh(series_id bigint, metric varchar, n int, level float8)"
-    " WHERE stored.series_id = fresh.series_id AND stored.metric = fresh.metric"
+    "UPDATE benchapp_detectionresult AS stored SET n = fresh.n, level = fresh.level, judged_at = %(now)s"
+    " FROM unnest(%(ids)s::bigint[], %(metrics)s::bigint[], %(n)s::bigint[], %(level)s::float8[])"
+    " AS fresh(series_id, metric, n, level)"
+    " WHERE stored.series_id = fresh.series_id AND stored.metric = (%(names)s::varchar[])[fresh.metric]"
 )
-
-
-class _MetricState(msgspec.Struct, frozen=True, array_like=True):
-    """What the detection result of a metric needs. n: its values; level_n, median: of the detected level."""
-
-    n: int
-    level_n: int
-    median: RankWindow
-
-
-class _LevelState(msgspec.Struct, frozen=True, array_like=True):
-    """What the current level of a metric needs. recent: the newest values of the series."""
-
-    level: GrowingLevel
-    recent: tuple[float, ...]
+# Metrics are numbered from 1 in the statements.
+_NUMBERS: Final = {metric: number for number, metric in enumerate(METRIC_FIELDS, start=1)}
+_LEVEL_TYPES: Final[dict[str, ArrayType]] = {
+    **dict.fromkeys(("ids", "metrics", "n"), "int8"),
+    "to_at": "timestamptz",
+    **dict.fromkeys(("median", "p10", "p90", "minimum", "maximum", "last", "recent"), "float8"),
+}
+_RESULT_TYPES: Final[dict[str, ArrayType]] = {
+    **dict.fromkeys(("ids", "metrics", "n"), "int8"),
+    "level": "float8",
+}
+# What the current level of a metric needs. recent: the newest values of the series, behind NaN if there are fewer.
+_LEVEL: Final = np.dtype([("level", GROWING_LEVEL), ("recent", np.float64, (RECENT_MAXIMUM,))])
+# What the detection result of a metric needs. n: its values; median: of the detected level.
+_RESULT: Final = np.dtype([("n", np.int64), ("median", GROWING_QUANTILE)])
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
-    """Content of a state. tail: values of `metrics` from the first run of the references on, a row for each.
+    """Content of a state. run_id, position: of the newest valid run. criteria: of the evaluated metrics.
 
-    run_id, position: of the newest valid run. thresholds: of the metrics.
+    sums: of earlier runs as of `QuietCriteria.sum_ratios`. results, levels: of the metrics that have them, in the form
+    of _RESULT and _LEVEL.
     """
 
     run_id: int
     position: int
     metrics: tuple[str, ...]
-    thresholds: tuple[float, ...]
-    references: tuple[Reference | None, ...]
-    tail: bytes
-    results: dict[str, _MetricState]
-    levels: dict[str, _LevelState]
+    criteria: QuietCriteria
+    sums: bytes
+    result_metrics: tuple[str, ...]
+    results: bytes
+    level_metrics: tuple[str, ...]
+    levels: bytes
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(_State)
@@ -234,22 +241,24 @@ def write_states(
         if not plan.references:
             continue
         history = plan.history
+        criteria = QuietCriteria(plan.references, tuple(series.smallest_changes))
+        measured = np.stack([history.values[metric][plan.first :] for metric in series.metrics])
+        results = {
+            metric: known
+            for metric in METRIC_FIELDS
+            if (known := judged.get((series.series_id, metric))) is not None
+        }
+        current = levels[series.series_id]
         state = _State(
             run_id=int(history.run_ids[-1]),
             position=int(history.positions[-1]),
             metrics=series.metrics,
-            thresholds=tuple(series.smallest_changes),
-            references=plan.references,
-            tail=np.stack([history.values[metric][plan.first :] for metric in series.metrics]).tobytes(),
-            results={
-                metric: _MetricState(known.n, len(known.values), keep_quantile(np.sort(known.values), 0.5))
-                for metric in METRIC_FIELDS
-                if (known := judged.get((series.series_id, metric)))
-            },
-            levels={
-                metric: _LevelState(keep_level(current.level), tuple(current.recent))
-                for metric, current in levels[series.series_id].items()
-            },
+            criteria=criteria,
+            sums=criteria.sum_ratios(measured).tobytes(),
+            result_metrics=tuple(results),
+            results=b"".join(map(_pack_result, results.values())),
+            level_metrics=tuple(current),
+            levels=b"".join(map(_pack_level, current.values())),
         )
         ids.append(series.series_id)
         positions.append(state.position)
@@ -268,38 +277,55 @@ def write_states(
     return ids
 
 
+def _pack_result(known: JudgedLevel) -> bytes:
+    return np.array((known.n, keep_quantile(np.sort(known.values), 0.5)), _RESULT).tobytes()
+
+
+def _pack_level(current: CurrentValues) -> bytes:
+    recent = [*[math.nan] * (RECENT_MAXIMUM - len(current.recent)), *current.recent]
+    return np.array((keep_level(current.level), recent), _LEVEL).tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _AddedRuns:
+    """Series with equally many valid runs since their states: a row for each, a column for each run, oldest first.
+
+    positions: as of StoredHistory. values: by series, metric and run.
+    """
+
+    ids: tuple[int, ...]
+    states: tuple[_State, ...]
+    times: Integers
+    positions: Integers
+    values: Floats
+
+    def select(self, rows: Sequence[int], runs: slice | NDArray[np.bool_] = slice(None)) -> "_AddedRuns":
+        """Return some of the series, and of the runs."""
+        return _AddedRuns(
+            tuple(self.ids[row] for row in rows),
+            tuple(self.states[row] for row in rows),
+            self.times[rows][:, runs],
+            self.positions[rows][:, runs],
+            self.values[rows][:, :, runs],
+        )
+
+
 def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> frozenset[int]:
     """Extend the levels and results of those series whose new runs are all quiet; return their ids.
 
     Their rows must be locked. Three queries, and one for each filter of a maintenance window in the time of the runs.
     """
-    states = _read_states([series.series_id for series in claimed])
-    wanted = {series.series_id: (series.metrics, tuple(series.smallest_changes)) for series in claimed}
-    added = select_outside_maintenance({series_id: state[1] for series_id, state in states.items()})
-    quiet = _select_quiet(
-        {
-            series_id: (state, added[series_id])
-            for series_id, (state, _) in states.items()
-            if (state.metrics, state.thresholds) == wanted[series_id]
-        }
-    )
-    levels = [
-        row for series_id, (state, runs) in quiet.items() for row in _list_levels(series_id, state, runs)
-    ]
-    results = [
-        row for series_id, (state, runs) in quiet.items() for row in _list_results(series_id, state, runs)
-    ]
+    quiet = [runs.select(rows) for runs in _divide_alike(_read_added(claimed)) if (rows := _list_quiet(runs))]
     if quiet:
-        with connection.cursor() as cursor:
-            cursor.execute(_EXTEND_LEVELS, [orjson.dumps(levels).decode()])
-            cursor.execute(_EXTEND_RESULTS, [now, orjson.dumps(results).decode()])
-    return frozenset(quiet)
+        _extend_levels(quiet)
+        _extend_results(quiet, now)
+    return frozenset(series_id for runs in quiet for series_id in runs.ids)
 
 
-def _read_states(ids: Sequence[int]) -> dict[int, tuple[_State, StoredHistory]]:
-    """Return the valid states of these series with the valid runs since."""
+def _read_added(claimed: Sequence[Claimed]) -> list[_AddedRuns]:
+    """Return the series with a valid state, and none of whose runs since are repetitions."""
     parameters = {
-        "ids": ids,
+        "ids": [series.series_id for series in claimed],
         "fingerprint": _make_fingerprint(),
         "most": EVALUATED_EVERY,
         "live": _LIVE,
@@ -308,64 +334,147 @@ def _read_states(ids: Sequence[int]) -> dict[int, tuple[_State, StoredHistory]]:
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
         rows = cursor.execute(_READ_STATES, parameters).fetchall()
+    wanted = {series.series_id: (series.metrics, tuple(series.smallest_changes)) for series in claimed}
+    alike: dict[int, list[tuple[int, _State, Sequence[bytes]]]] = {}
+    for series_id, _, content, _, *columns in rows:
+        state = _DECODER.decode(content)
+        if (state.metrics, state.criteria.smallest_changes) == wanted[series_id]:
+            alike.setdefault(len(columns[0] or b"") // 8, []).append((series_id, state, columns))
+    return [_unpack_added(count, of) for count, of in alike.items()]
+
+
+def _unpack_added(count: int, rows: Sequence[tuple[int, _State, Sequence[bytes]]]) -> _AddedRuns:
+    """Return series with so many runs from their packed columns, newest first: times, runs, metrics."""
+    ids, states, columns = zip(*rows, strict=True)
+    packed = np.frombuffer(b"".join(chain.from_iterable(columns)) if count else b"", ">i8")
+    # Read newest first; reversed to the order of time.
+    packed = packed.reshape(len(rows), 2 + len(METRIC_FIELDS), count)[:, :, ::-1]
+    run_ids = packed[:, 1].astype(np.int64)
+    known = np.concatenate([[[state.run_id] for state in states], run_ids], axis=1)
+    is_repeated = (np.diff(np.sort(known, axis=1), axis=1) == 0).any(axis=1)
+    added = _AddedRuns(
+        ids,
+        states,
+        packed[:, 0].astype(np.int64),
+        np.array([[state.position] for state in states]) + np.arange(1, count + 1),
+        np.ascontiguousarray(packed[:, 2:]).view(">f8").astype(np.float64),
+    )
+    return added.select(np.flatnonzero(~is_repeated).tolist())
+
+
+def _divide_alike(batches: Sequence[_AddedRuns]) -> Iterator[_AddedRuns]:
+    """Yield the series without the runs during their maintenance, divided into those that can be checked together.
+
+    These have references of the same metrics, and equally many sums.
+    """
+    times = {
+        series_id: row for added in batches for series_id, row in zip(added.ids, added.times, strict=True)
+    }
+    outside = dict(list_outside_maintenance(times))
+    for added in batches:
+        everything = np.ones(added.times.shape[1], np.bool_)
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for row, (series_id, state) in enumerate(zip(added.ids, added.states, strict=True)):
+            runs = outside.get(series_id, everything).tobytes()
+            key = (runs, state.metrics, tuple(state.criteria.known), len(state.sums))
+            alike.setdefault(key, []).append(row)
+        for (runs, *_), rows in alike.items():
+            yield added.select(rows, np.frombuffer(runs, np.bool_))
+
+
+def _list_quiet(added: _AddedRuns) -> list[int]:
+    """Return the rows of the series none of whose runs since the state is an evaluation point."""
+    states = added.states
+    criteria = [state.criteria for state in states]
+    metrics = [_NUMBERS[metric] - 1 for metric in states[0].metrics]
+    sums = np.frombuffer(b"".join(state.sums for state in states))
+    known = len(criteria[0].known)
+    is_quiet = are_quiet(
+        criteria,
+        sums.reshape(len(states), known, sums.size // max(len(states) * known, 1)),
+        added.values[:, metrics],
+    )
+    newest = added.positions[:, -1:].max(axis=1, initial=0).tolist()
+    return [
+        row
+        for row, (state, position) in enumerate(zip(states, newest, strict=True))
+        if is_quiet[row] and not is_grid_point(position, state.position)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of metrics that are extended. owners: row of the series; numbers: of the metrics, from 1; values: added."""
+
+    ids: Integers
+    owners: Integers
+    numbers: Integers
+    values: Floats
+
+
+def _list_rows(added: _AddedRuns, metrics: Sequence[tuple[str, ...]]) -> _Rows:
+    """Return a row for each of the metrics of each series."""
+    owners = np.repeat(np.arange(len(metrics)), [len(of) for of in metrics])
+    numbers = np.array([_NUMBERS[metric] for of in metrics for metric in of], np.int64)
+    return _Rows(np.array(added.ids, np.int64)[owners], owners, numbers, added.values[owners, numbers - 1])
+
+
+def _extend_levels(batches: Sequence[_AddedRuns]) -> None:
+    columns = [_grow_levels(added) for added in batches if added.times.shape[1]]
+    if columns:
+        execute_packed(
+            _EXTEND_LEVELS,
+            {
+                "names": list(METRIC_FIELDS),
+                "width": RECENT_MAXIMUM,
+                **_join_columns(columns, _LEVEL_TYPES),
+            },
+        )
+
+
+def _grow_levels(added: _AddedRuns) -> dict[str, NDArray[Any]]:
+    """Return the columns of the current levels that have more values now."""
+    rows = _list_rows(added, [state.level_metrics for state in added.states])
+    levels = np.frombuffer(b"".join(state.levels for state in added.states), _LEVEL)
+    is_grown = np.isfinite(rows.values).any(axis=1)
+    levels, values = levels[is_grown], rows.values[is_grown]
+    grown = grow_levels(levels["level"], values)
+    newest = values.shape[1] - 1 - np.isfinite(values)[:, ::-1].argmax(axis=1)
+    recent = np.concatenate([levels["recent"], values], axis=1)
+    # Unknown values first.
+    order = np.argsort(np.isfinite(recent), axis=1, kind="stable")
     return {
-        series_id: (_DECODER.decode(content), unpack_history(columns, first_position=position + 1))
-        for series_id, position, content, _, *columns in rows
+        "ids": rows.ids[is_grown],
+        "metrics": rows.numbers[is_grown],
+        "to_at": added.times[rows.owners[is_grown], newest],
+        **{field.name: getattr(grown, field.name) for field in fields(grown)},
+        "recent": np.take_along_axis(recent, order, axis=1)[:, -RECENT_MAXIMUM:].ravel(),
     }
 
 
-def _select_quiet(
-    states: Mapping[int, tuple[_State, StoredHistory]],
-) -> dict[int, tuple[_State, StoredHistory]]:
-    """Return the series none of whose runs since the state is an evaluation point."""
-    possible = {series_id: each for series_id, each in states.items() if not _has_grid_point(*each)}
-    quiet = are_quiet([_join_runs(*each) for each in possible.values()])
+def _extend_results(batches: Sequence[_AddedRuns], now: datetime) -> None:
+    columns = [_grow_results(added) for added in batches]
+    execute_packed(
+        _EXTEND_RESULTS,
+        {"names": list(METRIC_FIELDS), "now": now, **_join_columns(columns, _RESULT_TYPES)},
+    )
+
+
+def _grow_results(added: _AddedRuns) -> dict[str, NDArray[Any]]:
+    """Return the columns of the detection results."""
+    rows = _list_rows(added, [state.result_metrics for state in added.states])
+    results = np.frombuffer(b"".join(state.results for state in added.states), _RESULT)
     return {
-        series_id: possible[series_id]
-        for series_id, is_quiet in zip(possible, quiet, strict=True)
-        if is_quiet
+        "ids": rows.ids,
+        "metrics": rows.numbers,
+        "n": results["n"] + np.count_nonzero(np.isfinite(rows.values), axis=1),
+        "level": grow_quantiles(results["median"], 0.5, rows.values),
     }
 
 
-def _has_grid_point(state: _State, added: StoredHistory) -> bool:
-    """Return whether one of the runs since the state is evaluated whatever its values are."""
-    if not len(added.times):
-        return False
-    if added.has_repetitions or state.run_id in added.run_ids:
-        return True
-    positions = [state.position, *added.positions.tolist()]
-    return any(is_grid_point(new, old) for old, new in pairwise(positions))
-
-
-def _join_runs(state: _State, added: StoredHistory) -> AddedRuns:
-    """Return the values of the state and those since."""
-    tail = np.frombuffer(state.tail).reshape(len(state.metrics), -1)
-    values = np.concatenate([tail, np.stack([added.values[metric] for metric in state.metrics])], axis=1)
-    return AddedRuns(values, state.references, tail.shape[1], state.thresholds)
-
-
-def _list_levels(series_id: int, state: _State, added: StoredHistory) -> Iterator[dict[str, Any]]:
-    for metric, known in state.levels.items():
-        is_known = np.isfinite(added.values[metric])
-        values = added.values[metric][is_known].tolist()
-        if values:
-            level = grow_level(known.level, values)
-            yield {
-                "series_id": series_id,
-                "metric": metric,
-                "to_at": to_time(int(added.times[is_known][-1])),
-                **describe_statistics(level),
-                "recent": [*known.recent, *values][-RECENT_MAXIMUM:],
-            }
-
-
-def _list_results(series_id: int, state: _State, added: StoredHistory) -> Iterator[dict[str, Any]]:
-    for metric, known in state.results.items():
-        values = added.values[metric]
-        finite = values[np.isfinite(values)].tolist()
-        yield {
-            "series_id": series_id,
-            "metric": metric,
-            "n": known.n + len(finite),
-            "level": find_quantile(known.median, 0.5, n=known.level_n, added=finite),
-        }
+def _join_columns(
+    parts: Sequence[Mapping[str, NDArray[Any]]], types: Mapping[str, ArrayType]
+) -> dict[str, PackedArray]:
+    return {
+        name: PackedArray(np.concatenate([part[name] for part in parts]), types[name]) for name in parts[0]
+    }

@@ -1,20 +1,28 @@
 """At which runs a series is evaluated."""
 
+from collections.abc import Sequence
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.analysis.detection.evaluation_points import (
-    AddedRuns,
+    QuietCriteria,
     Reference,
     are_quiet,
     find_evaluation_point,
     find_unusual_run,
     is_grid_point,
 )
-from benchapp.analysis.detection.growing_levels import grow_level, keep_level
-from benchapp.analysis.detection.levels import LevelStatistics, describe_values
+from benchapp.analysis.detection.growing_levels import (
+    grow_levels,
+    grow_quantiles,
+    keep_level,
+    keep_quantile,
+)
+from benchapp.analysis.detection.levels import describe_values
 
 Array = np.typing.NDArray[np.float64]
 
@@ -100,39 +108,68 @@ def test_point_of_a_history_is_the_last_one_of_its_beginnings(seed: int, place: 
     added=st.lists(st.integers(-60, 60).map(float), min_size=1, max_size=15),
 )
 def test_grown_level_has_the_statistics_of_all_values(known: list[float], added: list[float]) -> None:
-    grown = grow_level(keep_level(np.array(known)), added)
+    level = keep_level(np.array(known))
+    # With unknown values, beside another level.
+    rows = np.full((2, 15), np.nan)
+    rows[0, -len(added) :], rows[1, 3] = added, 7.0
+
+    grown = grow_levels(np.array([level, keep_level(np.array([5.0, 6.0]))]), rows)
 
     expected = describe_values(np.array([*known, *added]), 0, len(known) + len(added))
-    assert isinstance(grown, LevelStatistics)
-    assert grown == expected
+    of_other = describe_values(np.array([5.0, 6.0, 7.0]), 0, 3)
+    for field in fields(grown):
+        both = getattr(grown, field.name).tolist()
+        assert both == [getattr(expected, field.name), getattr(of_other, field.name)]
 
 
-def make_added(chance: np.random.Generator) -> AddedRuns:
-    """Return up to three metrics with a shift, an unknown value or a zero at times, or without a reference."""
-    metrics, start, added = (int(chance.integers(least, most)) for least, most in ((1, 4), (20, 24), (0, 4)))
-    values = 1000 * (1 + 0.02 * chance.standard_normal((metrics, start + added)))
+def test_grown_quantile_without_added_values_is_as_before() -> None:
+    quantiles = np.array([keep_quantile(np.array([1.0, 2.0, 4.0, 8.0]), 0.5)])
+
+    assert grow_quantiles(quantiles, 0.5, np.zeros((1, 0))).tolist() == [3.0]
+    assert grow_quantiles(quantiles, 0.5, np.full((1, 2), np.nan)).tolist() == [3.0]
+
+
+def make_runs(chance: np.random.Generator, *, start: int, added: int, known: Sequence[int]) -> Array:
+    """Return three metrics with a shift, an unknown value or a zero at times; of those not known none."""
+    values = 1000 * (1 + 0.02 * chance.standard_normal((3, start + added)))
     if chance.random() < 0.4:
         values[0, start - 4 :] *= 1 + chance.normal(scale=0.15)
     if added and chance.random() < 0.2:
         values[-1, -1] = chance.choice([0.0, np.nan])
-    has_reference = chance.random(metrics) < 0.9
-    values[~has_reference] = np.nan
-    references = tuple(Reference(float(np.log(1000)), 0.02) if known else None for known in has_reference)
-    return AddedRuns(values, references, start, tuple(chance.choice([0.03, 0.05, 0.2], metrics).tolist()))
+    if start > 20 and chance.random() < 0.2:
+        values[1, start - 3] = chance.choice([0.0, np.nan])
+    # A metric without a reference may have its first values.
+    unknown = [number for number in range(3) if number not in known]
+    values[unknown, : start if chance.random() < 0.1 else None] = np.nan
+    return values
 
 
-def test_series_are_as_quiet_together_as_each_alone() -> None:
+@pytest.mark.parametrize(
+    ("start", "added", "known"),
+    [(20, 0, [0, 1, 2]), (20, 2, [0, 2]), (127, 1, [0, 1, 2]), (128, 3, [0, 1, 2]), (143, 15, [1])],
+)
+def test_series_are_as_quiet_together_as_each_alone(start: int, added: int, known: list[int]) -> None:
     chance = np.random.default_rng(5)
-    series = [make_added(chance) for _ in range(1000)]
-
-    alone = [
-        find_unusual_run(
-            each.values, each.references, start=each.start, smallest_changes=each.smallest_changes
+    series = [make_runs(chance, start=start, added=added, known=known) for _ in range(200)]
+    criteria = [
+        QuietCriteria(
+            tuple(Reference(np.log(1000), 0.02) if number in known else None for number in range(3)),
+            tuple(chance.choice([0.03, 0.05, 0.2], 3).tolist()),
         )
-        is None
-        for each in series
+        for _ in series
     ]
 
-    assert are_quiet(series) == alone
-    assert 300 < sum(alone) < 900
-    assert are_quiet([]) == []
+    alone = [
+        find_unusual_run(values, of.references, start=start, smallest_changes=of.smallest_changes) is None
+        for values, of in zip(series, criteria, strict=True)
+    ]
+
+    sums = np.stack([of.sum_ratios(values[:, :start]) for values, of in zip(series, criteria, strict=True)])
+    together = are_quiet(criteria, sums, np.stack(series)[:, :, start:])
+    assert together.tolist() == alone
+    assert len(set(alone)) == (2 if added else 1)
+    assert sums.shape == (200, len(known), min(start + 1, 128))
+
+
+def test_no_series_is_quiet_or_not() -> None:
+    assert are_quiet([], np.zeros((0, 3, 128)), np.zeros((0, 3, 1))).tolist() == []
