@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Callable, Mapping
+from urllib.parse import urljoin
 
 from agent.delivery.client import DeliveryOutcome, Response, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, Interrupted, TryLater, worst
@@ -42,9 +43,13 @@ _OWN = "/api/v1/hosts/me/requests"
 
 @dataclass
 class PollResult:
-    """The result of a poll. outcomes: of the requests by id; problem: why the server was not asked."""
+    """The result of a poll. outcomes: of the requests by id; problem: why the server was not asked.
+
+    details: by id, the URL of a delivered result, and the reason of a run that was postponed.
+    """
 
     outcomes: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
     exit_code: ExitCode = ExitCode.OK
     problem: str | None = None
 
@@ -77,6 +82,9 @@ def run_poll(session: Session, *, budget_s: float, adopt: Callable[[Session], Ad
             session.console.warn(result.problem)
         elif not result.outcomes:
             session.console.report("no requests")
+        for request_id, outcome in result.outcomes.items():
+            detail = f", {result.details[request_id]}" if request_id in result.details else ""
+            session.console.report(f"request {request_id}: {outcome}{detail}")
     if adoption is not None and adoption.problem:
         session.console.warn(f"schedule of the server: {adoption.problem}")
         result.exit_code = worst(result.exit_code, adoption.exit_code)
@@ -176,18 +184,12 @@ def _settle(poller: _Poller, requested: RequestedRun, result: PollResult) -> boo
         return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
     now = datetime.now()
     if poller.policy.find_quiet_end(now, duration_s=plan.duration_s) is not None:
-        result.outcomes[requested.id] = "waiting"
-        _report(poller, requested, {"state": "pending", "reason": "the run would end in quiet hours"})
-        return False
+        return _postpone(poller, requested, "the run would end in quiet hours", result=result)
     # Here, too: a server that ignores what this host waits for starts nothing more than what was interrupted.
     is_interrupted = poller.ledger.is_interrupted(requested.id, time.time())
     quota_end = poller.ledger.find_quota_end(time.time(), per_day=poller.policy.per_day)
     if quota_end is not None and not is_interrupted:
-        result.outcomes[requested.id] = "waiting"
-        _report(
-            poller, requested, {"state": "pending", "reason": "the host allows no more runs within 24 hours"}
-        )
-        return False
+        return _postpone(poller, requested, "the host allows no more runs within 24 hours", result=result)
     # Before the report: a run that is killed at any instant counts.
     poller.ledger.add(requested.id, time.time())
     response = _report(poller, requested, {"state": "running", "duration_s": plan.duration_s})
@@ -243,9 +245,7 @@ def _measure(
         run = measure(request, session)
     except TooBusy as busy:
         poller.ledger.remove_last(requested.id, time.time())
-        result.outcomes[requested.id] = "waiting"
-        _report(poller, requested, {"state": "pending", "reason": str(busy)})
-        return False
+        return _postpone(poller, requested, str(busy), result=result)
     except Interrupted:
         raise
     except AgentError as error:
@@ -267,7 +267,18 @@ def _deliver(poller: _Poller, requested: RequestedRun, run: SpooledRun, *, resul
         reason = f"the server rejected the result: {delivery.rejected[requested.id]}"
         return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
     result.outcomes[requested.id] = "done"
-    return requested.id in delivery.urls
+    if requested.id not in delivery.urls:
+        return False
+    url = urljoin(f"{poller.session.config.url}/", delivery.urls[requested.id])
+    result.details[requested.id] = url
+    return True
+
+
+def _postpone(poller: _Poller, requested: RequestedRun, reason: str, *, result: PollResult) -> bool:
+    """Leave a request for a later poll, with the reason; return that this poll asks for no other."""
+    result.outcomes[requested.id], result.details[requested.id] = "waiting", reason
+    _report(poller, requested, {"state": "pending", "reason": reason})
+    return False
 
 
 def _report(poller: _Poller, requested: RequestedRun, document: Mapping[str, Any]) -> Response:

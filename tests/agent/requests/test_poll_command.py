@@ -20,6 +20,7 @@ from tests.agent.server import HostileServer
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 ID = "0f0e0d0c-0b0a-4908-8706-050403020100"
+OTHER_ID = "0f0e0d0c-0b0a-4908-8706-050403020101"
 
 
 def allow(host: Machine, **settings: str) -> None:
@@ -68,6 +69,19 @@ def test_allowed_request_is_run_once_under_its_own_id(host: Machine, server: Hos
         "waits_until": None,
     }
     assert len(read_polls(server)) == 2
+
+
+def test_outcomes_are_printed_with_the_url_or_the_reason(host: Machine, server: HostileServer) -> None:
+    allow(host, per_day="1")
+    offer(server, host)
+
+    first = host.run("poll")
+    server.offers_anyway = True
+    offer(server, host, id=OTHER_ID)
+    second = host.run("poll")
+
+    assert first.stdout == f"request {ID}: done, {server.url}/api/v1/submissions/{ID}\n"
+    assert second.stdout == f"request {OTHER_ID}: waiting, the host allows no more runs within 24 hours\n"
 
 
 @pytest.mark.parametrize(
