@@ -39,7 +39,7 @@ from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.incidents.series_marks import MarkState
 from benchapp.queries.layouts.gap_runs import plan_matrix_runs
 from benchapp.queries.layouts.next_runs import NextRuns
-from benchapp.queries.series.level_range import make_level_range
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, make_level_range
 
 
 class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
@@ -123,7 +123,8 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     is_thinned: Annotated[
         bool,
         Meta(
-            description="of combinations with several series, only the most recent 2000 are compared at `to`"
+            description="of combinations with several series, only the most recent"
+            f" {PAST_SERIES_MAXIMUM} are compared at `to`"
         ),
     ]
     next_runs: Annotated[

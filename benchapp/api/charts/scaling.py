@@ -60,10 +60,11 @@ from benchapp.queries.charts.scaling_shapes import (
     CellState,
     parse_widths,
 )
+from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
 from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import MarkState
 from benchapp.queries.layouts.gap_runs import plan_scaling_runs
-from benchapp.queries.series.level_range import LevelRange, make_level_range
+from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange, make_level_range
 
 
 class ScalingRunAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -214,6 +215,12 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
         Sequence[GroupAnswer], Meta(description="a series is in the first group that it matches")
     ]
     counts: CountsAnswer
+    is_cut: Annotated[
+        bool, Meta(description=f"more series match than are read: the most recent {SERIES_MAXIMUM}")
+    ]
+    is_thinned: Annotated[
+        bool, Meta(description=f"only the most recent {PAST_SERIES_MAXIMUM} series are read at `to`")
+    ]
     models: Annotated[
         Sequence[ScalingModelAnswer] | None, Meta(description="with model=1: of each curve; else null")
     ]
@@ -509,6 +516,8 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             for count in chart.groups
         ],
         "counts": build(CountsAnswer, chart.counts),
+        "is_cut": chart.is_cut,
+        "is_thinned": any(each.is_thinned for each in chart.stack),
         "models": None
         if chart.predicted is None
         else [_describe_model(each, found) for each in chart.stack for found in find_models(each)],

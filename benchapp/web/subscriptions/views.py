@@ -93,6 +93,7 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     context = {
         "subscription": row,
         "is_own": row.owner_id == read_person(request).pk,
+        "lacks_email": row.channel == Channel.EMAIL and settings.EMAIL_SERVER is None,
         "notices": list_notices(subscription_id),
         "notices_shown": NOTICES_SHOWN,
         "violations": list_violations(subscription_id) if row.thresholds else [],

@@ -8,6 +8,7 @@ import pytest
 from benchapp.api.charts.scaling import ScalingParameters
 from benchapp.dimensions import FILTER_DIMENSIONS
 from benchapp.queries.charts.scaling import ScalingRequest
+from benchapp.queries.charts.series_columns import read_table
 from tests.ebs import make_ebs_series
 from tests.factories import (
     NOON,
@@ -34,6 +35,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
     assert body["fixed"] == [{"dimension": "file_size_bytes", "values": ["5G"]}]
     assert body["filter"] == "file_size_bytes:5G"
     assert body["counts"]["shown"] == 20
+    assert (body["is_cut"], body["is_thinned"]) == (False, False)
     first = body["cells"][0]
     assert first == {
         "metric": "iops",
@@ -59,6 +61,13 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "earlier_median": None,
         "series": first["series"],
     }
+
+
+def test_more_series_than_are_read_are_reported(reader, monkeypatch):
+    make_ebs_series(2, 3)
+    monkeypatch.setitem(read_table.__kwdefaults__, "maximum", 19)
+
+    assert reader.get("/api/v1/scaling").json()["is_cut"] is True
 
 
 def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):

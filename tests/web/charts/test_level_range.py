@@ -12,7 +12,7 @@ from benchapp.metrics import CATALOG, format_value
 from benchapp.models import Measurement, Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries import series_grid
-from benchapp.queries.charts import matrix
+from benchapp.queries.charts import matrix, scaling_build
 from benchapp.queries.series.level_range import LevelRange, make_level_range, read_levels_in
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pipeline.detection import judging
@@ -139,7 +139,7 @@ def test_limit_of_an_earlier_period_is_stated(
         make_host("db-02"), [judging.make_level(500.0, 20)], targets=[{"volume_count": 4}], start_at=START
     )
     judge_due()
-    for module in (matrix, series_grid, level_range):
+    for module in (matrix, scaling_build, series_grid, level_range):
         monkeypatch.setattr(module, "PAST_SERIES_MAXIMUM", 1)
     asked = {"to": write(START + 10 * DAY)}
 
@@ -167,6 +167,11 @@ def test_limit_of_an_earlier_period_is_stated(
         for query in (asked, {})
     ]
     assert [answer["is_thinned"] for answer in answers] == [True, False]
+    answers = [
+        viewer.get("/api/v1/scaling", {**query, "x": "volume_count", "color": "host"}).json()
+        for query in (asked, {})
+    ]
+    assert [(answer["is_thinned"], answer["is_cut"]) for answer in answers] == [(True, False), (False, False)]
 
 
 def test_end_in_the_future_is_now(viewer: Client, series: Series) -> None:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.env import EmailServer
 from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
 from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.subscriptions import SUBSCRIPTIONS_MAXIMUM
@@ -84,6 +85,21 @@ def test_viewer_subscribes_by_mail(client: Client, anna: User) -> None:
     assert stored.notify_silent_hosts
     assert not stored.is_digest
     assert "anna@example.org: waiting for confirmation" in page
+
+
+def test_page_states_that_mail_is_not_configured(client: Client, anna: User, settings: Any) -> None:
+    post(client, "add_subscription", **FORM)
+    stored = Subscription.objects.get()
+    words = "set <code>BENCHAPP_EMAIL_URL</code>. Mails are queued for one day."
+
+    without = post(client, "send_confirmation", stored.pk)
+    settings.EMAIL_SERVER = EmailServer("127.0.0.1", 25, "", "", "none")
+    with_email = read(client, "subscription", stored.pk)
+    settings.EMAIL_SERVER, stored.channel = None, "webhook"
+    stored.save()
+    webhook = read(client, "subscription", stored.pk)
+
+    assert [words in page for page in (without, with_email, webhook)] == [True, False, False]
 
 
 def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
