@@ -14,14 +14,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from django.core.management import CommandError, call_command, execute_from_command_line
 
 from benchapp.embedded.account import PROJECT, can_run_code, choose_account
 from benchapp.embedded.agent_run import read_pages
 from benchapp.embedded.home import Home
-from benchapp.embedded.postgres import choose_directory
 from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
 from benchapp.embedded.up import host_name
-from tests.clusters import copy_cluster, make_place
+from tests.clusters import make_place
 from tests.ports import find_free_port
 
 
@@ -99,14 +99,6 @@ def start_up(directory: Path, *options: str, port: int | None = None, **environ:
     return Up(process, Home(directory), port, output)
 
 
-def seed(directory: Path, migrated_cluster: Path) -> Path:
-    """Make a data directory with all tables, which `up` then need not create, and return it."""
-    account = choose_account()
-    directory.mkdir(mode=0o711)
-    copy_cluster(migrated_cluster, choose_directory(directory, account), account=account)
-    return directory
-
-
 def wait_until_gone(pids, timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while alive := [pid for pid in pids if read_start_time(pid) is not None]:
@@ -132,6 +124,74 @@ def up(open_place) -> Iterator[Up]:
     finally:
         if up.process.poll() is None:
             up.interrupt()
+
+
+@dataclass
+class Restored:
+    """A stack in a fresh directory into which a backup of the other was restored, started without fio."""
+
+    backing_up: subprocess.CompletedProcess
+    restoring: subprocess.CompletedProcess
+    up: Up
+
+
+@pytest.fixture(scope="module")
+def restored(up, open_place) -> Iterator[Restored]:
+    file = open_place / "moved.dump"
+    up.query("UPDATE benchapp_host SET pool = 'restored' RETURNING 1")
+    backing_up = manage("backup", file, "--data-dir", up.home.path)
+    fresh = open_place / "fresh"
+    restoring = manage("restore", file, "--data-dir", fresh)
+    # `up` need not collect what it has collected for the other.
+    subprocess.run(["cp", "-a", up.home.path / "static", fresh], check=True)
+    (open_place / "path").mkdir()
+    started = start_up(fresh, PATH=str(open_place / "path"))
+    try:
+        started.wait_for("Press Ctrl-C to stop")
+        yield Restored(backing_up, restoring, started)
+    finally:
+        if started.process.poll() is None:
+            started.interrupt()
+
+
+@pytest.fixture(scope="module")
+def after_kill(restored) -> Iterator[tuple[list[int], Up]]:
+    """Return the children of the restored stack, whose supervisor is killed, and the next start in its directory."""
+    killed = restored.up
+    pids = list(killed.children().values())
+    killed.query("UPDATE benchapp_host SET pool = 'kept' RETURNING 1")
+    killed.process.kill()
+    second = start_up(killed.home.path, "--no-run", port=killed.port)
+    try:
+        second.wait_for("Press Ctrl-C to stop")
+        yield pids, second
+    finally:
+        if second.process.poll() is None:
+            second.interrupt()
+
+
+@dataclass
+class Again:
+    """The second start in a directory: what was there before, and its status at the end."""
+
+    before: list[str]
+    up: Up
+    status: int
+
+
+@pytest.fixture(scope="module")
+def again(up) -> Again:
+    """Interrupt the stack; the second start loads the sample, measures where there is a fio, and ends."""
+    if up.process.poll() is None:
+        up.interrupt()
+    before = read_secrets(up)
+    options = ("--exit-after-run", "--sample", "--set", "runtime=1", "--set", "size=8m")
+    second = start_up(up.home.path, *options)
+    return Again(before, second, second.process.wait(240))
+
+
+def read_secrets(up: Up) -> list[str]:
+    return [(up.home.path / name).read_text() for name in ("secret-key", "host-token")]
 
 
 def test_pages_answer_under_the_printed_address(up):
@@ -282,31 +342,50 @@ def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, 
     assert get(up.address, "/runs/")[0] == 200
 
 
-def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, open_place):
-    file = open_place / "moved.dump"
-    up.query("UPDATE benchapp_host SET pool = 'restored' RETURNING 1")
-    backed_up = manage("backup", file, "--data-dir", up.home.path)
+def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, restored):
+    hosts = restored.up.query("SELECT name, pool FROM benchapp_host")
 
-    restored = manage("restore", file, "--data-dir", open_place / "fresh")
-    fresh = start_up(open_place / "fresh", "--no-run")
-    fresh.wait_for("Press Ctrl-C to stop")
-    hosts = fresh.query("SELECT name, pool FROM benchapp_host")
-    status, _ = get(fresh.address, "/hosts/")
-    stopped = fresh.interrupt()
-
-    assert backed_up.returncode == 0, backed_up.stderr
-    assert restored.returncode == 0, restored.stderr
+    assert restored.backing_up.returncode == 0, restored.backing_up.stderr
+    assert restored.restoring.returncode == 0, restored.restoring.stderr
     assert hosts == up.query("SELECT name, pool FROM benchapp_host")
     assert [pool for _, pool in hosts] == ["restored"]
-    assert "Creating a PostgreSQL cluster" not in fresh.said
-    assert (status, stopped) == (200, 0)
+    assert "Creating a PostgreSQL cluster" not in restored.up.said
+    assert get(restored.up.address, "/hosts/")[0] == 200
+
+
+def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(restored):
+    said = restored.up.said
+
+    assert "sudo apt-get install --yes fio" in said
+    assert f"http://127.0.0.1:{restored.up.port}/" in said
+    assert restored.up.process.poll() is None
+
+
+@pytest.mark.chaos
+def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(after_kill):
+    pids, second = after_kill
+
+    wait_until_gone(pids)
+    assert second.query("SELECT pool FROM benchapp_host") == [("kept",)]
+    assert get(second.address, "/hosts/")[0] == 200
+
+
+@pytest.mark.chaos
+def test_end_of_postgresql_ends_the_stack_in_words(after_kill):
+    _, up = after_kill
+    pids = list(up.children().values())
+
+    os.kill(up.children()["PostgreSQL"], signal.SIGKILL)
+
+    assert up.process.wait(240) == 1
+    assert "PostgreSQL ended with status -9" in up.said
+    wait_until_gone(pids)
 
 
 def test_restore_of_a_missing_file_creates_nothing(open_place):
-    refused = manage("restore", open_place / "missing.dump", "--data-dir", open_place / "nothing")
+    with pytest.raises(CommandError, match="file not found"):
+        call_command("restore", open_place / "missing.dump", data_dir=open_place / "nothing")
 
-    assert refused.returncode == 1
-    assert "file not found" in refused.stderr
     assert not (open_place / "nothing").exists()
 
 
@@ -321,21 +400,27 @@ def test_file_that_is_no_backup_changes_nothing(up, open_place):
     assert up.query("SELECT count(*) FROM benchapp_host") == [(1,)]
 
 
-def test_interrupt_ends_everything_and_a_second_start_keeps_the_history(up):
+def test_interrupt_ends_everything(up):
     pids = list(up.children().values())
-    key = (up.home.path / "secret-key").read_text()
-    token = (up.home.path / "host-token").read_text()
 
     assert up.interrupt() == 0
     wait_until_gone(pids)
     assert up.home.read_state() is None
 
-    again = start_up(up.home.path, "--no-run", "--exit-after-run", "--sample")
-    assert again.process.wait(240) == 0, again.said
-    assert "Creating a PostgreSQL cluster" not in again.said
-    assert "/studies/  (8 studies; 154 new measurements)" in again.said
-    assert (up.home.path / "secret-key").read_text() == key
-    assert (up.home.path / "host-token").read_text() == token
+
+def test_second_start_keeps_the_history_and_loads_the_sample(again):
+    assert again.status == 0, again.up.said
+    assert "Creating a PostgreSQL cluster" not in again.up.said
+    assert "/studies/  (8 studies; 154 new measurements)" in again.up.said
+    assert read_secrets(again.up) == again.before
+
+
+@pytest.mark.fio
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio")
+def test_first_run_is_measured_stored_and_its_page_printed(again):
+    assert re.search(rf"Chart +http://127\.0\.0\.1:{again.up.port}/runs/\d+/", again.up.said), again.up.said
+    assert not (again.up.home.path / "bench").exists()
+    assert list((again.up.home.path / "agent" / "spool").rglob("*.json*")) == []
 
 
 def test_backup_of_a_stopped_stack_starts_postgresql_for_itself(up, open_place):
@@ -355,60 +440,6 @@ def test_backup_where_nothing_is_says_so(open_place):
 
     assert done.returncode == 1
     assert "`up` has not been started there" in done.stderr
-
-
-@pytest.mark.fio
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt-get install fio")
-def test_first_run_is_measured_stored_and_its_page_printed(open_place, migrated_cluster):
-    options = ("--exit-after-run", "--set", "runtime=1", "--set", "size=8m")
-    up = start_up(seed(open_place / "measured", migrated_cluster), *options)
-
-    assert up.process.wait(240) == 0, up.said
-
-    assert re.search(rf"Chart +http://127\.0\.0\.1:{up.port}/runs/1/", up.said)
-    assert not (up.home.path / "bench").exists()
-    assert list((up.home.path / "agent" / "spool").rglob("*.json*")) == []
-
-
-def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(open_place, migrated_cluster):
-    directory = open_place / "path"
-    directory.mkdir()
-    up = start_up(seed(open_place / "without-fio", migrated_cluster), "--exit-after-run", PATH=str(directory))
-
-    assert up.process.wait(240) == 0, up.said
-    assert "sudo apt-get install --yes fio" in up.said
-    assert f"http://127.0.0.1:{up.port}/" in up.said
-
-
-@pytest.mark.chaos
-def test_children_of_a_killed_supervisor_end_and_the_next_start_keeps_the_history(
-    open_place, migrated_cluster
-):
-    first = start_up(seed(open_place / "chaos", migrated_cluster), "--no-run")
-    first.wait_for("Press Ctrl-C to stop")
-    pids = list(first.children().values())
-    first.query("UPDATE benchapp_host SET pool = 'kept' RETURNING 1")
-    first.process.kill()
-
-    second = start_up(open_place / "chaos", "--no-run", port=first.port)
-    second.wait_for("Press Ctrl-C to stop")
-
-    wait_until_gone(pids)
-    assert second.query("SELECT pool FROM benchapp_host") == [("kept",)]
-    assert second.interrupt() == 0
-
-
-@pytest.mark.chaos
-def test_end_of_postgresql_ends_the_stack_in_words(open_place):
-    up = start_up(open_place / "chaos", "--no-run")
-    up.wait_for("Press Ctrl-C to stop")
-    pids = list(up.children().values())
-
-    os.kill(up.children()["PostgreSQL"], signal.SIGKILL)
-
-    assert up.process.wait(240) == 1
-    assert "PostgreSQL ended with status -9" in up.said
-    wait_until_gone(pids)
 
 
 @pytest.mark.parametrize(
@@ -438,8 +469,10 @@ def manage(*arguments) -> subprocess.CompletedProcess:
     )
 
 
-def test_options_of_manage_py_up_are_the_same():
-    said = manage("up", "--help").stdout
+def test_options_of_manage_py_up_are_the_same(capsys):
+    with pytest.raises(SystemExit):
+        execute_from_command_line(["manage.py", "up", "--help"])
+    said = capsys.readouterr().out
 
     assert all(
         option in said
