@@ -78,24 +78,44 @@ def test_no_migration_that_landed_is_gone() -> None:
 
 
 @contextmanager
-def use_kept_database() -> Iterator[None]:
-    """Work on a database of its own that holds what the first commits kept."""
+def use_database(name: str) -> Iterator[None]:
+    """Work on another database of the server."""
     usual = connection.settings_dict["NAME"]
-    name = f"{usual}_kept"
-    _run_beside(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
-    _run_beside(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
     connection.close()
     connection.settings_dict["NAME"] = name
+    ContentType.objects.clear_cache()
     try:
-        with psycopg.connect(**_parameters(name)) as loading:
-            loading.execute((KEPT / "oldest_schema.sql").read_bytes())
-        ContentType.objects.clear_cache()
         yield
     finally:
         connection.close()
         connection.settings_dict["NAME"] = usual
         ContentType.objects.clear_cache()
-        _run_beside(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="module")
+def migrated_template(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    """Migrate a database that holds what the first commits kept, with planned events of 0012; return its name."""
+    name = f"{connection.settings_dict['NAME']}_kept"
+    with django_db_blocker.unblock():
+        _drop(name)
+        _create(name, "template0")
+        with psycopg.connect(**_parameters(name)) as loading:
+            loading.execute((KEPT / "oldest_schema.sql").read_bytes())
+        with use_database(name):
+            migrate("benchapp", "0012")
+            add_events_of_0012()
+            migrate()
+    yield name
+    with django_db_blocker.unblock():
+        _drop(name)
+
+
+def _create(name: str, template: str) -> None:
+    _run_beside(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(sql.Identifier, (name, template))))
+
+
+def _drop(name: str) -> None:
+    _run_beside(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
 
 
 def _parameters(name: str) -> dict[str, Any]:
@@ -111,9 +131,16 @@ def _run_beside(statement: sql.Composed) -> None:
 
 
 @pytest.fixture
-def kept_database(transactional_db: None) -> Iterator[None]:
-    with use_kept_database():
-        yield
+def kept_database(transactional_db: None, migrated_template: str) -> Iterator[None]:
+    """Work on a copy of the migrated database."""
+    name = f"{migrated_template}_copy"
+    _drop(name)
+    _create(name, migrated_template)
+    try:
+        with use_database(name):
+            yield
+    finally:
+        _drop(name)
 
 
 def read_catalog() -> set[tuple[str, str, str, str]]:
@@ -133,10 +160,11 @@ def post(body: bytes) -> int:
     ).status
 
 
-def test_oldest_database_gets_the_schema_of_a_fresh_one(transactional_db: None) -> None:
+def test_oldest_database_gets_the_schema_of_a_fresh_one(
+    transactional_db: None, migrated_template: str
+) -> None:
     fresh = read_catalog()
-    with use_kept_database():
-        migrate()
+    with use_database(migrated_template):
         migrated = read_catalog()
 
     assert sorted(migrated - fresh) == []
@@ -144,8 +172,6 @@ def test_oldest_database_gets_the_schema_of_a_fresh_one(transactional_db: None) 
 
 
 def test_oldest_database_takes_what_its_host_posts(kept_database: None) -> None:
-    migrate()
-
     new_id = uuid4()
     status = post(pack_envelope(id=str(new_id)))
     batch = normalize_batch()
@@ -162,15 +188,12 @@ def test_oldest_database_takes_what_its_host_posts(kept_database: None) -> None:
 
 
 def test_what_was_stored_of_old_keeps_the_pool_that_it_was_measured_in(kept_database: None) -> None:
-    migrate()
-
     scopes = dict(Submission.objects.values_list("id", "scope"))
     assert scopes == {STORED: "pool:fast", REFUSED: "", WAITING: ""}
     assert Series.objects.get().scope == "pool:fast"
 
 
-def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> None:
-    migrate("benchapp", "0012")
+def add_events_of_0012() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO benchapp_expectation (kind, filter, from_at, to_at, reason, created_at)"
@@ -182,8 +205,8 @@ def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> No
             [(event_id, act) for act in ("said", "ended", "resumed", "taken_back", "put_back")],
         )
 
-    migrate()
 
+def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> None:
     actions = list(PlannedEventLogEntry.objects.order_by("id").values_list("action", flat=True))
     assert actions == ["scheduled", "ended", "resumed", "canceled", "restored"]
 
