@@ -72,6 +72,8 @@ class Build:
     directory: Path
     token: str
     admin_token: str
+    enrollment_token: str
+    public_id: str
     # Runs are an hour apart, the first of them long ago.
     now: datetime = datetime.now(UTC) - 200 * HOUR
     runs: int = 0
@@ -126,13 +128,15 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         servers.start_worker()
         code = (
             "from benchapp.models import Scope\n"
-            "from benchapp.pipeline.access.tokens import issue_token\n"
+            "from benchapp.pipeline.access.tokens import issue_enrollment_token, issue_token\n"
             "from benchapp.pipeline.hosts import issue_host_token\n"
             "print(issue_host_token('ci-1'))\n"
             "print(issue_token(scope=Scope.ADMIN)[1])\n"
+            "print(issue_enrollment_token()[1])\n"
+            "print(issue_token(scope=Scope.READ)[0].public_id)\n"
         )
-        token, admin_token = servers.manage("shell", "--no-imports", "-c", code).split()[-2:]
-        build = Build(servers, tmp_path_factory.mktemp("build"), token, admin_token)
+        tokens = servers.manage("shell", "--no-imports", "-c", code).split()[-4:]
+        build = Build(servers, tmp_path_factory.mktemp("build"), *tokens)
         build.post(1.0, BASELINE_RUNS)
         levels = "SELECT count(*) FROM benchapp_level WHERE n >= 25 AND metric IN ('iops', 'latency_p99_ns')"
         wait_for(lambda: servers.query(levels)[0][0] == 4, within_s=120, what="the levels of the series")
@@ -405,20 +409,13 @@ def reader(build: Build, tmp_path: Path) -> dict[str, str]:
         "fio_output": output.read_text(),
     }
     (tmp_path / "results" / "a.json").write_text(json.dumps(envelope))
-    code = (
-        "from benchapp.models import Scope\n"
-        "from benchapp.pipeline.access.tokens import issue_enrollment_token, issue_token\n"
-        "print(issue_enrollment_token()[1])\n"
-        "print(issue_token(scope=Scope.READ)[0].public_id)\n"
-    )
-    enrollment_token, public_id = build.servers.manage("shell", "--no-imports", "-c", code).split()[-2:]
     return os.environ | {
         "BENCHAPP_URL": f"http://127.0.0.1:{build.servers.port}",
         "BENCHAPP_TOKEN": build.admin_token,
         "TOKEN": build.admin_token,
-        "PUBLIC_ID": public_id,
+        "PUBLIC_ID": build.public_id,
         "BENCH_AGENT_CONFIG": str(tmp_path / "agent.ini"),
-        "BENCH_AGENT_ENROLL_TOKEN": enrollment_token,
+        "BENCH_AGENT_ENROLL_TOKEN": build.enrollment_token,
         "BENCH_AGENT_SPOOL": str(tmp_path / "spool"),
         "FIO_PRINTS": str(output),
         "HOME": str(tmp_path),

@@ -86,6 +86,11 @@ def stack(migrated_cluster: Path) -> Iterator[Servers]:
         servers.stop()
 
 
+@pytest.fixture(scope="module")
+def tokens(stack: Servers) -> dict[str, str]:
+    return stack.issue_tokens("wide-1", "wide-2", "sweeper")
+
+
 def wait_for_run(stack: Servers, submission_id: str, token: str) -> dict[str, Any]:
     """Wait until a submission is settled and return its one run."""
 
@@ -106,9 +111,9 @@ def read_page(stack: Servers, path: str) -> str:
 
 
 def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
-    stack: Servers, tmp_path: Path
+    stack: Servers, tokens: dict[str, str], tmp_path: Path
 ) -> None:
-    token = stack.issue_token("wide-1")
+    token = tokens["wide-1"]
     environment = os.environ | {
         "BENCH_AGENT_TOKEN": token,
         "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
@@ -150,9 +155,9 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
 
 
 def test_numbers_posted_by_curl_stand_on_their_page_and_their_series_has_a_chart(
-    stack: Servers, tmp_path: Path
+    stack: Servers, tokens: dict[str, str], tmp_path: Path
 ) -> None:
-    token = stack.issue_token("wide-2")
+    token = tokens["wide-2"]
     job = [
         "--name=seq",
         "--rw=readwrite",
@@ -208,16 +213,17 @@ def loops(tmp_path: Path) -> Iterator[list[str]]:
         run_tool("losetup", "--detach", loop)
 
 
-def sweep(stack: Servers, loops: list[str], home: Path) -> None:
+def sweep(stack: Servers, token: str, *, loops: list[str], home: Path) -> None:
     environment = os.environ | {
-        "BENCH_AGENT_TOKEN": stack.issue_token("sweeper"),
+        "BENCH_AGENT_TOKEN": token,
         "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
         "BENCH_AGENT_SPOOL": str(home / "spool"),
         "HOME": str(home),
     }
     layout = ["--devices", ",".join(loops), "--stripes", ",".join(map(str, STRIPES)), "--raid", "btrfs"]
-    # A second a job: it is the way of the numbers that is tested, not the disk.
-    tiny = ["--profile", "ebs-series", "--file-sizes", "8m", "--set", "runtime=1", "--set", "jobs=4"]
+    # A second of one process: it is the way of the numbers that is tested, not the disk.
+    settings = ("runtime=1", "jobs=1", "jobs_large=1")
+    tiny = ["--profile", "ebs-series", "--file-sizes", "8m", *(f"--set={each}" for each in settings)]
     ended = subprocess.run(
         [sys.executable, "-m", "agent", "sweep", *layout, *tiny, "--yes"],
         cwd=ROOT,
@@ -250,9 +256,9 @@ def read_chart(stack: Servers) -> dict[str, Any]:
 
 @pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
 def test_sweep_becomes_the_scaling_chart_that_fio_printed(
-    stack: Servers, loops: list[str], tmp_path: Path
+    stack: Servers, tokens: dict[str, str], loops: list[str], tmp_path: Path
 ) -> None:
-    sweep(stack, loops, tmp_path)
+    sweep(stack, tokens["sweeper"], loops=loops, home=tmp_path)
     wait_for(
         lambda: len(read_chart(stack)["cells"]) == len(STRIPES) * len(PATTERNS_OF_4K),
         within_s=120,
