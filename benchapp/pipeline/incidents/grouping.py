@@ -41,15 +41,18 @@ from benchapp.pipeline.incidents.drift import absorb_steps, assign_drifts
 from benchapp.pipeline.incidents.events import Events, make_incident, reopen_incident
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
 from benchapp.pipeline.incidents.merging import merge_wide
-from benchapp.pipeline.incidents.recovery import has_open_incidents, update_recoveries
+from benchapp.pipeline.incidents.recovery import (
+    COVERED_SHARE,
+    has_open_incidents,
+    has_regressed_again,
+    update_recoveries,
+)
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 
 # Time after the resolution in which the same series reopen the incident.
 _RECURRENCE: Final = timedelta(days=14)
-# Shares of the changed metrics that were in the incident, and of its series that changed again; less of either
-# indicates another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
+# Share of the changed metrics that were in the incident; less indicates another event.
 _RECURRED_SHARE: Final = 0.5
-_COVERED_SHARE: Final = 2 / 3
 _RECURRING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
 
 
@@ -97,10 +100,12 @@ def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Inciden
     incident_id, count = max(counts.items(), key=lambda item: (item[1], item[0]))
     if count < _RECURRED_SHARE * len(cells):
         return None
-    affected = set(Change.objects.filter(incident_id=incident_id).values_list("series_id", flat=True))
-    if len(affected & {series_id for series_id, _ in cells}) < _COVERED_SHARE * len(affected):
-        return None
-    return Incident.objects.select_for_update().get(pk=incident_id)
+    incident = Incident.objects.select_for_update().get(pk=incident_id)
+    affected = set(Change.objects.filter(incident=incident).values_list("series_id", flat=True))
+    if len(affected & {series_id for series_id, _ in cells}) >= COVERED_SHARE * len(affected):
+        return incident
+    # Also where the changes of the others are not found yet.
+    return incident if incident.recovered_at is not None and has_regressed_again(incident) else None
 
 
 # Changes that began longer before the newest run of their series (an import, a new method) are history: recorded as

@@ -17,6 +17,9 @@ _DRIFTS_SHARE: Final = 0.9
 # A series whose newest run is this many intervals older than those of the others is no longer measured, and has no part
 # in the recovery.
 _SILENT_RUNS: Final = 5
+# Share of an incident's series that must have changed again; less indicates another event: a volume type that slows down
+# on all hosts is not the return of the slowdown of one host.
+COVERED_SHARE: Final = 2 / 3
 # The last notice of a flapping incident; later events are in the activity only.
 _FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
 _OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
@@ -63,7 +66,7 @@ def _update(
         is_notified = incident.is_regression and not _was_reopened(incident)
         events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
         return True
-    if not _is_bad_again(changes, levels):
+    if not _has_regressed_again(incident, changes, levels):
         return False
     reopen_incident(incident, events, text=_FLAPPING, is_notified=not _was_reopened(incident))
     return True
@@ -76,6 +79,45 @@ def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level])
     if back >= _DRIFTS_SHARE * len(changes):
         return True
     return bool(steps) and len(steps) == len(changes) and have_returned(_list_levels(steps, levels))
+
+
+def has_regressed_again(incident: Incident) -> bool:
+    """Return whether a recovered incident is there again, by the weight of all its series; a few queries."""
+    rows = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    changes = list(rows.order_by("started_at", "id"))
+    return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes))
+
+
+def _has_regressed_again(
+    incident: Incident, changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]
+) -> bool:
+    if not _is_bad_again(changes, levels):
+        return False
+    elsewhere = _find_series_elsewhere(incident, changes)
+    if not elsewhere:
+        return True
+    own = [change for change in changes if change.series_id not in elsewhere]
+    left = len({change.series_id for change in own})
+    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, levels)
+
+
+def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
+    """Return the series of which another incident has the newest change, in the direction of this incident."""
+    rows = (
+        Change.objects.filter(series_id__in={change.series_id for change in changes})
+        .exclude(state=ChangeState.WITHDRAWN)
+        .order_by("started_at", "id")
+        .values_list("series_id", "metric", "incident_id", "is_regression")
+    )
+    metrics = {(change.series_id, change.metric) for change in changes}
+    newest = {(series_id, metric): of for series_id, metric, *of in rows}
+    return {
+        key[0]
+        for key, (incident_id, is_regression) in newest.items()
+        if key in metrics
+        and incident_id not in (None, incident.pk)
+        and is_regression == incident.is_regression
+    }
 
 
 def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:

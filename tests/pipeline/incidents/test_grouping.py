@@ -430,3 +430,38 @@ def test_regression_of_some_of_the_series_after_a_recovery_is_another_incident()
     first, second = Incident.objects.filter(is_regression=True).order_by("pk")
     assert (first.recovered_at is not None, "reopened" in list_kinds(first)) == (True, False)
     assert (second.change_count, second.recovered_at) == (4, None)
+
+
+def test_regressions_of_others_do_not_add_up_to_a_return_of_the_incident() -> None:
+    cells = make_cells(make_host(), [fallen(shift, after=12) for shift in range(8)])
+    judge_all()
+    for series in cells:
+        add_runs(series, make_level(GOOD, 40))
+    judge_all()
+
+    # Each event concerns half of the series; after both, all are at their bad level.
+    for earlier, later in (([], cells[:4]), (cells[:4], cells[4:])):
+        for series in cells:
+            is_bad = series in later or series in earlier
+            add_runs(series, make_level(BAD if is_bad else GOOD, 12))
+        judge_all()
+
+    first, *others = Incident.objects.filter(is_regression=True).order_by("pk")
+    assert first.recovered_at is not None
+    assert [(one.change_count, one.recovered_at) for one in others] == [(4, None), (4, None)]
+
+
+def test_some_of_the_series_reopen_the_incident_if_all_are_bad_again() -> None:
+    cells = make_cells(make_host(), [fallen(shift, after=12) for shift in range(4)])
+    judge_all()
+    for series in cells:
+        add_runs(series, make_level(GOOD, 40))
+    judge_all()
+
+    for number, series in enumerate(cells):
+        add_runs(series, make_level(BAD, 6 if number < 2 else 3))
+    judge_all()
+
+    incident = get_incident()
+    assert incident.recovered_at is None
+    assert list_kinds(incident).count("reopened") == 1
