@@ -17,8 +17,8 @@ _DRIFTS_SHARE: Final = 0.9
 # A series whose newest run is this many intervals older than those of the others is no longer measured, and has no part
 # in the recovery.
 _SILENT_RUNS: Final = 5
-# Share of an incident's series that must have changed again; less indicates another event: a volume type that slows down
-# on all hosts is not the return of the slowdown of one host.
+# Share of an incident's series that must have changed again; less indicates another event: a volume type that slows
+# down on all hosts is not the return of the slowdown of one host.
 COVERED_SHARE: Final = 2 / 3
 # The last notice of a flapping incident; later events are in the activity only.
 _FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
@@ -102,21 +102,21 @@ def _has_regressed_again(
 
 
 def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
-    """Return the series of which another incident has the newest change, in the direction of this incident."""
+    """Return the series that later changed in this direction in another incident, and are not back since."""
     rows = (
         Change.objects.filter(series_id__in={change.series_id for change in changes})
         .exclude(state=ChangeState.WITHDRAWN)
+        # Of its own direction only what is in an incident: the newest changes are not assigned yet.
+        .exclude(incident=None, is_regression=incident.is_regression)
         .order_by("started_at", "id")
         .values_list("series_id", "metric", "incident_id", "is_regression")
     )
-    metrics = {(change.series_id, change.metric) for change in changes}
     newest = {(series_id, metric): of for series_id, metric, *of in rows}
     return {
-        key[0]
-        for key, (incident_id, is_regression) in newest.items()
-        if key in metrics
-        and incident_id not in (None, incident.pk)
-        and is_regression == incident.is_regression
+        series_id
+        for series_id, metric in {(change.series_id, change.metric) for change in changes}
+        for incident_id, is_regression in [newest[series_id, metric]]
+        if incident_id != incident.pk and is_regression == incident.is_regression
     }
 
 
