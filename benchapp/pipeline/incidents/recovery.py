@@ -82,7 +82,7 @@ def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level])
 
 
 def has_regressed_again(incident: Incident) -> bool:
-    """Return whether a recovered incident is there again, by the weight of all its series; a few queries."""
+    """Return whether a recovered incident regressed again, by the weight of all its series; a few queries."""
     rows = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
     changes = list(rows.order_by("started_at", "id"))
     return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes))
@@ -106,7 +106,7 @@ def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set
     rows = (
         Change.objects.filter(series_id__in={change.series_id for change in changes})
         .exclude(state=ChangeState.WITHDRAWN)
-        # Of its own direction only what is in an incident: the newest changes are not assigned yet.
+        # Without changes in this direction that are not assigned yet, as the newest ones.
         .exclude(incident=None, is_regression=incident.is_regression)
         .order_by("started_at", "id")
         .values_list("series_id", "metric", "incident_id", "is_regression")
