@@ -145,9 +145,9 @@ def find_content(read: Read, size_bytes: int) -> Content:
     for offset, length in list_samples(size_bytes):
         piece = read(offset, length)
         digest.update(piece)
-        rest = piece.lstrip(b"\0")
-        if rest and data_at is None:
-            data_at = offset + len(piece) - len(rest)
+        # The comparison takes a tenth of the time of `lstrip`, and most samples are zeros.
+        if data_at is None and piece != bytes(len(piece)):
+            data_at = offset + len(piece) - len(piece.lstrip(b"\0"))
     return Content(data_at, digest.hexdigest())
 
 
