@@ -4,7 +4,6 @@ A change of 3 % is below the threshold of each series and within its noise. If i
 median of their ratios shows it after a few runs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.analysis.changepoints.noise import measure_spread, measure_spreads
+from benchapp.analysis.changepoints.noise import measure_spreads
 from benchapp.analysis.changepoints.segmentation import take_median
 
 Array = NDArray[np.float64]
@@ -74,10 +73,10 @@ class SlotGrid:
 
 @dataclass(frozen=True, slots=True)
 class PooledRatios:
-    """Logarithms of the values of members relative to their own level: a row for each member, a column for each slot.
+    """Logarithms of the values of members relative to their own level: a row for each slot, a column for each member.
 
-    slots: the number of each column, ascending; only slots with at least half of the members. ratios: NaN where a
-    member has no value. weights: of the members, the reciprocals of their spreads.
+    slots: the number of each row, ascending; only slots with at least half of the members. ratios: NaN where a member
+    has no value. weights: of the members, the reciprocals of their spreads.
     """
 
     slots: Indices
@@ -99,63 +98,71 @@ class ChangedMembers:
     relative: float
 
 
-def find_grid(histories: Sequence[Times]) -> SlotGrid | None:
-    """Return the slots of series by the times of their runs in µs, ascending; None for fewer than two runs each."""
-    newest = [times[-_GRID_RUNS:] for times in histories if len(times) > 1]
-    if not newest:
+def find_grid(members: Indices, times: Times) -> SlotGrid | None:
+    """Return the slots of series by the times of their runs in µs; None for fewer than two runs each.
+
+    members: the number of the series of each run, ascending; the runs of a series are in the order of time.
+    """
+    counts = np.bincount(members)
+    back = np.cumsum(counts)[members] - np.arange(len(members))
+    is_newest = (back <= _GRID_RUNS) & (counts[members] > 1)
+    newest = times[is_newest]
+    if not len(newest):
         return None
-    interval = int(take_median(np.array([take_median(np.diff(times)) for times in newest])))
+    table = np.full((len(counts), _GRID_RUNS), np.nan)
+    table[members[is_newest], -back[is_newest]] = newest
+    gaps = np.diff(table[counts > 1], axis=1)
+    interval = int(take_median(_take_medians(gaps, np.minimum(counts[counts > 1], _GRID_RUNS) - 1)))
     if interval <= 0:
         return None
-    phases = np.unique(np.concatenate(newest) % interval)
+    phases = np.unique(newest % interval)
     gaps = np.diff(phases, append=phases[0] + interval)
     widest = int(np.argmax(gaps))
     return SlotGrid(int(phases[widest] + gaps[widest] // 2) % interval, interval)
 
 
 def align_members(
-    histories: Sequence[Times], values: Sequence[Array], grid: SlotGrid, *, slots_maximum: int
+    members: Indices, slots: Indices, values: Array, *, count: int, slots_maximum: int
 ) -> PooledRatios:
-    """Return the ratios of members in the newest complete slots. values: positive, one for each time.
+    """Return the ratios of `count` members in the newest complete slots.
 
+    members, slots, values: of each run, the number of its member, ascending, that of its slot, and a positive value.
     Of several values of a member in a slot the last one counts. An incomplete newest slot is omitted.
     """
-    rows = np.repeat(np.arange(len(histories)), [len(times) for times in histories])
-    places = grid.find_slots(np.concatenate(histories))
-    end = int(places.max(initial=0)) + 1
-    columns = places - (end - slots_maximum)
+    end = int(slots.max(initial=0)) + 1
+    columns = slots - (end - slots_maximum)
     is_new = columns >= 0
-    ratios = np.full((len(histories), slots_maximum), np.nan)
-    ratios[rows[is_new], columns[is_new]] = np.log(np.concatenate(values)[is_new])
+    ratios = np.full((count, slots_maximum), np.nan)
+    ratios[members[is_new], columns[is_new]] = np.log(values[is_new])
     known = ~np.isnan(ratios)
-    ratios -= _take_medians(ratios, known.sum(axis=1))[:, np.newaxis]
-    spreads = _measure_spreads(ratios, known)
+    numbers = known.sum(axis=1)
+    ratios -= _take_medians(ratios, numbers)[:, np.newaxis]
+    spreads = _measure_spreads(ratios, known, numbers)
     counts = known.sum(axis=0)
-    is_used = counts >= max(_MEASURED_SHARE * len(histories), 1)
+    is_used = counts >= max(_MEASURED_SHARE * count, 1)
     usual = float(np.median(counts[:-1][is_used[:-1]][-_USUAL_SLOTS:])) if is_used[:-1].any() else 0.0
     is_used[-1] &= counts[-1] >= _COMPLETE_SHARE * usual
-    return PooledRatios(np.flatnonzero(is_used) + end - slots_maximum, ratios[:, is_used], 1 / spreads)
+    by_slot = np.ascontiguousarray(ratios[:, is_used].T)
+    return PooledRatios(np.flatnonzero(is_used) + end - slots_maximum, by_slot, 1 / spreads)
 
 
-def _take_medians(ratios: Array, counts: Indices) -> Array:
+def _take_medians(rows: Array, counts: Indices) -> Array:
     """Return the median of each row, of which so many values are known; NaN without any."""
-    ordered, rows = np.sort(ratios, axis=1), np.arange(len(ratios))
+    ordered, places = np.sort(rows, axis=1), np.arange(len(rows))
     medians: Array = (
-        ordered[rows, (np.maximum(counts, 1) - 1) // 2]
-        + ordered[rows, np.minimum(counts // 2, ratios.shape[1] - 1)]
+        ordered[places, (np.maximum(counts, 1) - 1) // 2]
+        + ordered[places, np.minimum(counts // 2, rows.shape[1] - 1)]
     ) / 2
     return medians
 
 
-def _measure_spreads(ratios: Array, known: NDArray[np.bool_]) -> Array:
-    """Return the spread of each row. Those without gaps are calculated together."""
-    is_whole = known.all(axis=1)
+def _measure_spreads(ratios: Array, known: NDArray[np.bool_], numbers: Indices) -> Array:
+    """Return the spread of each row. Those with the same number of known values are calculated together."""
     spreads = np.empty(len(ratios))
-    spreads[is_whole] = measure_spreads(ratios[is_whole], least=_SPREAD_MINIMUM)
-    spreads[~is_whole] = [
-        measure_spread(line[has], least=_SPREAD_MINIMUM)
-        for line, has in zip(ratios[~is_whole], known[~is_whole], strict=True)
-    ]
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        values = ratios[rows][known[rows]].reshape(len(rows), number)
+        spreads[rows] = measure_spreads(values, least=_SPREAD_MINIMUM)
     return spreads
 
 
@@ -164,38 +171,47 @@ def pool_ratios(ratios: Array, weights: Array) -> Array:
 
     The median weighted by 1/σ minimizes Σ|ratio − median| / σ: a noisy member counts less.
     """
-    order = np.argsort(ratios, axis=0)
-    ordered = np.take_along_axis(ratios, order, axis=0)
-    sums = np.cumsum(np.where(np.isnan(ordered), 0.0, weights[order]), axis=0)
-    places = np.argmax(sums >= sums[-1] / 2, axis=0)
-    pooled: Array = np.exp(np.take_along_axis(ordered, places[np.newaxis], axis=0)[0])
+    order = np.argsort(ratios, axis=1)
+    ordered = weights[order]
+    counts = ratios.shape[1] - np.isnan(ratios).sum(axis=1)
+    # Unknown values are last.
+    ordered[np.arange(ratios.shape[1]) >= counts[:, np.newaxis]] = 0.0
+    sums = np.cumsum(ordered, axis=1)
+    slots, places = np.arange(len(ratios)), np.argmax(sums >= sums[:, -1:] / 2, axis=1)
+    pooled: Array = np.exp(ratios[slots, order[slots, places]])
     return pooled
 
 
-def may_have_changed(values: Array, *, tolerated_change: float) -> bool:
+def may_have_changed(levels: Array, *, tolerated_changes: Array) -> NDArray[np.bool_]:
     """Return whether the mean of the newest runs, 3 to 60, differs from that of the 60 before by most of a change.
 
-    Most evaluations end here, at a hundredth of the cost of the detector.
+    levels: a row for each pooled level, a column for each slot; tolerated_changes: relative, of each row. Most
+    evaluations end here, at a hundredth of the cost of the detector.
     """
-    sums = np.concatenate([[0.0], np.cumsum(np.log(values))])
-    count = len(values)
+    count = levels.shape[1]
+    sums = np.zeros((len(levels), count + 1))
+    np.cumsum(np.log(levels), axis=1, out=sums[:, 1:])
     newest = np.arange(_NEWEST_MINIMUM, min(_SIDE_SLOTS, count - _NEWEST_MINIMUM) + 1)
     if not len(newest):
-        return False
+        return np.zeros(len(levels), np.bool_)
     places = count - newest
     starts = np.maximum(places - _SIDE_SLOTS, 0)
-    shifts = (sums[count] - sums[places]) / newest - (sums[places] - sums[starts]) / (places - starts)
-    return bool(np.abs(shifts).max() >= _MOST_OF_CHANGE * np.log1p(tolerated_change))
+    shifts = (sums[:, count:] - sums[:, places]) / newest
+    shifts -= (sums[:, places] - sums[:, starts]) / (places - starts)
+    has_changed: NDArray[np.bool_] = np.abs(shifts).max(axis=1) >= _MOST_OF_CHANGE * np.log1p(
+        tolerated_changes
+    )
+    return has_changed
 
 
 def count_changed(ratios: Array, weights: Array, index: int, *, is_rise: bool) -> ChangedMembers:
-    """Compare the medians of members before and from a column on, at most 60 columns on each side."""
-    before = ratios[:, max(index - _SIDE_SLOTS, 0) : index]
-    after = ratios[:, index : index + _SIDE_SLOTS]
-    has_both = (~np.isnan(before)).any(axis=1) & (~np.isnan(after)).any(axis=1)
+    """Compare the medians of members before and from a slot on, at most 60 slots on each side."""
+    before = ratios[max(index - _SIDE_SLOTS, 0) : index]
+    after = ratios[index : index + _SIDE_SLOTS]
+    has_both = (~np.isnan(before)).any(axis=0) & (~np.isnan(after)).any(axis=0)
     if not has_both.any():
         return ChangedMembers(0, 0, 0.0, 0.0)
-    shifts = np.nanmedian(after[has_both], axis=1) - np.nanmedian(before[has_both], axis=1)
+    shifts = np.nanmedian(after[:, has_both], axis=0) - np.nanmedian(before[:, has_both], axis=0)
     has_changed = shifts > 0 if is_rise else shifts < 0
     weights = weights[has_both]
     return ChangedMembers(

@@ -1,9 +1,8 @@
 """Histories: the newest valid values of many series in one query."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -38,28 +37,35 @@ _CLAIMED: Final = (
 _CLAIM: Final = f"{_CLAIMED} WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
 _LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # Newest first, in PostgreSQL's binary form: a tenth of the time of percentile_cont over the same rows (measured).
-_READ: Final = sql.SQL(
-    "SELECT wanted.id, CASE WHEN newest.read < %(window)s THEN newest.read ELSE ("
-    " SELECT count(*) FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
-    ") END, newest.* FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-    " SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
+_SELECT_NEWEST: Final = sql.SQL(
+    "SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
     " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
     "  SELECT started_at, run_id, {metrics} FROM benchapp_measurement"
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
     "  ORDER BY started_at DESC, id DESC LIMIT %(window)s) AS measured"
-    " ) AS newest WHERE newest.times IS NOT NULL"
 )
 
 
-@cache
-def _compose_read(metrics: tuple[str, ...]) -> sql.Composed:
-    return _READ.format(
+def select_newest(metrics: Iterable[str]) -> sql.Composed:
+    """Return the query for the newest valid measurements of `wanted.id`, at most `window`.
+
+    Columns: read, their number; times; ids of runs; each metric; null without any.
+    """
+    names = [sql.Identifier(name) for name in metrics]
+    return _SELECT_NEWEST.format(
         columns=sql.SQL(", ").join(
-            sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
-            for name in metrics
+            sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(name) for name in names
         ),
-        metrics=sql.SQL(", ").join(map(sql.Identifier, metrics)),
+        metrics=sql.SQL(", ").join(names),
     )
+
+
+_READ: Final = sql.SQL(
+    "SELECT wanted.id, CASE WHEN newest.read < %(window)s THEN newest.read ELSE ("
+    " SELECT count(*) FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
+    ") END, newest.* FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ({newest}) AS newest"
+    " WHERE newest.times IS NOT NULL"
+).format(newest=select_newest(METRIC_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +162,17 @@ def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
     ]
 
 
-def read_histories(
-    ids: Sequence[int], *, window: int = WINDOW, metrics: tuple[str, ...] = METRIC_FIELDS
-) -> dict[int, StoredHistory]:
+def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    window: measurements of a series, the newest. metrics: those that are read. One query, and one for each filter of a
-    maintenance window in their time.
+    window: measurements of a series, the newest. One query, and one for each filter of a maintenance window in their
+    time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
-        rows = cursor.execute(_compose_read(metrics), {"ids": list(ids), "window": window}).fetchall()
+        rows = cursor.execute(_READ, {"ids": list(ids), "window": window}).fetchall()
     histories = select_outside_maintenance(
-        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1, metrics=metrics) for row in rows}
+        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1) for row in rows}
     )
     return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
 
@@ -194,9 +198,7 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def unpack_history(
-    packed: Sequence[Any], *, first_position: int, metrics: Sequence[str] = METRIC_FIELDS
-) -> StoredHistory:
+def unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHistory:
     """Return a history from its packed columns, newest first: times, runs, metrics; the position of its first run."""
     if packed[0] is None:
         return EMPTY
@@ -207,13 +209,13 @@ def unpack_history(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
         positions=np.arange(first_position, first_position + len(moments) // 8),
-        values=dict(zip(metrics, columns, strict=True)),
+        values=dict(zip(METRIC_FIELDS, columns, strict=True)),
         is_cut=first_position > 1,
     )
-    return _merge_repetitions(history)
+    return merge_within_runs(history)
 
 
-def _merge_repetitions(history: StoredHistory) -> StoredHistory:
+def merge_within_runs(history: StoredHistory) -> StoredHistory:
     """Replace repetitions within a run by their median: a level consists of runs."""
     run_ids = history.run_ids
     # Nearly always ascending, which takes a fifth of the time to find out.

@@ -15,6 +15,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Value
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level
+from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.pooled_levels import (
     CHANGED_SHARE_MINIMUM,
     MEMBERS_MINIMUM,
@@ -29,15 +30,22 @@ from benchapp.analysis.detection.pooled_levels import (
 )
 from benchapp.analysis.detection.recovery import find_end, is_recovery
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
-from benchapp.metrics import CATALOG, list_judged_metrics
+from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
-from benchapp.models.policies.thresholds import read_thresholds
-from benchapp.pipeline.detection.histories import StoredHistory, read_histories, to_time
+from benchapp.pipeline.detection.histories import to_time
 from benchapp.pipeline.detection.metric import DetectedChange, is_back, judge_metric
+from benchapp.pipeline.detection.pooled_members import (
+    MEMBERS_MAXIMUM,
+    MemberHistories,
+    PooledGroup,
+    PooledMember,
+    list_groups,
+    read_member_histories,
+    read_members,
+)
 from benchapp.pipeline.detection.pooled_rows import (
     Line,
     PooledChange,
-    PooledGroup,
     PooledWrites,
     StoredRows,
     read_stored_rows,
@@ -59,13 +67,9 @@ _REACH_SLOTS: Final = 60
 _UPDATED_SLOTS: Final = 100
 # Slots on each side of a stored change for its level.
 _SIDE_SLOTS: Final = 60
-# Series of a host or pool that are pooled, the first ones by id: 20 MB.
-_MEMBERS_MAXIMUM: Final = 2000
 # Share of the series measured in the last slots that must be measured, and evaluated, since the newest evaluated slot.
 _COMPLETE_SHARE: Final = 0.8
 _ACTIVE_SLOTS: Final = 3
-# Dimensions whose values have pooled levels.
-_DIMENSIONS: Final = ("volume_type", "stripe_count")
 _LIST_COMPLETE: Final = (
     "SELECT series.scope, pooled.evaluated_to_at, max(series.last_at) FROM benchapp_series series"
     " LEFT JOIN benchapp_pooledevaluation pooled ON pooled.scope = series.scope"
@@ -78,26 +82,19 @@ _LIST_COMPLETE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One series of a scope. values: of its dimensions, as text, by name; thresholds: of its metrics."""
-
-    series_id: int
-    metrics: tuple[str, ...]
-    values: Mapping[str, str]
-    thresholds: Mapping[str, float]
-
-
 def judge_pooled(scopes: Iterable[str], *, now: datetime) -> tuple[int, ...]:
     """Evaluate the pooled levels of these scopes whose newest sweep is complete; return the written changes.
 
     The single series must have been evaluated before. One query if no scope has a complete sweep.
     """
+    evaluations = list(_claim(_list_complete(scopes)))
+    if not evaluations:
+        return ()
     writes = PooledWrites()
-    for scope, evaluated_to_at, newest_at in _list_complete(scopes):
-        evaluation = _claim(scope, evaluated_to_at, newest_at)
-        if evaluation is not None:
-            _judge_scope(evaluation, writes, now)
+    members = read_members([evaluation.scope for evaluation in evaluations])
+    hosts = max(Host.objects.active().count(), 1)
+    for batch in _divide(evaluations, members):
+        _judge_scopes(batch, members, writes, hosts=hosts, now=now)
     return write_pooled(writes, now)
 
 
@@ -130,72 +127,106 @@ def _list_complete(scopes: Iterable[str]) -> list[tuple[str, datetime | None, da
         return list(cursor.fetchall())
 
 
-def _claim(scope: str, evaluated_to_at: datetime | None, newest_at: datetime) -> PooledEvaluation | None:
-    """Lock the evaluation of a scope without waiting; None if another process has it, or had it meanwhile."""
-    if evaluated_to_at is None:
-        evaluation, is_new = PooledEvaluation.objects.get_or_create(
-            scope=scope, defaults={"evaluated_to_at": newest_at, "interval_s": 0.0}
-        )
-        return evaluation if is_new else None
-    unlocked = PooledEvaluation.objects.select_for_update(skip_locked=True)
-    return unlocked.filter(scope=scope, evaluated_to_at=evaluated_to_at).first()
+def _claim(complete: Sequence[tuple[str, datetime | None, datetime]]) -> Iterator[PooledEvaluation]:
+    """Lock the evaluations of scopes without waiting, except of those that another process has, or had meanwhile."""
+    known = {scope: evaluated_to_at for scope, evaluated_to_at, _ in complete if evaluated_to_at is not None}
+    if known:
+        unlocked = PooledEvaluation.objects.select_for_update(skip_locked=True)
+        for evaluation in unlocked.filter(scope__in=known).order_by("scope"):
+            if evaluation.evaluated_to_at == known[evaluation.scope]:
+                yield evaluation
+    for scope, evaluated_to_at, newest_at in complete:
+        if evaluated_to_at is None:
+            evaluation, is_new = PooledEvaluation.objects.get_or_create(
+                scope=scope, defaults={"evaluated_to_at": newest_at, "interval_s": 0.0}
+            )
+            if is_new:
+                yield evaluation
 
 
-def _judge_scope(evaluation: PooledEvaluation, writes: PooledWrites, now: datetime) -> None:
-    members = _read_members(evaluation.scope)
-    ids = [member.series_id for member in members]
-    metrics = tuple(sorted({metric for member in members for metric in member.metrics}))
-    histories = read_histories(ids, window=_SLOTS_MAXIMUM, metrics=metrics)
-    grid = find_grid([histories[series_id].times for series_id in ids])
-    pools = list(_list_pools(members, histories, grid)) if grid else []
-    if grid is None or not pools:
+def _divide(
+    evaluations: Sequence[PooledEvaluation], members: Mapping[str, Sequence[PooledMember]]
+) -> Iterator[list[PooledEvaluation]]:
+    """Yield scopes that are evaluated together: their members are read at once."""
+    batch: list[PooledEvaluation] = []
+    count = 0
+    for evaluation in evaluations:
+        count += len(members[evaluation.scope])
+        if batch and count > MEMBERS_MAXIMUM:
+            yield batch
+            batch, count = [], len(members[evaluation.scope])
+        batch.append(evaluation)
+    yield batch
+
+
+def _judge_scopes(
+    evaluations: Sequence[PooledEvaluation],
+    members: Mapping[str, Sequence[PooledMember]],
+    writes: PooledWrites,
+    *,
+    hosts: int,
+    now: datetime,
+) -> None:
+    """Evaluate scopes, and note their newest slot. members: by scope. hosts: active ones of the fleet."""
+    pools = {
+        scope: found
+        for scope, histories in _read_histories(evaluations, members)
+        if (found := list(_list_pools(members[scope], histories)))
+    }
+    if not pools:
         return
-    newest = max(int(pool.slots[-1]) for pool in pools)
-    evaluation.evaluated_to_at = to_time(grid.find_start(newest + 1))
-    evaluation.interval_s = grid.interval / 1e6
-    evaluation.save(update_fields=["evaluated_to_at", "interval_s"])
-    stored = read_stored_rows(ids, since=to_time(grid.find_start(newest - _UPDATED_SLOTS)))
-    groups = list(_list_groups(members))
-    hosts = max(Host.objects.active().count(), 1)
-    for pool in pools:
-        _judge_pool(pool, groups, stored, hosts=hosts, tests=len(pools), writes=writes, now=now)
+    _note_evaluated(evaluations, pools)
+    stored = read_stored_rows(
+        {scope: [member.series_id for member in members[scope]] for scope in pools},
+        since={
+            scope: to_time(of_scope[0].grid.find_start(_find_newest(of_scope) - _UPDATED_SLOTS))
+            for scope, of_scope in pools.items()
+        },
+    )
+    for scope, of_scope in pools.items():
+        groups = list(list_groups(members[scope]))
+        for pool in of_scope:
+            _judge_pool(pool, groups, stored[scope], hosts=hosts, tests=len(of_scope), writes=writes, now=now)
 
 
-def _read_members(scope: str) -> list[_Member]:
-    found = Series.objects.filter(scope=scope, measurement_count__gte=SLOTS_MINIMUM).order_by("id")
-    rows = list(found.values("id", "block_size_bytes", *_DIMENSIONS)[:_MEMBERS_MAXIMUM])
-    thresholds = read_thresholds([row["id"] for row in rows])
-    return [
-        _Member(
-            row["id"],
-            list_judged_metrics(has_one_block_size=row["block_size_bytes"] is not None),
-            {name: str(row[name]) for name in _DIMENSIONS if row[name] is not None},
-            thresholds[row["id"]],
-        )
-        for row in rows
-    ]
+def _read_histories(
+    evaluations: Sequence[PooledEvaluation], members: Mapping[str, Sequence[PooledMember]]
+) -> Iterator[tuple[str, MemberHistories]]:
+    """Yield each scope with the newest runs of its members; one query for all."""
+    found = [member for evaluation in evaluations for member in members[evaluation.scope]]
+    histories = read_member_histories(
+        [member.series_id for member in found],
+        window=_SLOTS_MAXIMUM,
+        metrics=tuple(sorted({metric for member in found for metric in member.metrics})),
+    )
+    first = 0
+    for evaluation in evaluations:
+        end = first + len(members[evaluation.scope])
+        yield evaluation.scope, histories.take_members(first, end)
+        first = end
 
 
-def _list_groups(members: Sequence[_Member]) -> Iterator[PooledGroup]:
-    """Yield all members, and those of each value of a dimension that enough of them have, but not all."""
-    yield PooledGroup("", "", np.arange(len(members)))
-    for name in _DIMENSIONS:
-        values = np.array([member.values.get(name, "") for member in members])
-        for value in sorted(set(values.tolist()) - {""}):
-            rows = np.flatnonzero(values == value)
-            if MEMBERS_MINIMUM <= len(rows) < len(members):
-                yield PooledGroup(name, value, rows)
+def _note_evaluated(evaluations: Sequence[PooledEvaluation], pools: Mapping[str, Sequence["_Pool"]]) -> None:
+    """Note the newest slot of each scope as evaluated."""
+    evaluated = [evaluation for evaluation in evaluations if evaluation.scope in pools]
+    for evaluation in evaluated:
+        of_scope = pools[evaluation.scope]
+        grid = of_scope[0].grid
+        evaluation.evaluated_to_at = to_time(grid.find_start(_find_newest(of_scope) + 1))
+        evaluation.interval_s = grid.interval / 1e6
+    PooledEvaluation.objects.bulk_update(evaluated, ["evaluated_to_at", "interval_s"])
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """One metric of all members of a scope. slots: number of each column of `ratios`, a row for each member.
+    """One metric of all members of a scope. slots: number of each row of `ratios`, which has a column for each member.
 
-    thresholds: of each member.
+    histories: the runs with positive values. thresholds: of each member.
     """
 
     metric: str
-    lines: tuple[Line, ...]
+    members: Sequence[PooledMember]
+    histories: MemberHistories
     slots: NDArray[np.intp]
     ratios: NDArray[np.float64]
     weights: NDArray[np.float64]
@@ -203,41 +234,66 @@ class _Pool:
     thresholds: NDArray[np.float64]
 
     def find_time(self, index: int) -> int:
-        """Return when the slot of a column begins, in µs since 2000."""
+        """Return when the slot of a row begins, in µs since 2000."""
         return self.grid.find_start(int(self.slots[index]))
 
     def find_index(self, time: int) -> int:
-        """Return the column of the slot of a time in µs since 2000, or of the next slot."""
+        """Return the row of the slot of a time in µs since 2000, or of the next slot."""
         return int(np.searchsorted(self.slots, self.grid.find_slot(time)))
 
+    def pool_group(self, group: PooledGroup) -> NDArray[np.float64]:
+        """Return the pooled level of some members in each slot."""
+        return pool_ratios(*self.take_group(group))
 
-def _list_pools(
-    members: Sequence[_Member], histories: Mapping[int, StoredHistory], grid: SlotGrid
-) -> Iterator[_Pool]:
-    """Yield the metrics of enough members and slots."""
-    for metric in sorted({metric for member in members for metric in member.metrics}):
-        lines = tuple(_take_line(member, metric, histories[member.series_id]) for member in members)
-        if sum(len(line.times) >= SLOTS_MINIMUM for line in lines) < MEMBERS_MINIMUM:
-            continue
-        aligned = align_members(
-            [line.times for line in lines],
-            [line.values for line in lines],
-            grid,
-            slots_maximum=_SLOTS_MAXIMUM,
-        )
-        if len(aligned.slots) >= SLOTS_MINIMUM:
-            thresholds = np.array([member.thresholds[metric] for member in members])
-            yield _Pool(
-                metric, lines, aligned.slots, aligned.ratios, aligned.weights, grid, thresholds=thresholds
+    def take_group(self, group: PooledGroup) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ratios of some members, a row for each slot, and their weights."""
+        return np.take(self.ratios, group.members, axis=1), self.weights[group.members]
+
+    def list_lines(self, group: PooledGroup) -> Iterator[Line]:
+        """Yield the values of some members."""
+        for number in group.members.tolist():
+            history = self.histories.take_members(number, number + 1)
+            yield Line(
+                self.members[number].series_id, history.times, history.run_ids, history.values[self.metric]
             )
 
 
-def _take_line(member: _Member, metric: str, history: StoredHistory) -> Line:
-    values = history.values[metric]
-    is_used = values > 0 if metric in member.metrics else np.zeros(len(values), np.bool_)
-    if is_used.all():
-        return Line(member.series_id, history.times, history.run_ids, values)
-    return Line(member.series_id, history.times[is_used], history.run_ids[is_used], values[is_used])
+def _find_newest(pools: Sequence[_Pool]) -> int:
+    """Return the newest slot of the metrics of a scope."""
+    return max(int(pool.slots[-1]) for pool in pools)
+
+
+def _list_pools(members: Sequence[PooledMember], histories: MemberHistories) -> Iterator[_Pool]:
+    """Yield the metrics of enough members and slots."""
+    grid = find_grid(histories.members, histories.times)
+    if grid is None:
+        return
+    slots = grid.find_slots(histories.times)
+    for metric in sorted({metric for member in members for metric in member.metrics}):
+        is_judged = np.array([metric in member.metrics for member in members])
+        is_used = (histories.values[metric] > 0) & is_judged[histories.members]
+        counts = np.bincount(histories.members[is_used], minlength=len(members))
+        if int((counts >= SLOTS_MINIMUM).sum()) < MEMBERS_MINIMUM:
+            continue
+        used = histories if is_used.all() else histories.select(is_used)
+        aligned = align_members(
+            used.members,
+            slots[is_used],
+            used.values[metric],
+            count=len(members),
+            slots_maximum=_SLOTS_MAXIMUM,
+        )
+        if len(aligned.slots) >= SLOTS_MINIMUM:
+            yield _Pool(
+                metric,
+                members,
+                used,
+                aligned.slots,
+                aligned.ratios,
+                aligned.weights,
+                grid,
+                thresholds=np.array([member.thresholds[metric] for member in members]),
+            )
 
 
 def _judge_pool(
@@ -251,12 +307,28 @@ def _judge_pool(
     now: datetime,
 ) -> None:
     """Evaluate one metric of all groups. The changes of all members cover those of a part of them."""
+    levels = np.stack([pool.pool_group(group) for group in groups])
+    # Policies may differ between the members of a group.
+    smallest = THRESHOLD_SHARE * np.array([take_median(pool.thresholds[group.members]) for group in groups])
+    has_changed = may_have_changed(levels, tolerated_changes=smallest)
     covered: list[StoredChange] = []
-    for group in groups:
+    for number, group in enumerate(groups):
+        earlier = stored.list_changes(group, pool.metric)
+        if not earlier and not has_changed[number]:
+            continue
         is_whole = group.dimension == ""
         family = ScopeTests(tests=tests * (1 if is_whole else len(groups) - 1), series=1, scopes=hosts)
-        for change in _judge_group(pool, group, stored, covered=covered, family=family):
-            writes.add(change, [pool.lines[row] for row in group.rows], stored, now=now)
+        found = _judge_group(
+            pool,
+            group,
+            levels[number],
+            earlier,
+            smallest=float(smallest[number]),
+            covered=covered,
+            family=family,
+        )
+        for change in found:
+            writes.add(change, pool.list_lines(group), stored, now=now)
             if is_whole and change.state != ChangeState.WITHDRAWN:
                 covered.append(_place(pool, change))
 
@@ -264,18 +336,17 @@ def _judge_pool(
 def _judge_group(
     pool: _Pool,
     group: PooledGroup,
-    stored: StoredRows,
+    values: NDArray[np.float64],
+    earlier: Sequence[PooledChange],
     *,
+    smallest: float,
     covered: Sequence[StoredChange],
     family: ScopeTests,
 ) -> Iterator[PooledChange]:
-    """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series."""
-    # Policies may differ between the members of a group.
-    smallest = THRESHOLD_SHARE * float(np.median(pool.thresholds[group.rows]))
-    values = pool_ratios(pool.ratios[group.rows], pool.weights[group.rows])
-    earlier = stored.list_changes(group, pool.metric)
-    if not earlier and not may_have_changed(values, tolerated_change=smallest):
-        return
+    """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series.
+
+    values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported.
+    """
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
     detected = list(judge_metric(values, smallest_change=smallest, confirmed=confirmed).changes)
@@ -353,6 +424,7 @@ def _describe(
         end = index + find_end(
             values[index:].tolist(), before_median=before.median, after_median=after.median
         )
+    ratios, weights = pool.take_group(group)
     return PooledChange(
         group=group,
         metric=pool.metric,
@@ -362,9 +434,7 @@ def _describe(
         is_rise=is_rise,
         state=decision.state,
         relative=relative,
-        changed=count_changed(
-            pool.ratios[group.rows, :end], pool.weights[group.rows], index, is_rise=is_rise
-        ),
+        changed=count_changed(ratios[:end], weights, index, is_rise=is_rise),
         detected=found,
         rows=earlier.rows if earlier is not None else (),
     )

@@ -3,7 +3,7 @@
 A member whose own values changed in that direction within five runs has no row; its own change joins the incident.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -21,6 +21,7 @@ from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
 from benchapp.pipeline.detection.histories import to_microseconds, to_time
 from benchapp.pipeline.detection.metric import DetectedChange
+from benchapp.pipeline.detection.pooled_members import PooledGroup
 from benchapp.pipeline.detection.rows import (
     TRANSITIONS_MAXIMUM,
     ChangeRecord,
@@ -48,15 +49,6 @@ class Line:
     times: NDArray[np.int64]
     run_ids: NDArray[np.int64]
     values: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class PooledGroup:
-    """The members of one pooled level. dimension, value: "" for all series of the scope; rows: their numbers."""
-
-    dimension: str
-    value: str
-    rows: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +95,31 @@ class _OwnChange:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """What is stored about the members of a scope: rows of pooled changes, and own changes."""
+    """What is stored about the members of a scope since a time: rows of pooled changes, and own changes."""
 
+    series_ids: Sequence[int]
+    since: datetime
     records: Sequence[ChangeRecord]
-    own: Sequence[_OwnChange]
+
+    @cached_property
+    def own(self) -> Sequence[_OwnChange]:
+        """Return the live changes found in the values of single series, by time. Most evaluations need none."""
+        found = (
+            Change.objects.filter(series_id__in=self.series_ids, state__in=_LIVE, started_at__gte=self.since)
+            .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
+            .order_by("started_at", "id")
+        )
+        rows = found.values_list("id", "series_id", "is_regression", "started_at", "incident_id")
+        return [_OwnChange(*row) for row in rows]
+
+    @cached_property
+    def levels(self) -> Mapping[tuple[str, str, str], Sequence[ChangeRecord]]:
+        """Return the rows of each pooled level, by metric, dimension and value."""
+        found: dict[tuple[str, str, str], list[ChangeRecord]] = {}
+        for record in self.records:
+            pooled = record.evidence["pooled"]
+            found.setdefault((record.metric, pooled["dimension"], pooled["value"]), []).append(record)
+        return found
 
     @cached_property
     def starts(self) -> frozenset[tuple[int, str, datetime]]:
@@ -126,13 +139,7 @@ class StoredRows:
 
     def list_changes(self, group: PooledGroup, metric: str) -> list[PooledChange]:
         """Return the stored changes of a pooled level, by time."""
-        of_level = [
-            record
-            for record in self.records
-            if record.metric == metric
-            and record.evidence["pooled"]["dimension"] == group.dimension
-            and record.evidence["pooled"]["value"] == group.value
-        ]
+        of_level = self.levels.get((metric, group.dimension, group.value), ())
         starts = sorted(
             {(record.evidence["pooled"]["started_at"], record.relative > 0) for record in of_level}
         )
@@ -159,15 +166,20 @@ class StoredRows:
         }
 
 
-def read_stored_rows(series_ids: Sequence[int], *, since: datetime) -> StoredRows:
-    """Return the live pooled and own changes of these series since a time; two queries."""
-    own = (
-        Change.objects.filter(series_id__in=series_ids, state__in=_LIVE, started_at__gte=since)
-        .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
-        .order_by("started_at", "id")
-        .values_list("id", "series_id", "is_regression", "started_at", "incident_id")
-    )
-    return StoredRows(read_pooled_changes(series_ids, since=since), [_OwnChange(*row) for row in own])
+def read_stored_rows(
+    members: Mapping[str, Sequence[int]], *, since: Mapping[str, datetime]
+) -> dict[str, StoredRows]:
+    """Return what is stored about the members of each scope since a time; one query.
+
+    members: ids of their series, by scope.
+    """
+    scopes = {series_id: scope for scope, ids in members.items() for series_id in ids}
+    records: dict[str, list[ChangeRecord]] = {scope: [] for scope in members}
+    for record in read_pooled_changes(list(scopes), since=min(since.values())):
+        scope = scopes[record.series_id]
+        if record.started_at >= since[scope]:
+            records[scope].append(record)
+    return {scope: StoredRows(ids, since[scope], records[scope]) for scope, ids in members.items()}
 
 
 def _read_change(group: PooledGroup, rows: Sequence[ChangeRecord]) -> PooledChange:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import orjson
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import BooleanField, QuerySet
+from django.db.models.expressions import RawSQL
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
@@ -161,7 +162,11 @@ def read_changes(series_ids: Sequence[int]) -> dict[MetricKey, list[ChangeRecord
 
 def read_pooled_changes(series_ids: Sequence[int], *, since: datetime) -> list[ChangeRecord]:
     """Return the live pooled changes of these series that began at a time or later, oldest row first."""
-    changes = Change.objects.filter(series_id__in=series_ids, method=POOLED_METHOD, started_at__gte=since)
+    # As one value: of hundreds Django writes each into the query.
+    is_of_series = RawSQL(
+        "benchapp_change.series_id = ANY(%s)", [list(series_ids)], output_field=BooleanField()
+    )
+    changes = Change.objects.filter(is_of_series, method=POOLED_METHOD, started_at__gte=since)
     return _read_records(changes.exclude(state=ChangeState.WITHDRAWN))
 
 

@@ -1,5 +1,6 @@
 """Changes of pooled levels: too small for each series, clear in all series of a host together."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -19,10 +20,14 @@ from benchapp.models import (
     PooledEvaluation,
     Series,
 )
+from benchapp.pipeline.detection import pooled
+from benchapp.pipeline.detection.pooled import judge_pooled
+from benchapp.pipeline.detection.pooled_members import MemberHistories, read_member_histories
+from benchapp.pipeline.detection.pooled_rows import read_stored_rows
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
 from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
-from tests.factories import NOON, make_host
+from tests.factories import NOON, make_change, make_host, make_series
 from tests.pipeline.detection.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 
 pytestmark = pytest.mark.django_db
@@ -238,3 +243,122 @@ def test_policy_applies_to_the_pooled_levels_at_once() -> None:
     assert get_incident().relative == pytest.approx(-0.03, abs=0.01)
     newest = cells[0].measurements.latest("started_at").started_at
     assert PooledEvaluation.objects.get().evaluated_to_at > newest
+
+
+def make_quiet_hosts(*names: str) -> list[list[Series]]:
+    """Make hosts with 20 series each, measured at the same times and evaluated together."""
+    hosts = [
+        make_cells(make_host(name), make_noise(20, RUNS, seed=seed).tolist())
+        for seed, name in enumerate(names)
+    ]
+    judge_until_done()
+    return hosts
+
+
+def measure_together(hosts: Sequence[Sequence[Series]], *, factors: Sequence[float], runs: int) -> None:
+    """Measure the series of all hosts, times the factor of their host; all are evaluated after each run."""
+    values = [factor * make_noise(20, runs, seed=10 + number) for number, factor in enumerate(factors)]
+    for run in range(runs):
+        for cells, of_host in zip(hosts, values, strict=True):
+            add_common_run(cells, of_host[:, run].tolist())
+        judge_until_done()
+
+
+def test_hosts_that_are_evaluated_together_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One slower, one as before, one faster: the members of two hosts are read at once, then those of the third."""
+    numbers: list[int] = []
+
+    def read_counted(ids: Sequence[int], *, window: int, metrics: tuple[str, ...]) -> MemberHistories:
+        numbers.append(len(ids))
+        return read_member_histories(ids, window=window, metrics=metrics)
+
+    monkeypatch.setattr(pooled, "MEMBERS_MAXIMUM", 45)
+    monkeypatch.setattr(pooled, "read_member_histories", read_counted)
+    hosts = make_quiet_hosts("db-1", "db-2", "db-3")
+
+    measure_together(hosts, factors=[0.97, 1.0, 1.03], runs=5)
+
+    assert numbers == [40, 20] * 6
+    found = Change.objects.filter(method=POOLED_METHOD).exclude(state="withdrawn")
+    assert set(found.values_list("series__scope", "is_regression")) == {
+        ("host:db-1", True),
+        ("host:db-3", False),
+    }
+    newest = NOON + timedelta(hours=RUNS + 4)
+    evaluated = list(PooledEvaluation.objects.order_by("scope").values_list("scope", "evaluated_to_at"))
+    assert [scope for scope, _ in evaluated] == ["host:db-1", "host:db-2", "host:db-3"]
+    assert all(newest < until <= newest + timedelta(hours=1) for _, until in evaluated)
+
+
+def test_stored_changes_of_a_host_are_those_of_its_own_series() -> None:
+    """The runs of one of two slower hosts are excluded: only its changes are withdrawn."""
+    hosts = make_quiet_hosts("db-1", "db-2")
+    measure_together(hosts, factors=[0.97, 0.97], runs=5)
+    live = Change.objects.filter(method=POOLED_METHOD).exclude(state="withdrawn")
+    scopes = Counter(live.values_list("series__scope", flat=True))
+
+    low = Measurement.objects.filter(started_at__gte=NOON + timedelta(hours=RUNS))
+    low.filter(series__scope="host:db-1").update(is_excluded=True)
+    measure_together(hosts, factors=[1.0, 0.97], runs=2)
+
+    assert min(scopes["host:db-1"], scopes["host:db-2"]) >= 15
+    remaining = Counter(live.values_list("series__scope", flat=True))
+    assert remaining.keys() == {"host:db-2"}
+    assert remaining["host:db-2"] >= 15
+
+
+def test_rows_are_read_since_a_time_of_each_scope() -> None:
+    cells = [make_series([1.0] * 9, host=make_host(name)) for name in ("db-1", "db-2")]
+    times = [NOON + timedelta(hours=hour) for hour in (2, 4, 6)]
+    level = {"pooled": {"dimension": "", "value": "", "started_at": "2026-01-01T00:00:00+00:00"}}
+    for series in cells:
+        for at in times:
+            make_change(series, at=at, method=POOLED_METHOD, evidence=level)
+        make_change(series, at=times[0] - timedelta(hours=1))
+        make_change(series, at=times[2] + timedelta(minutes=1), state="withdrawn")
+        make_change(series, at=times[2] + timedelta(hours=1))
+
+    stored = read_stored_rows(
+        {series.scope: [series.pk] for series in cells},
+        since={"host:db-1": times[0], "host:db-2": times[1]},
+    )
+
+    own_at = times[2] + timedelta(hours=1)
+    for scope, series, since in zip(("host:db-1", "host:db-2"), cells, (0, 1), strict=True):
+        rows = [(record.series_id, record.started_at) for record in stored[scope].records]
+        assert rows == [(series.pk, at) for at in times[since:]]
+        assert [(own.series_id, own.at) for own in stored[scope].own] == [(series.pk, own_at)]
+
+
+def test_only_series_with_the_metric_count() -> None:
+    """The IOPS of series with several block sizes are not evaluated: they increase while the others decrease."""
+    cells = make_cells(make_host("db-1"), make_noise(40, RUNS).tolist())
+    several = [cell.pk for cell in cells[20:]]
+    Series.objects.filter(pk__in=several).update(block_size_bytes=None)
+    judge_until_done()
+    values = make_noise(40, 6, seed=2)
+    values[:20] *= 0.97
+    values[20:] *= 1.03
+
+    measure_values(cells, values)
+
+    (level,) = get_incident().pooled_levels
+    assert (level["metric"], level["series"]) == ("iops", 20)
+    assert level["changed"] >= 17
+    assert not Change.objects.filter(series__in=several).exists()
+
+
+def test_hosts_of_a_batch_take_no_further_queries() -> None:
+    hosts = make_quiet_hosts("db-1", "db-2", "db-3")
+    for cells in hosts:
+        add_common_run(cells, [1000.0] * 20)
+    Series.objects.update(judging_is_due=False)
+
+    with CaptureQueriesContext(connection) as one:
+        judge_pooled(["host:db-1"], now=NOON)
+    with CaptureQueriesContext(connection) as two:
+        judge_pooled(["host:db-2", "host:db-3"], now=NOON)
+
+    assert len(two) == len(one)
+    until = PooledEvaluation.objects.values_list("evaluated_to_at", flat=True)
+    assert all(moment > NOON + timedelta(hours=RUNS) for moment in until)
