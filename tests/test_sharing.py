@@ -1,5 +1,7 @@
 """Which tests a process is given in one go, and in which order."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.sharing import (
@@ -10,7 +12,9 @@ from tests.sharing import (
     find_repeated,
     find_unit,
     is_slow,
+    list_test_files,
     order_units,
+    pytest_collection,
 )
 from tests.stack import ROOT
 
@@ -40,6 +44,41 @@ def test_slow_units_come_first_and_the_others_in_their_order():
         "tests/api/test_a.py",
         "tests/api/test_b.py",
     ]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for name in ("a/test_1.py", "a/test_2.py", "b/test_3.py", "b/world.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["."], ["a/test_1.py", "a/test_2.py", "b/test_3.py"]),
+        (["b", "b/test_3.py"], ["b/test_3.py"]),
+        (["a/test_2.py::test_it[a::b]", "a/test_1.py"], ["a/test_1.py", "a/test_2.py"]),
+    ],
+)
+def test_files_of_a_run_are_those_of_its_arguments(arguments, names, checkout):
+    assert list_test_files(arguments, checkout) == [checkout / name for name in names]
+
+
+def test_processes_import_each_file_first_in_one_of_them(checkout, monkeypatch):
+    imported = []
+
+    def import_module(name):
+        imported.append(name)
+        raise ImportError
+
+    monkeypatch.setattr("importlib.import_module", import_module)
+    for worker in ({"workerid": "gw0", "workercount": 2}, {"workerid": "gw1", "workercount": 2}, None):
+        config = SimpleNamespace(args=["."], rootpath=checkout, workerinput=worker)
+        pytest_collection(SimpleNamespace(config=config))
+
+    assert imported == ["a.test_1", "b.test_3", "a.test_2"]
 
 
 def test_ids_of_several_tests_are_found():
