@@ -47,11 +47,9 @@ _django = ThreadHandler()
 # Here, as granian's asginl knows no lifespan.
 log_warnings()
 resolve("/")  # imports all views
-# A page makes thousands of objects that die with it; by default, collections take a fifth of the time of a long table.
-# What is loaded by now is not searched at all.
+# What is loaded by now is not searched for garbage.
 gc.collect()
 gc.freeze()
-gc.set_threshold(50_000, 20, 50)
 
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 # Files that a person uploads, and studies, whose text alone may be 220 000 characters. Only editors send these.

@@ -48,14 +48,10 @@ _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 
 
 @worker_init.connect
-def tune_collector(**_: object) -> None:
-    """Collect garbage rarely: a batch makes 100 000 objects that all die with it (measured: a fifth of its time).
-
-    Before the worker forks: objects that are frozen here stay in memory that parent and children share.
-    """
+def freeze_modules(**_: object) -> None:
+    """Freeze what is loaded, before the worker forks: it stays in memory that parent and children share."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 @shared_task(time_limit=90)
