@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import io
+import json
 import keyword
 import re
 import shutil
@@ -158,9 +159,11 @@ class InProcess(httpx.BaseTransport):
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+def generated(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     """A Python client, generated from the committed document; a warning is an error."""
     folder = tmp_path_factory.mktemp("clients")
+    # The generator reads YAML in Python alone, in half of its time.
+    (folder / "openapi.json").write_text(json.dumps(document))
     command = [
         sys.executable,
         "-m",
@@ -171,7 +174,10 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         "none",
     ]
     ended = subprocess.run(
-        [*command, "--path", DOCUMENT, "--config", CLIENTS / "python.yaml", "--output-path", folder / "made"],
+        [
+            *(*command, "--path", folder / "openapi.json", "--config", CLIENTS / "python.yaml"),
+            *("--output-path", folder / "made"),
+        ],
         capture_output=True,
         text=True,
         check=False,
