@@ -451,7 +451,6 @@ def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
         "broker": valkey_server.url,
     }
 
-    assert start("migrate", **servers).wait(PATIENCE_S) == 0, read_logs()
     running = {service: start(service, **servers) for service in ("web", "worker", "beat")}
     address = Address("127.0.0.1", servers["port"])
 
@@ -507,7 +506,7 @@ def ask_valkey(path: Path, *lines: str) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_role_of_compose_is_no_superuser_and_may_migrate(place):
+def test_role_of_compose_is_no_superuser_and_the_command_of_compose_migrates_as_it(start, place):
     """The script of compose, on the embedded server; its names are changed, as the tests' own are taken."""
     (place / "database_password").write_text(SECRETS["database_password"])
     script = (ROOT / "tools" / "create-database.sql").read_text().replace("/run/secrets", str(place))
@@ -519,14 +518,8 @@ def test_role_of_compose_is_no_superuser_and_may_migrate(place):
     run_sql(admin, script)
     url = admin.replace("/benchapp?", "/application?") + "&options=-c%20role%3Dapplication"
     try:
-        migrated = subprocess.run(
-            [sys.executable, "manage.py", "migrate", "--no-input", "--skip-checks", "--verbosity", "0"],
-            cwd=ROOT,
-            env={**os.environ, "DATABASE_URL": url},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        migrating = start("migrate", port=0, database=url, broker="redis://127.0.0.1:1/0")
+        status = migrating.wait(PATIENCE_S)
         role = run_sql(
             admin.replace("/benchapp?", "/application?"),
             "SELECT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin FROM pg_roles WHERE rolname = 'application';"
@@ -535,7 +528,7 @@ def test_role_of_compose_is_no_superuser_and_may_migrate(place):
     finally:
         run_sql(admin, "DROP DATABASE application;\nDROP ROLE application;")
 
-    assert migrated.returncode == 0, migrated.stderr
+    assert status == 0, read_logs()
     assert role.split() == ["f|f|f|t", "application"]
 
 
