@@ -1,10 +1,12 @@
 """Every page in both themes and at two widths: nothing complains, nothing sticks out, nobody is shut out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.browser.watch import Watched
+from tests.browser.tabs import Tabs
+from tests.browser.watch import Watched, watch
 from tests.browser.world import World
 
 # Pages with a time range.
@@ -126,24 +128,46 @@ def check_everywhere(watched: Watched) -> None:
     assert watched.violations() == []
 
 
-@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_page_is_sound(path: str, visit: Callable[..., Watched], world: World) -> None:
-    watched = visit(path.format_map(vars(world)))
+@pytest.fixture(scope="module")
+def tab(tabs: Tabs) -> Iterator[Watched]:
+    """Open one tab for all pages: Chromium keeps the process, with the scripts that it compiled."""
+    yield watch(tabs.open([], width=1440, color_scheme="light"))
+    tabs.close()
 
-    check_everywhere(watched)
+
+@pytest.fixture
+def show(tab: Watched, signed_in: Any) -> Iterator[Callable[..., Watched]]:
+    """Show pages in the tab, as the admin unless told otherwise, and forget what they have kept."""
+
+    def show_page(path: str, *, is_stranger: bool = False) -> Watched:
+        tab.page.context.clear_cookies()
+        tab.page.context.add_cookies([] if is_stranger else signed_in["cookies"])
+        tab.page.set_viewport_size({"width": 1440, "height": 900})
+        tab.page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        tab.complaints.clear()
+        tab.page.goto(path)
+        return tab
+
+    yield show_page
+    tab.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+
+
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+def test_page_is_sound(path: str, show: Callable[..., Watched], world: World) -> None:
+    check_everywhere(show(path.format_map(vars(world))))
 
 
 @pytest.mark.parametrize("path", STRANGERS_PAGES.values(), ids=STRANGERS_PAGES)
-def test_page_of_strangers_is_sound(path: str, visit: Callable[..., Watched], world: World) -> None:
-    watched = visit(path.format_map(vars(world)), is_stranger=True)
+def test_page_of_strangers_is_sound(path: str, show: Callable[..., Watched], world: World) -> None:
+    watched = show(path.format_map(vars(world)), is_stranger=True)
     # The answer to a used link is 410, which the console reports.
     watched.complaints = [said for said in watched.complaints if "410" not in said]
 
     check_everywhere(watched)
 
 
-def test_page_that_is_none_is_sound(visit: Callable[..., Watched]) -> None:
-    watched = visit("/runs/999999/")
+def test_page_that_is_none_is_sound(show: Callable[..., Watched]) -> None:
+    watched = show("/runs/999999/")
     watched.complaints = [said for said in watched.complaints if "404" not in said]
 
     check_everywhere(watched)
