@@ -84,16 +84,14 @@ def remove_profiles(times: Times, values: Array, profiles: Sequence[CalendarProf
 class _Calendar:
     """Which values of a history belong together, by their times; of the values from the index `first` on.
 
-    places: number of the period of each value; periods: values by it. phases: phase of each value; by_phase: values by
-    it; by_side: values by their phase in even periods, then in odd ones. is_known: of each phase, whether it has enough
-    values in both.
+    places: number of the period of each value; periods: values by it. phases: phase of each value; by_side: values by
+    it in even periods, then in odd ones. is_known: of each phase, whether it has enough values in both.
     """
 
     first: int
     places: NDArray[np.int64]
     periods: Groups
     phases: NDArray[np.int64]
-    by_phase: Groups
     by_side: Groups
     is_known: NDArray[np.bool_]
 
@@ -119,7 +117,6 @@ def _arrange(packed_times: bytes, season: Season) -> _Calendar | None:
         places,
         arrange_groups(places, count=int(places[-1]) + 1),
         phases,
-        arrange_groups(phases, count=count),
         by_side,
         is_known,
     )
@@ -136,7 +133,9 @@ def _learn(times: Times, ratios: Array, season: Season) -> CalendarProfile | Non
     if not _agree(odd, even):
         return None
     phases = calendar.phases
-    factors = np.where(is_known, take_group_medians(around, calendar.by_phase), 0.0)
+    # Not kept in the calendar: few histories get here.
+    by_phase = arrange_groups(phases, count=len(is_known))
+    factors = np.where(is_known, take_group_medians(around, by_phase), 0.0)
     if np.ptp(factors[is_known]) < _RANGE_MINIMUM or not _removes_variance(around, around - factors[phases]):
         return None
     # Relative to the usual run, so that levels stay where they are.
