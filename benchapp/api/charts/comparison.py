@@ -173,6 +173,7 @@ class ComparisonView(ApiView):
         wanted = read_parameters(request, ComparisonParameters)
         sides = read_comparison(wanted)
         found = sides.found
+        is_cut = found.is_cut or found.values_maximum is not None
         scopes = summarize_scopes(found.pairs, wanted.get("metrics", DEFAULT_METRICS))
         return answer_rows(
             request,
@@ -189,13 +190,14 @@ class ComparisonView(ApiView):
                 "environment": found.environment,
                 "series_of_a": found.counts[0],
                 "series_of_b": found.counts[1],
-                "is_cut": found.is_cut or found.values_maximum is not None,
+                "is_cut": is_cut,
                 "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
             },
             context={
                 "a": describe_side(sides.a),
                 "b": describe_side(sides.b),
                 "filter": write_filter(wanted["match"]),
+                "is_cut": is_cut,
             },
         )
 

@@ -103,7 +103,7 @@ class DependenceView(ApiView):
             )
         except BadDependence as error:
             raise bad_parameter("q", error) from error
-        is_json, titles = wanted["format"] == "json", {row.series_id: row.title for row in found}
+        is_json, by_series = wanted["format"] == "json", {row.series_id: row for row in found}
         rows: list[ApiAnswer] = []
         for row in found:
             rows += [_describe_row(row)] if is_json else list(_list_points(row))
@@ -121,8 +121,9 @@ class DependenceView(ApiView):
                 "unit": CATALOG[wanted["metric"]].unit,
                 "condition_name": wanted["condition"],
                 "condition_unit": CONDITIONS[wanted["condition"]].unit,
-                "title": lambda point: titles[point.series],
+                "title": lambda point: by_series[point.series].title,
                 "filter": write_filter(wanted["match"]),
+                "is_cut": lambda point: by_series[point.series].is_cut,
             },
         )
 

@@ -23,6 +23,7 @@ from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.csv_export import CsvContext
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.models import METRIC_FIELDS
@@ -162,11 +163,13 @@ class MatrixView(ApiView):
             plan = plan_matrix_runs(matrix) if "next_runs" in wanted else None
             return answer_json(request, _describe(matrix, cells, plan))
         columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
-        context = {
+        context: CsvContext = {
             "metric": matrix.metric.name,
             "unit": matrix.metric.unit,
             "filter": write_filter(matrix.shown_filter),
             "range": describe_level_range(matrix.span),
+            "is_cut": matrix.omitted.is_cut,
+            "is_thinned": matrix.omitted.is_thinned,
         }
         return answer_lines(
             request, cells, columns=columns, format=format, file_name="matrix", context=context

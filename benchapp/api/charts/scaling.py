@@ -370,7 +370,13 @@ def _list_context(chart: ScalingChart) -> CsvContext:
         "facet_dimension": chart.facet.name if chart.facet else None,
         "filter": write_filter(chart.shown_filter),
         "range": describe_level_range(chart.span),
+        **_describe_cut(chart),
     }
+
+
+def _describe_cut(chart: ScalingChart) -> dict[str, bool]:
+    """Return what states whether series are left out."""
+    return {"is_cut": chart.is_cut, "is_thinned": any(each.is_thinned for each in chart.stack)}
 
 
 def _list_run_rows(cell: ScalingCellAnswer) -> Iterator[ScalingRunRow]:
@@ -516,8 +522,7 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             for count in chart.groups
         ],
         "counts": build(CountsAnswer, chart.counts),
-        "is_cut": chart.is_cut,
-        "is_thinned": any(each.is_thinned for each in chart.stack),
+        **_describe_cut(chart),
         "models": None
         if chart.predicted is None
         else [_describe_model(each, found) for each in chart.stack for found in find_models(each)],

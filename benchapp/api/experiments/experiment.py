@@ -192,6 +192,7 @@ class ExperimentView(ApiView):
                 "a": write_filter(experiment.a),
                 "b": write_filter(experiment.b),
                 "filter": write_filter(experiment.common),
+                "is_cut": found.is_cut,
             },
         )
 

@@ -210,6 +210,7 @@ class LayoutsView(ApiView):
                     "region": ranking.region,
                     "currency": ranking.currency,
                     "filter": write_filter(ranking.shown_filter),
+                    "is_cut": ranking.is_cut,
                 },
             )
         return answer_json(request, _describe_ranking(ranking, rows))

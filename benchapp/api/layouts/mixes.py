@@ -190,6 +190,7 @@ class MixesView(ApiView):
                 "unit": CATALOG[answer.question.metric].unit,
                 "pattern": answer.question.pattern,
                 "filter": write_filter(answer.shown_filter),
+                "is_cut": answer.is_cut,
             },
         )
 

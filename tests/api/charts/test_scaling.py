@@ -68,6 +68,10 @@ def test_more_series_than_are_read_are_reported(reader, monkeypatch):
     monkeypatch.setitem(read_table.__kwdefaults__, "maximum", 19)
 
     assert reader.get("/api/v1/scaling").json()["is_cut"] is True
+    for name in ("scaling", "matrix"):
+        text = reader.get(f"/api/v1/{name}", {"format": "csv"}).content.decode()
+        stated = {(row["is_cut"], row["is_thinned"]) for row in csv.DictReader(text.splitlines())}
+        assert (name, stated) == (name, {("true", "false")})
 
 
 def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):
