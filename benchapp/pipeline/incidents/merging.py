@@ -27,7 +27,8 @@ def merge_incidents(
     """
     ids = [other.pk for other in others]
     changes_from: dict[str, list[int]] = defaultdict(list)
-    for change_id, incident_id in Change.objects.filter(incident_id__in=ids).values_list("id", "incident_id"):
+    moved = Change.objects.filter(incident_id__in=ids).order_by("id").values_list("id", "incident_id")
+    for change_id, incident_id in moved:
         changes_from[str(incident_id)].append(change_id)
     Change.objects.filter(incident_id__in=ids).update(incident=target)
     before = {
