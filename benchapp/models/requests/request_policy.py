@@ -18,6 +18,11 @@ REFUSALS: Final[Mapping[str, str]] = {
 }
 """Why a run cannot be requested, by code."""
 
+# Parameters in bytes.
+_SIZES: Final = frozenset({"size", "bs"})
+# Of the agent, in powers of 1024.
+_SUFFIXES: Final = (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10))
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpecification:
@@ -61,19 +66,31 @@ def describe_parameters(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the allowed profiles as the configuration writes them: "quick runtime=4..30 bs=4096,16384"."""
+    """Return the allowed profiles as the configuration writes them: "quick runtime=4..30 bs=4k,16k"."""
     return [
         " ".join(
-            [each["profile"], *(f"{name}={_describe_values(v)}" for name, v in each["parameters"].items())]
+            [
+                each["profile"],
+                *(f"{name}={_describe_values(name, v)}" for name, v in each["parameters"].items()),
+            ]
         )
         for each in profiles
     ]
 
 
-def _describe_values(values: Mapping[str, Any]) -> str:
+def _describe_values(name: str, values: Mapping[str, Any]) -> str:
     if "values" in values:
-        return ",".join(map(str, values["values"]))
-    return f"{values['minimum']}..{values['maximum']}"
+        return ",".join(_describe_value(name, value) for value in values["values"])
+    return "..".join(_describe_value(name, values[end]) for end in ("minimum", "maximum"))
+
+
+def _describe_value(name: str, value: ParameterValue) -> str:
+    """Return a value as text; bytes exactly, with the largest suffix that divides them."""
+    if name in _SIZES and type(value) is int and value > 0:
+        for suffix, unit_bytes in _SUFFIXES:
+            if value % unit_bytes == 0:
+                return f"{value // unit_bytes}{suffix}"
+    return str(value)
 
 
 def _find_parameter_refusal(

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from agent.profiles.profile import list_profiles
+from agent.quantities import parse_size
 from benchapp.models import Host, RunRequest, RunRequestState, State, Submission
 from benchapp.models.requests.request_policy import RunSpecification, describe_allowed, find_refusal
 from benchapp.pipeline.normalize.batch import normalize_batch
@@ -68,10 +70,33 @@ def test_server_decides_as_the_agent(vector: dict[str, Any]) -> None:
 
 def test_policy_is_described_as_the_configuration_writes_it() -> None:
     assert describe_allowed(VECTORS["policy"]["profiles"]) == [
-        "quick runtime=4..30 size=67108864",
+        "quick runtime=4..30 size=64m",
         "saturation rw=randread",
         "saturation rw=randwrite runtime=5",
     ]
+
+
+def test_allowed_sizes_have_the_suffixes_of_the_agent() -> None:
+    texts = {
+        parameter.name: describe_allowed([{"profile": "quick", "parameters": {parameter.name: allowed}}])
+        for profile in list_profiles()
+        for parameter in profile.parameters
+        if parameter.unit == "bytes"
+        for allowed in [{"values": [512, 4096, 3 * 2**20, 1025, 2**40]}]
+    }
+    (limits,) = describe_allowed(
+        [{"profile": "quick", "parameters": {"size": {"minimum": 2**26, "maximum": 2**30}}}]
+    )
+
+    assert texts == {name: [f"quick {name}=512,4k,3m,1025,1t"] for name in ("size", "bs")}
+    assert [parse_size(text) for text in ("512", "4k", "3m", "1025", "1t")] == [
+        512,
+        4096,
+        3 * 2**20,
+        1025,
+        2**40,
+    ]
+    assert limits == "quick size=64m..1g"
 
 
 def test_run_is_repeated_with_its_parameters_in_its_directory(host: Host) -> None:
