@@ -7,6 +7,8 @@ the environment, without starting anything; a run of pure tests starts nothing a
 - `valkey_server` (session): the embedded Valkey; ask for it by name.
 - `migrated_cluster` (session): a stopped cluster with all tables, for tests that start a PostgreSQL of their own from
   a copy of it (`copy_cluster`): making and migrating another takes five seconds of CPU time.
+- `collected` (session): the directory of the static files as an installation serves them, collected once for all
+  processes of a run.
 
 In a run with several processes (pytest-xdist) the first process makes that cluster and starts one PostgreSQL for all
 of them from it, while the others collect; each of these has a copy of its database, and a Valkey of its own.
@@ -15,6 +17,7 @@ BENCHAPP_TEST_DATABASE_URL and BENCHAPP_TEST_BROKER_URL name servers to use inst
 not read: a shell that points at a real database must not have tests run against it.
 """
 
+import fcntl
 import os
 import shutil
 import signal
@@ -160,6 +163,23 @@ def _make_migrated_cluster() -> None:
     stop(process, ask=signal.SIGINT)
     if migrated.returncode != 0:
         raise pytest.UsageError("the tests' database cannot be migrated: see above")
+
+
+@pytest.fixture(scope="session")
+def collected() -> Path:
+    """Return the directory of the collected static files, which nobody may change."""
+    shared = SHARED_DIRECTORY or RUNTIME
+    directory = shared / "collected"
+    with (shared / "collected.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / "staticfiles.json").exists():
+            subprocess.run(
+                [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
+                cwd=ROOT,
+                env=os.environ | {"BENCHAPP_STATIC_ROOT": str(directory)},
+                check=True,
+            )
+    return directory
 
 
 class LateFixtures:

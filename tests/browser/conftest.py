@@ -6,7 +6,6 @@ The rows are committed once for this folder and removed after it: a page in a br
 import os
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,19 +66,6 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
     with django_db_blocker.unblock():
         call_command("flush", interactive=False, verbosity=0)
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-@pytest.fixture(scope="package")
-def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Collect the static files, so that the pages load what an installation serves."""
-    directory = tmp_path_factory.mktemp("static")
-    subprocess.run(
-        [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
-        cwd=ROOT,
-        env=os.environ | {"BENCHAPP_STATIC_ROOT": str(directory)},
-        check=True,
-    )
-    return directory
 
 
 @pytest.fixture(scope="package")

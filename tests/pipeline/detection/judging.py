@@ -9,6 +9,7 @@ from benchapp.pipeline.judge import Judged, judge_due
 from tests.factories import (
     NOON,
     add_measurements,
+    copy_rows,
     make_environment,
     make_host,
     make_runs,
@@ -55,7 +56,7 @@ def make_cells(
         target=layouts[0],
         environments=[environments[kernel] for kernel in kernels],
     )
-    Measurement.objects.bulk_create(
+    copy_rows(
         Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: line[index]})
         for index, run in enumerate(runs)
         for place, (cell, line) in enumerate(zip(cells, values, strict=True))
@@ -79,7 +80,7 @@ def add_common_run(cells: Sequence[Series], values: Sequence[float], *, metric: 
     """Measure series of one host in one run, an hour behind the newest run of the first."""
     newest = cells[0].measurements.latest("started_at")
     (run,) = make_runs(newest.run.host, [newest.started_at + timedelta(hours=1)], target=cells[0].target)
-    Measurement.objects.bulk_create(
+    copy_rows(
         Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: value})
         for place, (cell, value) in enumerate(zip(cells, values, strict=True))
     )

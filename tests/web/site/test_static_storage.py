@@ -1,10 +1,7 @@
 """Static files as they are served: bundles with hashed names, compressed."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,22 +14,6 @@ from tests.servers import ROOT
 STYLES = ROOT / "static" / "css"
 # A style sheet of its own, within <noscript>.
 SEPARATE = {"site/no_script.css"}
-
-
-@pytest.fixture(scope="module")
-def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("static")
-    environment = os.environ | {
-        "BENCHAPP_STATIC_ROOT": str(directory),
-        "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
-    }
-    subprocess.run(
-        [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
-        cwd=ROOT,
-        env=environment,
-        check=True,
-    )
-    return directory
 
 
 def read_names(collected: Path) -> dict[str, str]:
