@@ -1,9 +1,12 @@
-"""Clusters of PostgreSQL for tests: where they lie, and copies of a stopped one."""
+"""Clusters of PostgreSQL for tests: where they lie, copies of a stopped one, and one kept for later runs."""
 
+import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -30,3 +33,27 @@ def copy_cluster(stopped: Path, directory: Path, *, account: SystemAccount | Non
     """
     create_private_directory(directory.parent, account)
     subprocess.run(["cp", "-a", stopped, directory], check=True)
+
+
+def name_kept(account: SystemAccount | None, made_from: Iterable[Path]) -> str:
+    """Return the name of the cluster that these files (migrations, versions of packages) make for this account."""
+    digest = hashlib.sha256(str(account and account.name).encode())
+    for path in sorted(made_from):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def keep_cluster(stopped: Path, kept: Path) -> None:
+    """Keep a copy of a stopped cluster for later runs, instead of the others in its directory.
+
+    A place that cannot be written keeps nothing. Of two runs at the same time the first one's copy stays.
+    """
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix="new-", dir=kept.parent))
+        subprocess.run(["cp", "-a", stopped, partial / kept.name], check=True, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            (partial / kept.name).rename(kept)
+        for other in kept.parent.iterdir():
+            if other != kept:
+                shutil.rmtree(other, ignore_errors=True)

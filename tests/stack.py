@@ -6,12 +6,13 @@ the environment, without starting anything; a run of pure tests starts nothing a
 - `postgres_server` (session): the embedded PostgreSQL; every test that uses the database starts it by itself.
 - `valkey_server` (session): the embedded Valkey; ask for it by name.
 - `migrated_cluster` (session): a stopped cluster with all tables, for tests that start a PostgreSQL of their own from
-  a copy of it (`copy_cluster`): making and migrating another takes five seconds of CPU time.
+  a copy of it (`copy_cluster`): making and migrating another takes five seconds of CPU time. Pytest's cache keeps it
+  for later runs, until a migration or a locked package changes; `--cache-clear` removes it.
 - `collected` (session): the directory of the static files as an installation serves them, collected once for all
   processes of a run.
 
-In a run with several processes (pytest-xdist) the first process makes that cluster and starts one PostgreSQL for all
-of them from it, while the others collect; each of these has a copy of its database, and a Valkey of its own.
+The server starts from a copy of it, too. In a run with several processes (pytest-xdist) the first process starts one
+PostgreSQL for all of them, while the others collect; each of these has a copy of its database, and a Valkey of its own.
 
 BENCHAPP_TEST_DATABASE_URL and BENCHAPP_TEST_BROKER_URL name servers to use instead. DATABASE_URL and BROKER_URL are
 not read: a shell that points at a real database must not have tests run against it.
@@ -33,7 +34,7 @@ from benchapp.embedded.account import choose_account, create_private_directory
 from benchapp.embedded.child import stop
 from benchapp.embedded.postgres import DATABASE, Postgres
 from benchapp.embedded.valkey import Valkey, find_bundled
-from tests.clusters import copy_cluster, make_place
+from tests.clusters import copy_cluster, keep_cluster, make_place, name_kept
 
 ROOT = Path(__file__).parent.parent
 # Names the directory of the shared PostgreSQL to the processes that the first one starts.
@@ -110,13 +111,13 @@ _announce()
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Start PostgreSQL once for the session."""
     external = os.environ.get("BENCHAPP_TEST_DATABASE_URL")
     if external or SHARED_DIRECTORY:
         yield Server(url=external or POSTGRES.url, pid=None, socket_directory=None, log=None)
         return
-    POSTGRES.initialize()
+    copy_cluster(request.getfixturevalue("migrated_cluster"), POSTGRES.directory, account=ACCOUNT)
     process = POSTGRES.start()
     yield Server(
         url=POSTGRES.url, pid=process.pid, socket_directory=POSTGRES.socket_directory, log=POSTGRES.log
@@ -143,11 +144,26 @@ def valkey_server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def migrated_cluster() -> Path:
+def migrated_cluster(pytestconfig: pytest.Config) -> Path:
     """Return the directory of a stopped cluster with all tables."""
     if not MIGRATED.is_initialized:
-        _make_migrated_cluster()
+        _provide_migrated_cluster(pytestconfig)
     return MIGRATED.directory
+
+
+def _provide_migrated_cluster(config: pytest.Config) -> None:
+    """Copy the cluster that an earlier run kept, or make one and keep it."""
+    cache = getattr(config, "cache", None)
+    if cache is None:  # -p no:cacheprovider
+        _make_migrated_cluster()
+        return
+    made_from = [*(ROOT / "benchapp" / "migrations").glob("*.py"), ROOT / "benchapp" / "sql_views.py"]
+    kept = Path(cache.mkdir("clusters")) / name_kept(ACCOUNT, [*made_from, ROOT / "uv.lock"])
+    if (kept / "PG_VERSION").exists():
+        copy_cluster(kept, MIGRATED.directory, account=ACCOUNT)
+        return
+    _make_migrated_cluster()
+    keep_cluster(MIGRATED.directory, kept)
 
 
 def _make_migrated_cluster() -> None:
@@ -193,7 +209,7 @@ class LateFixtures:
         """Have PostgreSQL before pytest-django makes its test database, of the shared one by a copy."""
         from django.conf import settings
 
-        if SHARED_DIRECTORY:
+        if "BENCHAPP_TEST_DATABASE_URL" not in os.environ:
             settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = DATABASE
 
 
@@ -213,7 +229,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Start the PostgreSQL that the processes of this run share, while they collect."""
     if session.config.getoption("dist", "no") == "no" or "BENCHAPP_TEST_DATABASE_URL" in os.environ:
         return
-    _make_migrated_cluster()
+    _provide_migrated_cluster(session.config)
     copy_cluster(MIGRATED.directory, POSTGRES.directory, account=ACCOUNT)
     _shared.append(POSTGRES.start())
 
