@@ -2,7 +2,7 @@
 
     python -m benchmarks fleet [--half quiet|planted|both|months|weekends] [--hosts 20] [--cells 320] [--days 365]
                                [--planted 12] [--workers 2] [--seed 1] [--judge-every 4] [--confirm 3]
-                               [--directory DIR --days-at-once 10]
+                               [--directory DIR --days-at-once 10] [--first-day 0]
 
 Rows are written in bulk, by day; everything after that is the pipeline itself: series are marked and evaluated, changes
 reconciled, tested, grouped into incidents, and notices queued, by the fleet's clock. A day is evaluated at once
@@ -11,7 +11,8 @@ evaluated after each run, and has ten planted events of many kinds (benchmarks/f
 variant; --confirm 3 adds up to three runs of a host and layout with an unconfirmed regression, half an hour apart, as
 automatic confirmation does. `--half weekends` has two months in which every series loses 15 % on Saturdays and Sundays.
 `--directory` keeps the database: the same command continues after the last written run, `--days-at-once` ends after so
-many days more, with the report of all runs so far. It takes a half, and not the months.
+many days more, with the report of all runs so far. It takes a half, and not the months. `--first-day` leaves out the
+days before, with what is planted in them: a later part of the same year on another machine, or at the same time.
 """
 
 import argparse
@@ -74,11 +75,14 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--confirm", type=int, default=0, help="additional runs of a regression; months")
     parser.add_argument("--directory", type=Path, help="of the database, which is kept; a short path")
     parser.add_argument("--days-at-once", type=int, help="end after so many days; with --directory")
+    parser.add_argument("--first-day", type=int, default=0, help="leave out the days before; a half")
     options = parser.parse_args()
     if options.directory and options.half not in ("quiet", "planted"):
         parser.error("--directory: --half quiet or planted")
     if options.days_at_once and not options.directory:
         parser.error("--days-at-once: without --directory the rest could not be run")
+    if options.first_day and options.half not in ("quiet", "planted"):
+        parser.error("--first-day: --half quiet or planted")
     if options.confirm and options.half != "months":
         parser.error("--confirm: --half months")
     layouts = 4 if options.half in ("months", "weekends") else 20
@@ -111,18 +115,19 @@ def _start_workers(count: int) -> Iterator[Callable[[datetime], None]]:
 def _run(options: argparse.Namespace, *, planted: int) -> None:
     from benchmarks.fleet_noise import make_values, plant
     from benchmarks.fleet_score import score
-    from benchmarks.fleet_world import RUNS_A_DAY, count_written_runs, make_world
-    from benchmarks.fleet_year import WATCHED_RUNS, choose_planted, live, plan_judging
+    from benchmarks.fleet_world import RUNS_A_DAY, find_next_run, make_world
+    from benchmarks.fleet_year import LEARNT_RUNS, WATCHED_RUNS, choose_planted, live, plan_judging
 
     runs = options.days * RUNS_A_DAY
     size = {"hosts": options.hosts, "cells": options.cells, "runs": runs, "seed": options.seed}
     regressions = choose_planted(planted, **size)
     values = make_values(**size)
     plant(values, regressions)
-    world = make_world(values, hosts=options.hosts, planted=regressions, seed=options.seed)
-    before = count_written_runs()
+    first = options.first_day * RUNS_A_DAY
+    world = make_world(values, hosts=options.hosts, planted=regressions, seed=options.seed, first_run=first)
+    before = find_next_run(world)
     last = min(runs, before + options.days_at_once * RUNS_A_DAY) if options.days_at_once else runs
-    planned = plan_judging(runs, regressions, every=options.judge_every)
+    planned = plan_judging(runs, regressions, every=options.judge_every, first=first)
     started = time.monotonic()
     with _start_workers(options.workers) as judge:
         notices = live(
@@ -132,15 +137,19 @@ def _run(options: argparse.Namespace, *, planted: int) -> None:
             show=lambda run: _show_progress(run, runs, started),
         )
     taken_s = time.monotonic() - started
-    written = count_written_runs()
+    written = find_next_run(world)
     print(file=sys.stderr)
     title = f"{planted} regressions planted" if planted else "no regression"
-    part = "" if written == runs else f", the first {written / RUNS_A_DAY:g} days"
+    is_whole = (first, written) == (0, runs)
+    part = "" if is_whole else f", days {options.first_day} to {written / RUNS_A_DAY:g}"
     print(
         f"\n{title}: {options.hosts} hosts × {options.cells} cells × {options.days} days, seed {options.seed}{part}"
     )
-    reached = [one for one in regressions if one.run + WATCHED_RUNS <= written]
-    for line in _write_report(score(world, reached), weeks=written / RUNS_A_DAY / 7, notices=notices):
+    reached = [
+        one for one in regressions if first + LEARNT_RUNS < one.run and one.run + WATCHED_RUNS <= written
+    ]
+    weeks = (written - first) / RUNS_A_DAY / 7
+    for line in _write_report(score(world, reached), weeks=weeks, notices=notices):
         print(line)
     _print_speed(options.hosts * options.cells * (written - before), taken_s)
 

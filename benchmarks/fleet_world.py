@@ -7,7 +7,7 @@ with the metrics of a real run: IOPS, bandwidth, mean latency and percentiles.
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -96,7 +96,8 @@ class World:
     """The fleet as it is in the tables. series_ids: of each cell in the order of the rows of `values`.
 
     values: by metric, a row for each cell, a column for each run. additional: of each further run within the step of a
-    run, by metric in the same shape. environments: of each host, (first run, id).
+    run, by metric in the same shape. environments: of each host, (first run, id). first_run: earlier ones are not
+    written.
     """
 
     host_ids: tuple[int, ...]
@@ -105,6 +106,7 @@ class World:
     environments: tuple[tuple[tuple[int, int], ...], ...]
     values: Mapping[str, Array] = field(repr=False)
     additional: Sequence[Mapping[str, Array]] = field(default=(), repr=False)
+    first_run: int = 0
 
     @property
     def cells(self) -> int:
@@ -149,7 +151,9 @@ def find_layouts(
     ]
 
 
-def make_world(values: Array, *, hosts: int, planted: Sequence[Planted], seed: int) -> World:
+def make_world(
+    values: Array, *, hosts: int, planted: Sequence[Planted], seed: int, first_run: int = 0
+) -> World:
     """Write the fleet of a year without runs: a new kernel on each host that becomes slower.
 
     values: IOPS; the cells of a host are a multiple of 20. No other regression has a recorded cause.
@@ -164,7 +168,8 @@ def make_world(values: Array, *, hosts: int, planted: Sequence[Planted], seed: i
         for host in range(hosts)
     ]
     works = len(values) // hosts // len(YEAR_LAYOUTS)
-    return write_world(make_metrics(values, works=works, seed=seed), upgrades=upgrades, layouts=YEAR_LAYOUTS)
+    metrics = make_metrics(values, works=works, seed=seed)
+    return replace(write_world(metrics, upgrades=upgrades, layouts=YEAR_LAYOUTS), first_run=first_run)
 
 
 def write_world(
@@ -212,9 +217,9 @@ def _read_world(values: Mapping[str, Array], upgrades: Sequence[Sequence[Upgrade
     )
 
 
-def count_written_runs() -> int:
-    """Return how many runs of each series are written."""
-    return Series.objects.aggregate(runs=Max("measurement_count"))["runs"] or 0
+def find_next_run(world: World) -> int:
+    """Return the first run that is not written yet."""
+    return world.first_run + (Series.objects.aggregate(runs=Max("measurement_count"))["runs"] or 0)
 
 
 @transaction.atomic
@@ -233,7 +238,7 @@ def write_runs(world: World, first: int, end: int) -> None:
     _copy(_RUNS, (_make_run(world, *key) for key in keys))
     _copy(_MEASUREMENTS, (row for key in keys for row in _make_measurements(world, *key)))
     with connection.cursor() as cursor:
-        cursor.execute(_MARK, [end, START, say_time(end - 1)])
+        cursor.execute(_MARK, [end - world.first_run, START + world.first_run * STEP, say_time(end - 1)])
         cursor.execute(_COUNT_RUNS, [world.layouts * (end - first), list(world.host_ids)])
         ids = [_number_run(world, run, host=0, layout=0) for run in (first, end)]
         cursor.execute(_EXTEND_ENVIRONMENTS, ids)

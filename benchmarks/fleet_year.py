@@ -15,8 +15,8 @@ from benchmarks.fleet_world import (
     VOLUME_TYPES,
     YEAR_LAYOUTS,
     World,
-    count_written_runs,
     find_layouts,
+    find_next_run,
     list_cells,
     say_time,
     write_runs,
@@ -56,11 +56,12 @@ def choose_planted(count: int, *, hosts: int, cells: int, runs: int, seed: int) 
     return chosen
 
 
-def plan_judging(runs: int, planted: Sequence[Planted], *, every: int) -> Iterator[tuple[int, int]]:
-    """Yield from which run on up to before which is written before each judging."""
+def plan_judging(
+    runs: int, planted: Sequence[Planted], *, every: int, first: int = 0
+) -> Iterator[tuple[int, int]]:
+    """Yield from which run on (`first` at the beginning) up to before which is written before each judging."""
     watched = {run for one in planted for run in range(one.run + 1, one.run + WATCHED_RUNS + 1)}
-    first = 0
-    for end in range(LEARNT_RUNS, runs + 1):
+    for end in range(first + LEARNT_RUNS, runs + 1):
         if end % every == 0 or end in watched or end == runs:
             yield first, end
             first = end
@@ -79,7 +80,7 @@ def live(
     planned: from which run on up to before which is written before each evaluation; act: called after each. Runs that
     are written already are skipped.
     """
-    written = count_written_runs()
+    written = find_next_run(world)
     owner, _ = User.objects.get_or_create(username="subscriber")
     Subscription.objects.get_or_create(owner=owner, channel="webhook", address="https://hooks.example.org/")
     for first, end in planned:
