@@ -1,5 +1,6 @@
 """What a host allows the server to request, as its agent reported it. The agent decides again by the same rules."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +22,9 @@ REFUSALS: Final[Mapping[str, str]] = {
 # Parameters in bytes.
 _SIZES: Final = frozenset({"size", "bs"})
 # Of the agent, in powers of 1024.
-_SUFFIXES: Final = (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10))
+_SUFFIXES: Final = {"t": 2**40, "g": 2**30, "m": 2**20, "k": 2**10}
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_SIZE: Final = re.compile(r"([0-9]{1,19})([kmgt])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,17 @@ def read_specification(
 
 
 def describe_parameters(parameters: Mapping[str, ParameterValue]) -> str:
-    """Return "runtime=10 size=67108864", "" without parameters."""
-    return " ".join(f"{name}={value}" for name, value in parameters.items())
+    """Return "runtime=10 size=64m", "" without parameters; `parse_parameter` reads the values."""
+    return " ".join(f"{name}={_describe_value(name, value)}" for name, value in parameters.items())
+
+
+def parse_parameter(name: str, text: str) -> ParameterValue:
+    """Return the value of a parameter: digits are a number, "64m" of a size is in bytes, other text stays."""
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    if name in _SIZES and (size := _SIZE.fullmatch(text)):
+        return int(size[1]) * _SUFFIXES[size[2].lower()]
+    return text
 
 
 def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -87,7 +99,7 @@ def _describe_values(name: str, values: Mapping[str, Any]) -> str:
 def _describe_value(name: str, value: ParameterValue) -> str:
     """Return a value as text; bytes exactly, with the largest suffix that divides them."""
     if name in _SIZES and type(value) is int and value > 0:
-        for suffix, unit_bytes in _SUFFIXES:
+        for suffix, unit_bytes in _SUFFIXES.items():
             if value % unit_bytes == 0:
                 return f"{value // unit_bytes}{suffix}"
     return str(value)

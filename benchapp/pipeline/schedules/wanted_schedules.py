@@ -16,7 +16,7 @@ from benchapp.models import (
     User,
     WantedSchedule,
 )
-from benchapp.models.requests.request_policy import ParameterValue, describe_parameters
+from benchapp.models.requests.request_policy import ParameterValue, describe_parameters, parse_parameter
 from benchapp.models.schedules.timetable import (
     DAY_MINUTES,
     DAY_S,
@@ -150,7 +150,7 @@ def _check_measured(wanted: WantedRun) -> None:
 
 
 def read_parameters_text(text: str) -> dict[str, ParameterValue]:
-    """Return the parameters of "runtime=10 rw=randread"; digits are a number. Raises BadWantedSchedule."""
+    """Return the parameters of "runtime=10 size=64m rw=randread", in base units. Raises BadWantedSchedule."""
     parameters: dict[str, ParameterValue] = {}
     for word in text.split():
         name, separator, value = word.partition("=")
@@ -158,7 +158,7 @@ def read_parameters_text(text: str) -> dict[str, ParameterValue]:
             raise BadWantedSchedule("parameters", f"{word[:80]!r} is not NAME=VALUE")
         if name in parameters:
             raise BadWantedSchedule("parameters", f"{name[:80]} is named twice")
-        parameters[name] = int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else value
+        parameters[name] = parse_parameter(name, value)
     return parameters
 
 

@@ -11,7 +11,13 @@ from django.utils import timezone
 from agent.profiles.profile import list_profiles
 from agent.quantities import parse_size
 from benchapp.models import Host, RunRequest, RunRequestState, State, Submission
-from benchapp.models.requests.request_policy import RunSpecification, describe_allowed, find_refusal
+from benchapp.models.requests.request_policy import (
+    RunSpecification,
+    describe_allowed,
+    describe_parameters,
+    find_refusal,
+    parse_parameter,
+)
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.requests.polling import (
     STARTS_MAXIMUM,
@@ -97,6 +103,31 @@ def test_allowed_sizes_have_the_suffixes_of_the_agent() -> None:
         2**40,
     ]
     assert limits == "quick size=64m..1g"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value", "described"),
+    [
+        ("size", "64m", 2**26, "size=64m"),
+        ("size", "67108864", 2**26, "size=64m"),
+        ("bs", "4K", 4096, "bs=4k"),
+        ("bs", "4097", 4097, "bs=4097"),
+        ("size", "0", 0, "size=0"),
+        ("size", "1.5g", "1.5g", "size=1.5g"),  # a host refuses it
+        ("runtime", "10", 10, "runtime=10"),
+        ("runtime", "10m", "10m", "runtime=10m"),
+        ("rate", "-1", -1, "rate=-1"),
+        ("rw", "randread", "randread", "rw=randread"),
+    ],
+)
+def test_parameter_is_described_as_it_can_be_written(
+    name: str, text: str, value: int | str, described: str
+) -> None:
+    parsed = parse_parameter(name, text)
+
+    assert (parsed, type(parsed)) == (value, type(value))
+    assert describe_parameters({name: parsed}) == described
+    assert parse_parameter(*described.split("=")) == value
 
 
 def test_run_is_repeated_with_its_parameters_in_its_directory(host: Host) -> None:

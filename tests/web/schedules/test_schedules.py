@@ -20,7 +20,7 @@ from tests.factories import (
 FORM = {
     "pool": "blue",
     "profile": "quick",
-    "parameters": "runtime=10",
+    "parameters": "runtime=10 size=64m",
     "directory": "/data",
     "every": "6h",
     "at": "02:00",
@@ -62,8 +62,8 @@ def test_editor_saves_changes_and_removes_a_schedule_and_the_history_names_who(h
     removed = client.post(f"/schedules/{row.pk}/remove", follow=True).content.decode()
 
     assert saved.headers["Location"] == POOL
-    assert (row.parameters, row.at_minute, row.splay_s) == ({"runtime": 10}, 120, 1800)
-    assert 'value="runtime=10"' in edit and 'value="02:00"' in edit and "Change quick" in edit
+    assert (row.parameters, row.at_minute, row.splay_s) == ({"runtime": 10, "size": 67108864}, 120, 1800)
+    assert 'value="size=64m runtime=10"' in edit and 'value="02:00"' in edit and "Change quick" in edit
     assert not WantedSchedule.objects.exists()
     history = removed.partition('id="history"')[2]
     assert history.count("anna") == 3
