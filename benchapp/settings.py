@@ -90,6 +90,7 @@ if CORS_ORIGINS:
     CORS_EXPOSE_HEADERS = [
         *("ETag", "Link", "Location", "Retry-After", "X-Request-ID"),
         *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset"),
+        *("X-Is-Cut", "X-Is-Thinned", "X-Omitted-Rows", "X-Omitted-Columns", "X-Omitted-Panels"),
     ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"

@@ -28,6 +28,7 @@ OTHER_WORDS |= {
     *("level_unit", "x_dimension", "color_dimension", "facet_dimension", "condition_name", "condition_unit"),
     *("range", "bucket", "from_ns", "to_ns", "operations"),
     *("is_interpolated", "between_low_percent", "between_high_percent"),
+    *("omitted_rows", "omitted_columns", "omitted_panels"),
 }
 # Ends of file names of logs; other words that begin so are ends of columns.
 LOGS = {"_bw", "_iops", "_lat", "_clat", "_slat"}

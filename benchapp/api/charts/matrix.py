@@ -170,6 +170,9 @@ class MatrixView(ApiView):
             "range": describe_level_range(matrix.span),
             "is_cut": matrix.omitted.is_cut,
             "is_thinned": matrix.omitted.is_thinned,
+            "omitted_rows": matrix.omitted.rows,
+            "omitted_columns": matrix.omitted.columns,
+            "omitted_panels": matrix.omitted.panels,
         }
         return answer_lines(
             request, cells, columns=columns, format=format, file_name="matrix", context=context

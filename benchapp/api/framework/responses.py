@@ -19,7 +19,7 @@ from benchapp import __version__
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns, list_columns
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.row_formats import write_json_cell
-from benchapp.csv_export import CONTENT_TYPE, Cell, CsvContext, read_context, write_csv
+from benchapp.csv_export import CONTENT_TYPE, Cell, CsvContext, format_cell, read_context, write_csv
 from benchapp.queries.days import is_relative_moment
 from benchapp.queries.snapshots import RESULTS, read_minute
 
@@ -30,6 +30,8 @@ _BROTLI_QUALITY: Final = 1
 # Below this it saves nothing: the response is one packet either way.
 _COMPRESSION_FROM_BYTES: Final = 1024
 _HEADERS_BYTES: Final = 2000
+# Columns of the CSV that state what is left out. Headers state it, too: NDJSON has the members of rows only.
+COMPLETENESS: Final = ("is_cut", "is_thinned", "omitted_rows", "omitted_columns", "omitted_panels")
 
 Row = dict[str, Any]
 
@@ -98,10 +100,13 @@ def answer_lines(
     headers: Mapping[str, str] | None = None,
     context: CsvContext | None = None,
 ) -> HttpResponse:
-    """Return rows as a file of CSV or NDJSON; file_name: without suffix; context: as in answer_rows."""
-    headers = {**(headers or {}), **name_file(file_name, format)}
+    """Return rows as a file of CSV or NDJSON; file_name: without suffix; context: as in answer_rows.
+
+    What is left out is also stated in headers, "X-Is-Cut: true" for `is_cut`.
+    """
+    more = context or {}
+    headers = {**(headers or {}), **name_file(file_name, format), **_state_completeness(more, rows)}
     if format == "csv":
-        more = context or {}
         cells = (
             [
                 *(_make_cell(getattr(row, column)) for column in columns),
@@ -113,6 +118,20 @@ def answer_lines(
         return _answer(request, lines, CONTENT_TYPE, headers)
     lines = b"".join(dump_json(row) + b"\n" for row in _choose_columns(rows, columns))
     return _answer(request, lines, "application/x-ndjson", headers)
+
+
+def name_header(column: str) -> str:
+    """Return the name of the header that states a column of COMPLETENESS."""
+    return f"X-{column.replace('_', '-').title()}"
+
+
+def _state_completeness(context: CsvContext, rows: Sequence[ApiAnswer]) -> dict[str, str]:
+    """Return a header for each column that states what is left out: of one that differs by row, for any of them."""
+    stated = {name: context[name] for name in COMPLETENESS if name in context}
+    values = {
+        name: any(value(row) for row in rows) if callable(value) else value for name, value in stated.items()
+    }
+    return {name_header(name): format_cell(value) for name, value in values.items()}
 
 
 def name_file(name: str, suffix: str) -> dict[str, str]:
@@ -240,8 +259,9 @@ def _answer(
     that do (a new token) do not come through here.
     """
     if request.method in ("GET", "HEAD") and "ETag" not in headers:
-        # Of the type, too: a list without rows is the same text as CSV and as NDJSON.
-        etag = _write_etag(f"{__version__}\n{content_type}\n".encode() + body)
+        # Of the type, too: a list without rows is the same text as CSV and as NDJSON. And of what headers state alone.
+        stated = [headers.get(name_header(name)) for name in COMPLETENESS]
+        etag = _write_etag(f"{__version__}\n{content_type}\n{stated}\n".encode() + body)
         if is_known(request, etag):
             return answer_not_modified(etag)
         headers = {**headers, "ETag": etag}

@@ -72,6 +72,8 @@ def test_more_series_than_are_read_are_reported(reader, monkeypatch):
         text = reader.get(f"/api/v1/{name}", {"format": "csv"}).content.decode()
         stated = {(row["is_cut"], row["is_thinned"]) for row in csv.DictReader(text.splitlines())}
         assert (name, stated) == (name, {("true", "false")})
+        lines = reader.get(f"/api/v1/{name}", {"format": "ndjson"})
+        assert (name, lines["X-Is-Cut"], lines["X-Is-Thinned"]) == (name, "true", "false")
 
 
 def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.utils import timezone
+from rest_framework.views import APIView
 
 from benchapp.api.framework.openapi import make_schema
+from benchapp.api.framework.responses import COMPLETENESS, answer_lines, name_header
 from benchapp.models import Role, Study, Trace
 from tests.factories import (
     calculate_levels,
@@ -211,6 +213,38 @@ def test_every_csv_has_the_documented_columns_and_measured_digits(
     assert set(documented) == set(found)
     assert (without_member, long_numbers) == ({}, {})
     assert without_rows == set()
+
+
+def test_headers_state_what_csv_and_ndjson_leave_out(admin: Client, names: dict[str, Any]) -> None:
+    stated = {}
+
+    for path, further in list_documented().items():
+        columns = [name for name in further if name in COMPLETENESS]
+        address = f"/api/v1{path}".format(**names | {"id": names["series_id"]})
+        for format in ("csv", "ndjson") if columns else ():
+            response = admin.get(address, {**QUERIES.get(f"/api/v1{path}", {}), "format": format})
+            stated[path, format] = [
+                response[name_header(name)] for name in COMPLETENESS if name_header(name) in response
+            ]
+            assert len(stated[path, format]) == len(columns), (path, format)
+
+    assert stated["/matrix", "ndjson"] == ["false", "false", "0", "0", "0"]
+    assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts", "/mixes", "/dependence"}
+
+
+def test_lines_that_leave_something_out_are_another_version() -> None:
+    """The lines may be the same: a client that knows the complete ones has to see the header."""
+    request = APIView().initialize_request(RequestFactory().get("/api/v1/matrix"))
+
+    answers = [
+        answer_lines(
+            request, [], columns=["iops"], format="ndjson", file_name="matrix", context={"is_cut": is_cut}
+        )
+        for is_cut in (False, True)
+    ]
+
+    assert [answer["X-Is-Cut"] for answer in answers] == ["false", "true"]
+    assert answers[0]["ETag"] != answers[1]["ETag"]
 
 
 def test_csv_of_a_run_names_host_and_layout(person: Callable[[Role], Client], names: dict[str, Any]) -> None:

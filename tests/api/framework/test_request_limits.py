@@ -12,6 +12,7 @@ import pytest
 from django.test import Client, override_settings
 
 from benchapp.api.framework import request_limits
+from benchapp.api.framework.responses import COMPLETENESS, name_header
 from benchapp.api.framework.view import Deprecation
 from benchapp.api.resources.index import Index
 from benchapp.models import Scope
@@ -146,6 +147,8 @@ def test_listed_origin_alone_may_read_the_api_and_only_with_a_token() -> None:
     # A browser sends POST after any preflight that succeeds, whatever methods are listed.
     assert (post, patch) == ({}, {})
     assert listed["access-control-allow-origin"] == "https://grafana.example"
+    exposed = listed["access-control-expose-headers"].split(", ")
+    assert {"Link", *map(name_header, COMPLETENESS)} <= set(exposed)
     assert "access-control-allow-credentials" not in {**preflight, **listed}
     assert other == {}
     assert page == {}
