@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level
 from benchapp.analysis.changepoints.segmentation import take_median
+from benchapp.analysis.detection.noise_profile import profile_noise
 from benchapp.analysis.detection.pooled_levels import (
     CHANGED_SHARE_MINIMUM,
     MEMBERS_MINIMUM,
@@ -28,7 +29,7 @@ from benchapp.analysis.detection.pooled_levels import (
     may_have_changed,
     pool_ratios,
 )
-from benchapp.analysis.detection.recovery import find_end, is_recovery
+from benchapp.analysis.detection.recovery import LevelReturn, find_end, is_recovery, measure_return
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
 from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
@@ -436,7 +437,24 @@ def _describe(
         relative=relative,
         changed=count_changed(ratios[:end], weights, index, is_rise=is_rise),
         detected=found,
+        returned=_measure_return(values, index, before=before, after=after),
         rows=earlier.rows if earlier is not None else (),
+    )
+
+
+def _measure_return(
+    values: NDArray[np.float64], index: int, *, before: ShiftLevel, after: ShiftLevel
+) -> LevelReturn:
+    """Return whether a pooled level is back at the one before a change, by the noise of that one."""
+    if index < SLOTS_MINIMUM:
+        return LevelReturn(has_returned=False, is_nearer=False)
+    noise = profile_noise(values[max(index - _SIDE_SLOTS, 0) : index])
+    return measure_return(
+        values[index:].tolist(),
+        before_median=before.median,
+        after_median=after.median,
+        spread=noise.spread * before.median,
+        correlation=noise.correlation,
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.changepoints.level_shift import describe_level, measure_shift
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK, ChangedMembers
+from benchapp.analysis.detection.recovery import LevelReturn
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
@@ -56,7 +57,8 @@ class PooledChange:
     """A change of the pooled level of one metric of a group.
 
     started_at: start of its first slot; ended_at: of the first slot after it, None while it lasts; in µs since 2000.
-    relative: of the pooled level. detected: None if a stored change was not detected now. rows: those of its members.
+    relative: of the pooled level. detected: None if a stored change was not detected now. returned: whether the pooled
+    level is back at the one before, None if stored. rows: those of its members.
     """
 
     group: PooledGroup
@@ -69,6 +71,7 @@ class PooledChange:
     relative: float
     changed: ChangedMembers
     detected: DetectedChange | None = None
+    returned: LevelReturn | None = None
     rows: tuple[ChangeRecord, ...] = ()
 
     @property
@@ -363,5 +366,7 @@ def _describe_evidence(change: PooledChange) -> dict[str, Any]:
             "members": change.changed.members,
             "changed": change.changed.changed,
             "median": change.changed.relative,
+            "has_returned": change.returned is not None and change.returned.has_returned,
+            "is_nearer_before": change.returned is not None and change.returned.is_nearer,
         },
     }

@@ -8,6 +8,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.analysis.detection.recovery import ChangedLevel, have_changed_again, have_returned
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Level
 from benchapp.pipeline.incidents.events import Events, reopen_incident
@@ -17,8 +18,8 @@ _DRIFTS_SHARE: Final = 0.9
 # A series whose newest run is this many intervals older than those of the others is no longer measured, and has no part
 # in the recovery.
 _SILENT_RUNS: Final = 5
-# Share of an incident's series that must have changed again; less indicates another event: a volume type that slows
-# down on all hosts is not the return of the slowdown of one host.
+# Share of an incident's series that must have changed again, or whose pooled levels must be back. If fewer changed
+# again, it is another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
 COVERED_SHARE: Final = 2 / 3
 # The last notice of a flapping incident; later events are in the activity only.
 _FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
@@ -73,12 +74,29 @@ def _update(
 
 
 def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
-    """Return whether the levels are back by the weight of all, or each for itself."""
+    """Return whether the levels are back by the weight of all, by their pooled levels, or each for itself."""
     back = sum(bool(change.evidence.get("is_back")) for change in changes)
     steps = _list_steps(changes)
     if back >= _DRIFTS_SHARE * len(changes):
         return True
-    return bool(steps) and len(steps) == len(changes) and have_returned(_list_levels(steps, levels))
+    if not steps or len(steps) < len(changes):
+        return False
+    current = _list_levels(steps, levels)
+    return have_returned(current) or (_have_pooled_returned(steps) and not have_changed_again(current))
+
+
+def _have_pooled_returned(changes: Sequence[Change]) -> bool:
+    """Return whether the pooled levels of most series are back, and no other pooled level is nearer to the new one.
+
+    Of several changes of a metric the newest one counts.
+    """
+    newest = {(change.series_id, change.metric): change for change in changes}
+    pooled = [change for change in newest.values() if change.method == POOLED_METHOD]
+    back = {change.series_id for change in pooled if change.evidence["pooled"].get("has_returned")}
+    series = {change.series_id for change in changes}
+    return len(back) >= COVERED_SHARE * len(series) and all(
+        change.evidence["pooled"].get("is_nearer_before") for change in pooled
+    )
 
 
 def has_regressed_again(incident: Incident) -> bool:

@@ -9,6 +9,7 @@ from benchapp.analysis.detection.recovery import (
     has_returned,
     have_changed_again,
     have_returned,
+    measure_return,
 )
 
 BAD = [800.0, 801.0, 799.0]
@@ -114,3 +115,71 @@ def test_levels_have_changed_again_if_most_are_there_for_three_runs() -> None:
     assert have_changed_again(make_levels(*[BAD] * 4))
     assert not have_changed_again(make_levels(*[BAD] * 4, *[[1000.0] * 3] * 4))
     assert not have_changed_again(make_levels(*[[1000.0, *BAD[:2]]] * 4, [1000.0] * 3))
+
+
+# A pooled level that fell from 1.00 to 0.97.
+LOW = [0.971, 0.968, 0.97, 0.969, 0.972]
+
+
+def has_pooled_returned(*newest: float, spread: float = 0.008, correlation: float = 0.0) -> bool:
+    """Return whether a level is back after five runs at 0.97 and these."""
+    return measure_return(
+        [*LOW, *newest], before_median=1.0, after_median=0.97, spread=spread, correlation=correlation
+    ).has_returned
+
+
+@pytest.mark.parametrize(
+    ("newest", "expected"),
+    [
+        ([1.0, 0.999, 1.001], True),
+        ([1.001, 0.988, 0.997], True),  # one of three is nearer to the lower level
+        ([1.03, 1.02, 1.03], True),  # better than before
+        ([1.0, 0.999], False),  # two are luck
+        ([1.0, 0.971, 0.999], False),
+        ([0.971, *[1.0] * 2], False),
+        ([0.985, 0.986, 0.984, 0.985, 0.986, 0.984], False),  # half way, for any number of runs
+        ([0.969, 0.971, 0.97], False),
+        ([], False),
+    ],
+)
+def test_level_has_returned_if_a_return_is_far_more_likely(newest: list[float], expected: bool) -> None:
+    assert has_pooled_returned(*newest) is expected
+
+
+def test_return_within_noise_needs_more_runs() -> None:
+    assert not has_pooled_returned(*[1.0] * 3, spread=0.02)
+    assert has_pooled_returned(*[1.0] * 6, spread=0.02)
+
+
+def test_return_after_a_slow_rise_of_correlated_runs_is_less_likely_than_after_a_jump() -> None:
+    rise = [0.976, 0.983, 0.99, 0.993, 0.994]
+
+    assert has_pooled_returned(*rise)
+    assert not has_pooled_returned(*rise, correlation=0.8)
+    assert has_pooled_returned(*[0.993] * 3, correlation=0.8)
+
+
+def test_level_half_way_back_has_not_returned_by_a_few_low_or_high_runs() -> None:
+    assert not has_pooled_returned(0.986, 0.983, 0.987, 0.984, 0.985, 0.982, 0.991, 0.993, 0.99)
+
+
+def test_one_extreme_run_is_no_return() -> None:
+    assert not has_pooled_returned(0.97, 0.971, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("after", "is_nearer"),
+    [([*LOW, 1.0, 0.975, 0.99], True), ([*LOW, 1.0, 0.975, 0.975], False), (LOW[:3], False)],
+)
+def test_level_is_nearer_to_the_old_one_by_the_mean_of_three_runs(
+    after: list[float], is_nearer: bool
+) -> None:
+    found = measure_return(after, before_median=1.0, after_median=0.97, spread=0.02, correlation=0.0)
+
+    assert (found.has_returned, found.is_nearer) == (False, is_nearer)
+
+
+def test_level_without_a_step_has_not_returned() -> None:
+    found = measure_return([1.0] * 9, before_median=1.0, after_median=1.0, spread=0.0, correlation=0.0)
+
+    assert not found.has_returned

@@ -183,6 +183,38 @@ def test_return_of_all_series_is_a_recovery() -> None:
     assert not Incident.objects.filter(is_regression=False).exists()
 
 
+@pytest.mark.parametrize(("factor", "is_recovered"), [(0.992, True), (0.985, False)])
+def test_pooled_level_that_is_nearly_back_recovers_after_three_runs(
+    factor: float, is_recovered: bool
+) -> None:
+    """A quarter of the step is left, as by chance; half of it is not a recovery."""
+    cells = make_quiet_host()
+    measure(cells, 10, factor=0.97)
+
+    values = factor * make_noise(24, 3, seed=4)
+    measure_values(cells, values[:, :2])
+    early = get_incident().recovered_at
+    measure_values(cells, values[:, 2:])
+
+    assert early is None
+    assert (get_incident().recovered_at is not None) is is_recovered
+
+
+def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower() -> None:
+    cells = make_quiet_host()
+    low = make_noise(24, 10, seed=2) * 0.97
+    low[:8] *= 0.6
+    measure_values(cells, low)
+
+    high = make_noise(24, 5, seed=3)
+    high[:8] *= 0.6
+    measure_values(cells, high)
+
+    incident = get_incident()
+    assert incident.change_count >= 20
+    assert incident.recovered_at is None
+
+
 def test_pooled_change_disappears_with_its_runs() -> None:
     cells = make_quiet_host()
     measure(cells, 4, factor=0.97)
