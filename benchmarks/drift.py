@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.changepoints.detector import judge_values
-from benchapp.analysis.detection.baselines import compare_to_baseline, may_have_drifted
+from benchapp.analysis.detection.baselines import Drift, compare_to_baseline, may_have_drifted
+from benchapp.analysis.detection.slope import DetectedStep, find_slope
 from benchapp.metrics import SMALLEST_CHANGES
 from benchmarks.fleet_noise import Array, make_values
 
@@ -68,16 +69,29 @@ def count_drifts(values: Array, *, every: int) -> Reported:
 def _find_directions(values: list[float], every: int) -> set[str]:
     found = set()
     for end in range(40, len(values) + 1, every):
-        changes = judge_values(values[:end], least_relative_change=_THRESHOLD).changes
-        level = values[max((change.index for change in changes), default=0) : end]
-        if not may_have_drifted(np.array(level), tolerated_change=_THRESHOLD):
-            continue
-        comparison = compare_to_baseline(level, tolerated_change=_THRESHOLD)
-        if comparison is None or not comparison.drift.is_beyond:
-            continue
-        way = "decrease" if (comparison.drift.shift.relative or 0) < 0 else "increase"
-        found |= {way, f"clear {way}"} if comparison.drift.is_clear else {way}
+        drift = _find_drift(np.array(values[:end]))
+        if drift is not None:
+            way = "decrease" if (drift.shift.relative or 0) < 0 else "increase"
+            found |= {way, f"clear {way}"} if drift.is_clear else {way}
     return found
+
+
+def _find_drift(values: Array) -> Drift | None:
+    """Return the drift across the newest steps of one direction, if a slope explains them, or of the current level."""
+    changes = judge_values(values.tolist(), least_relative_change=_THRESHOLD).changes
+    steps = [DetectedStep(change.index, is_rise=(change.shift.relative or 0.0) > 0) for change in changes]
+    slope = find_slope(values, steps, tolerated_change=_THRESHOLD) if steps else None
+    starts = [steps[-1].place if steps else 0]
+    if slope is not None:
+        starts.insert(0, slope.first)
+    for start in starts:
+        level = values[start:]
+        if not may_have_drifted(level, tolerated_change=_THRESHOLD):
+            continue
+        comparison = compare_to_baseline(level.tolist(), tolerated_change=_THRESHOLD)
+        if comparison is not None and comparison.drift.is_beyond:
+            return comparison.drift
+    return None
 
 
 if __name__ == "__main__":

@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.noise import MOST_CORRELATION, clip_spikes, measure_spread
+from benchapp.analysis.detection.baselines import may_have_drifted
+from benchapp.analysis.detection.noise_profile import measure_residuals
 
 Array = npt.NDArray[np.float64]
 
-# Minimum of n ln(residual sum of squares of steps / of a slope), as for a step against a line in the detector.
+# Minimum advantage of a slope, as for a step against a line in the detector.
 SLOPE_ADVANTAGE_MINIMUM: Final = 2.5
 # Runs of a slope at least, and of each level of two steps.
 _SLOPE_RUNS_MINIMUM: Final = 10
@@ -22,12 +25,57 @@ _POINTS_MAXIMUM: Final = 240
 # Places of each end of the slope that are tried.
 _PLACES: Final = 40
 _SPREAD_MINIMUM: Final = 1e-3
+# Fitted numbers: the levels and places of a slope between two flat parts. Steps have one level more than places.
+_SLOPE_PARAMETERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedStep:
+    """A detected step. place: index of the first value of the new level."""
+
+    place: int
+    is_rise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlopePart:
+    """Values from index `first` on that a slope explains better than steps, by this advantage."""
+
+    first: int
+    advantage: float
+
+
+@dataclass(frozen=True, slots=True)
+class _StepsFit:
+    """Best levels or slope: the sum of squares that it explains, with so many parameters."""
+
+    explained: float
+    parameters: int
+
+
+def find_slope(values: Array, steps: Sequence[DetectedStep], *, tolerated_change: float) -> SlopePart | None:
+    """Return the values with the newest steps of one direction, if they are a slope; None if not.
+
+    values: finite, oldest first. steps: detected in them, oldest first; the values begin with the step of the other
+    direction before the newest ones, if any. None if the values have not changed by the tolerated change.
+    """
+    is_rise = steps[-1].is_rise if steps else False
+    stairs = list(takewhile(lambda step: step.is_rise == is_rise, reversed(steps)))
+    first = steps[-len(stairs) - 1].place if len(stairs) < len(steps) else 0
+    if not may_have_drifted(values[first:], tolerated_change=tolerated_change):
+        return None
+    advantage = measure_slope_advantage(values[first:], [step.place - first for step in stairs])
+    if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:
+        return None
+    return SlopePart(first, advantage)
 
 
 def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None:
-    """Return n ln(residual sum of squares of steps / of the best slope between two flat parts).
+    """Return by how much the best slope between two flat parts explains the values better than steps.
 
-    Of the best two steps, or of the detected ones if these explain more. On logarithms, isolated spikes clipped.
+    The difference of the Bayesian information criteria (Schwarz 1978), n ln(residual sum of squares) + k ln n for k
+    parameters: of the best one step, the best two, or the detected ones, whichever is the least. On logarithms,
+    isolated spikes clipped. n: the effective number of values, because steps also follow the waves of correlated noise.
     Positive if the slope is better. values: finite, oldest first. steps: indices of the detected ones. None for fewer
     than 20 values or one of 0 or below.
     """
@@ -37,11 +85,22 @@ def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None
     points = _average_groups(np.log(values), size)
     points = clip_spikes(points, measure_spread(points, least=_SPREAD_MINIMUM))
     points = points - points.mean()
-    squares, least = float(points @ points), len(points) * _SPREAD_MINIMUM**2
-    detected = _explain_by_levels(points, [round(step / size) for step in steps])
-    by_steps = squares - max(_explain_by_two_steps(points), detected)
-    by_slope = squares - _explain_by_slope(points)
-    return len(points) * math.log(max(by_steps, least) / max(by_slope, least))
+    shape = _fit_slope(points)
+    explained = float(shape @ points)
+    count = len(points)
+    correlation = min(_correlate_residuals(points - shape), MOST_CORRELATION)
+    effective = count * (1 - correlation) / (1 + correlation)
+    squares, least = float(points @ points), count * _SPREAD_MINIMUM**2
+    left = max(squares - explained, least)
+    return min(
+        effective * math.log(max(squares - fit.explained, least) / left)
+        + (fit.parameters - _SLOPE_PARAMETERS) * math.log(effective)
+        for fit in (
+            _fit_one_step(points),
+            _fit_two_steps(points),
+            _fit_levels(points, [round(step / size) for step in steps]),
+        )
+    )
 
 
 def _average_groups(levels: Array, size: int) -> Array:
@@ -51,8 +110,14 @@ def _average_groups(levels: Array, size: int) -> Array:
     return means
 
 
-def _explain_by_slope(points: Array) -> float:
-    """Return the sum of squares that the best slope explains; points have mean 0."""
+def _correlate_residuals(residuals: Array) -> float:
+    """Return the lag-1 correlation of residuals, its bias in short series removed (Kendall 1954)."""
+    _, correlation = measure_residuals(residuals)
+    return correlation + (1 + 4 * correlation) / len(residuals)
+
+
+def _fit_slope(points: Array) -> Array:
+    """Return the values of the best slope between two flat parts; points and values have mean 0."""
     count = len(points)
     places = np.arange(0, count, max(count // _PLACES, 1))
     first, last = (grid.ravel() for grid in np.meshgrid(places, places, indexing="ij"))
@@ -60,11 +125,22 @@ def _explain_by_slope(points: Array) -> float:
     first, last = first[is_long, np.newaxis], last[is_long, np.newaxis]
     shapes = np.clip((np.arange(count) - first) / (last - first), 0.0, 1.0)
     shapes -= shapes.mean(axis=1, keepdims=True)
-    return float(((shapes @ points) ** 2 / np.einsum("ij,ij->i", shapes, shapes)).max())
+    products, squares = shapes @ points, np.einsum("ij,ij->i", shapes, shapes)
+    best = int(np.argmax(products**2 / squares))
+    fitted: Array = shapes[best] * (products[best] / squares[best])
+    return fitted
 
 
-def _explain_by_two_steps(points: Array) -> float:
-    """Return the sum of squares that the best two steps explain; points have mean 0."""
+def _fit_one_step(points: Array) -> _StepsFit:
+    """Return the best one step; points have mean 0."""
+    count = len(points)
+    places = np.arange(_STEP_RUNS_MINIMUM, count - _STEP_RUNS_MINIMUM + 1)
+    sums = np.cumsum(points)[places - 1]
+    return _StepsFit(float((sums**2 / places + sums**2 / (count - places)).max()), 3)
+
+
+def _fit_two_steps(points: Array) -> _StepsFit:
+    """Return the best two steps; points have mean 0."""
     count = len(points)
     sums = np.concatenate([[0.0], np.cumsum(points)])
     places = np.arange(_STEP_RUNS_MINIMUM, count - _STEP_RUNS_MINIMUM + 1)
@@ -76,10 +152,11 @@ def _explain_by_two_steps(points: Array) -> float:
         + (sums[second] - sums[first]) ** 2 / (second - first)
         + sums[second] ** 2 / (count - second)
     )
-    return float(explained.max())
+    return _StepsFit(float(explained.max()), 5)
 
 
-def _explain_by_levels(points: Array, places: Sequence[int]) -> float:
-    """Return the sum of squares that the levels between these places explain; points have mean 0."""
+def _fit_levels(points: Array, places: Sequence[int]) -> _StepsFit:
+    """Return the levels between these places; points have mean 0."""
     edges = sorted({0, *(place for place in places if 0 < place < len(points)), len(points)})
-    return sum(float(points[first:last].sum()) ** 2 / (last - first) for first, last in pairwise(edges))
+    explained = sum(float(points[first:last].sum()) ** 2 / (last - first) for first, last in pairwise(edges))
+    return _StepsFit(explained, 2 * len(edges) - 3)

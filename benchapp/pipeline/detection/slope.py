@@ -6,13 +6,11 @@ shows no drift. Therefore the values are compared across those steps if a slope 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.detection.baselines import may_have_drifted
-from benchapp.analysis.detection.slope import SLOPE_ADVANTAGE_MINIMUM, measure_slope_advantage
+from benchapp.analysis.detection.slope import DetectedStep, find_slope
 from benchapp.models import Change
 from benchapp.pipeline.detection.histories import to_microseconds
 from benchapp.pipeline.detection.series import MetricHistory
@@ -22,7 +20,7 @@ _LEAST_RELATIVE: Final = -0.999999
 
 @dataclass(frozen=True, slots=True)
 class SlopeHistory:
-    """Values that a slope explains better than steps. advantage: of the slope, n ln(residuals of steps / of slope).
+    """Values that a slope explains better than steps. advantage: of the slope (`measure_slope_advantage`).
 
     history: without the steps of incidents of several hosts or pools: earlier values are multiplied by their size.
     without_incidents: the ids of these.
@@ -46,21 +44,22 @@ def select_slope(
     own = [step for step in steps if not _is_wide(step)]
     if not steps:
         return None
-    is_rise = own[-1].relative > 0 if own else False
-    stairs = list(takewhile(lambda step: (step.relative > 0) == is_rise, reversed(own)))
-    first = _find_place(history, own[-len(stairs) - 1]) if len(stairs) < len(own) else 0
     values = history.values.copy()
     for step in wide:
         values[: _find_place(history, step)] *= 1 + _read_wide_size(step)
-    values = values[first:]
-    if not may_have_drifted(values, tolerated_change=tolerated_change):
+    slope = find_slope(
+        values,
+        [DetectedStep(_find_place(history, step), is_rise=step.relative > 0) for step in own],
+        tolerated_change=tolerated_change,
+    )
+    if slope is None:
         return None
-    advantage = measure_slope_advantage(values, [_find_place(history, step) - first for step in stairs])
-    if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:
-        return None
-    selected = replace(history, times=history.times[first:], run_ids=history.run_ids[first:], values=values)
+    first = slope.first
+    selected = replace(
+        history, times=history.times[first:], run_ids=history.run_ids[first:], values=values[first:]
+    )
     removed = {step.incident_id or 0 for step in wide if _find_place(history, step) > first}
-    return SlopeHistory(selected, advantage, tuple(sorted(removed)))
+    return SlopeHistory(selected, slope.advantage, tuple(sorted(removed)))
 
 
 def _is_wide(step: Change) -> bool:
