@@ -34,7 +34,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _CLAIMED: Final = (
     "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count, last_at FROM benchapp_series"
 )
-_CLAIM: Final = f"{_CLAIMED} WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
+_CLAIM: Final = (
+    f"{_CLAIMED} WHERE judging_is_due AND id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
+)
 _LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # Newest first, in PostgreSQL's binary form: a tenth of the time of percentile_cont over the same rows (measured).
 _SELECT_NEWEST: Final = sql.SQL(
@@ -128,21 +130,21 @@ EMPTY: Final = StoredHistory(
 )
 
 
-def claim_due(limit: int) -> list[Claimed]:
-    """Lock up to `limit` series that are due, except those locked by another process."""
-    return _claim(_CLAIM, limit)
+def claim_due(limit: int, *, after_id: int = 0) -> list[Claimed]:
+    """Lock up to `limit` series that are due, with a larger id, except those locked by another process."""
+    return _claim(_CLAIM, [after_id, limit])
 
 
 def lock_series(ids: Sequence[int]) -> list[Claimed]:
     """Lock these series, waiting for them; series beyond the measurements of one batch are omitted."""
-    return _claim(_LOCK, list(ids))
+    return _claim(_LOCK, [list(ids)])
 
 
-def _claim(statement: str, which: int | list[int]) -> list[Claimed]:
+def _claim(statement: str, parameters: Sequence[int | list[int]]) -> list[Claimed]:
     rows: list[tuple[Any, ...]] = []
     points = 0
     with connection.cursor() as cursor:
-        cursor.execute(statement, [which])
+        cursor.execute(statement, parameters)
         for row in cursor.fetchall():
             points += min(row[3], WINDOW)
             if rows and points > _BATCH_POINTS:
