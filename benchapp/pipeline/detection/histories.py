@@ -53,12 +53,17 @@ def select_newest(metrics: Iterable[str]) -> sql.Composed:
 
     Columns: read, their number; times; ids of runs; each metric; null without any.
     """
-    names = [sql.Identifier(name) for name in metrics]
+    names = list(metrics)
     return _SELECT_NEWEST.format(
-        columns=sql.SQL(", ").join(
-            sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(name) for name in names
-        ),
-        metrics=sql.SQL(", ").join(names),
+        columns=pack_columns(names), metrics=sql.SQL(", ").join(map(sql.Identifier, names))
+    )
+
+
+def pack_columns(metrics: Iterable[str]) -> sql.Composed:
+    """Return the values of each metric as one value of 8 bytes for each measurement, NaN where unknown."""
+    return sql.SQL(", ").join(
+        sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
+        for name in metrics
     )
 
 

@@ -40,6 +40,8 @@ from benchapp.pipeline.detection.pooled_members import (
     MemberHistories,
     PooledGroup,
     PooledMember,
+    ReadFrom,
+    choose_read_from,
     list_groups,
     read_member_histories,
     read_members,
@@ -193,12 +195,23 @@ def _judge_scopes(
 def _read_histories(
     evaluations: Sequence[PooledEvaluation], members: Mapping[str, Sequence[PooledMember]]
 ) -> Iterator[tuple[str, MemberHistories]]:
-    """Yield each scope with the newest runs of its members; one query for all."""
+    """Yield each scope with the newest runs of its members; as many queries as `read_member_histories` for all."""
     found = [member for evaluation in evaluations for member in members[evaluation.scope]]
+    read_from: dict[int, ReadFrom] = {}
+    for evaluation in evaluations:
+        # 0 before the first evaluation.
+        if evaluation.interval_s:
+            read_from |= choose_read_from(
+                members[evaluation.scope],
+                evaluated_to_at=evaluation.evaluated_to_at,
+                interval_s=evaluation.interval_s,
+                window=_SLOTS_MAXIMUM,
+            )
     histories = read_member_histories(
         [member.series_id for member in found],
         window=_SLOTS_MAXIMUM,
         metrics=tuple(sorted({metric for member in found for metric in member.metrics})),
+        read_from=read_from,
     )
     first = 0
     for evaluation in evaluations:

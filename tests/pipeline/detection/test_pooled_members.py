@@ -15,6 +15,8 @@ from benchapp.pipeline.detection import pooled_members
 from benchapp.pipeline.detection.histories import read_histories
 from benchapp.pipeline.detection.pooled_members import (
     PooledMember,
+    ReadFrom,
+    choose_read_from,
     list_groups,
     read_member_histories,
     read_members,
@@ -71,6 +73,47 @@ def test_histories_are_those_of_each_series(series: list[Series]) -> None:
         assert list(one.values) == list(METRICS)
         for metric in METRICS:
             np.testing.assert_array_equal(one.values[metric], history.values[metric])
+
+
+@pytest.mark.parametrize("window", [2, 20])
+@pytest.mark.parametrize("hours", [0, 3, 12, 100])
+def test_histories_do_not_depend_on_the_time_from_which_runs_are_read_together(
+    series: list[Series], window: int, hours: int
+) -> None:
+    ids = [one.pk for one in reversed(series)]
+    at = NOON + timedelta(hours=hours)
+    read_from = {
+        series_id: ReadFrom(at, is_whole=first_at >= at)
+        for series_id, first_at in Series.objects.values_list("pk", "first_at")
+        if first_at is not None
+    }
+    # Not that of the failed run.
+    del read_from[series[1].pk]
+
+    found = read_member_histories(ids, window=window, metrics=METRICS, read_from=read_from)
+
+    expected = read_member_histories(ids, window=window, metrics=METRICS)
+    assert found.members.tolist() == expected.members.tolist()
+    assert found.times.tolist() == expected.times.tolist()
+    assert found.run_ids.tolist() == expected.run_ids.tolist()
+    for metric in METRICS:
+        np.testing.assert_array_equal(found.values[metric], expected.values[metric])
+
+
+def test_members_with_more_frequent_runs_are_not_read_together() -> None:
+    members = [
+        PooledMember(
+            number, ("iops",), {}, {}, first_at=NOON + timedelta(hours=number), interval_s=interval_s
+        )
+        for number, interval_s in enumerate([3600.0, 3600.0, 1799.0])
+    ]
+
+    found = choose_read_from(
+        members, evaluated_to_at=NOON + timedelta(hours=104), interval_s=3600.0, window=100
+    )
+
+    at = NOON + timedelta(hours=1)
+    assert found == {0: ReadFrom(at, is_whole=False), 1: ReadFrom(at, is_whole=True)}
 
 
 def test_runs_that_are_read(series: list[Series]) -> None:
@@ -148,7 +191,10 @@ def test_members_are_the_first_measured_series_of_each_scope(monkeypatch: pytest
 
 
 def make_members(values: list[dict[str, str]]) -> list[PooledMember]:
-    return [PooledMember(number, ("iops",), of, {"iops": 0.05}) for number, of in enumerate(values)]
+    return [
+        PooledMember(number, ("iops",), of, {"iops": 0.05}, first_at=NOON, interval_s=3600.0)
+        for number, of in enumerate(values)
+    ]
 
 
 def test_groups_are_all_members_and_those_of_a_value_of_twenty() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -300,9 +301,9 @@ def test_hosts_that_are_evaluated_together_have_their_own_changes(monkeypatch: p
     """One slower, one as before, one faster: the members of two hosts are read at once, then those of the third."""
     numbers: list[int] = []
 
-    def read_counted(ids: Sequence[int], *, window: int, metrics: tuple[str, ...]) -> MemberHistories:
+    def read_counted(ids: Sequence[int], **options: Any) -> MemberHistories:
         numbers.append(len(ids))
-        return read_member_histories(ids, window=window, metrics=metrics)
+        return read_member_histories(ids, **options)
 
     monkeypatch.setattr(pooled, "MEMBERS_MAXIMUM", 45)
     monkeypatch.setattr(pooled, "read_member_histories", read_counted)
