@@ -4,6 +4,7 @@ A quantile of n + k values is among the k values on either side of the rank that
 calculated together: an array of one row for each.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,25 +45,40 @@ class GrownLevels:
     last: Array
 
 
-def keep_level(values: Array) -> NDArray[np.void]:
-    """Return the single GROWING_LEVEL of the finite values of a level, at least one."""
-    ascending = np.sort(values)
-    level = np.zeros((), GROWING_LEVEL)
-    level["minimum"], level["maximum"] = ascending[0], ascending[-1]
-    for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9)):
-        level[name] = keep_quantile(ascending, share)
-    return level
+def keep_levels(levels: Sequence[Array]) -> NDArray[np.void]:
+    """Return the GROWING_LEVEL of each level from its finite values, at least one."""
+    kept = np.zeros(len(levels), GROWING_LEVEL)
+    for rows, ascending in _sort_alike(levels):
+        kept["minimum"][rows], kept["maximum"][rows] = ascending[:, 0], ascending[:, -1]
+        for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9)):
+            _keep_around(kept[name], rows, ascending, share)
+    return kept
 
 
-def keep_quantile(ascending: Array, share: float) -> NDArray[np.void]:
-    """Return the single GROWING_QUANTILE of one or more values; share: 0 to 1."""
-    first = max(int(share * (len(ascending) - 1)) - GROWTH_MAXIMUM, 0)
-    around = ascending[first : first + _WINDOW]
-    quantile = np.zeros((), GROWING_QUANTILE)
-    quantile["n"], quantile["first"] = len(ascending), first
-    quantile["values"] = np.inf
-    quantile["values"][: len(around)] = around
-    return quantile
+def keep_quantiles(levels: Sequence[Array], share: float) -> NDArray[np.void]:
+    """Return the GROWING_QUANTILE of each level from its finite values, at least one; share: 0 to 1."""
+    kept = np.zeros(len(levels), GROWING_QUANTILE)
+    for rows, ascending in _sort_alike(levels):
+        _keep_around(kept, rows, ascending, share)
+    return kept
+
+
+def _sort_alike(levels: Sequence[Array]) -> Iterator[tuple[list[int], Array]]:
+    """Yield the numbers of the levels with as many values, and these in ascending order, a row for each level."""
+    alike: dict[int, list[int]] = {}
+    for number, values in enumerate(levels):
+        alike.setdefault(len(values), []).append(number)
+    for numbers in alike.values():
+        yield numbers, np.sort(np.stack([levels[number] for number in numbers]), axis=1)
+
+
+def _keep_around(kept: NDArray[np.void], rows: list[int], ascending: Array, share: float) -> None:
+    """Fill these rows of GROWING_QUANTILEs from their values."""
+    count = ascending.shape[1]
+    first = max(int(share * (count - 1)) - GROWTH_MAXIMUM, 0)
+    around = np.full((len(rows), _WINDOW), np.inf)
+    around[:, : min(count - first, _WINDOW)] = ascending[:, first : first + _WINDOW]
+    kept["n"][rows], kept["first"][rows], kept["values"][rows] = count, first, around
 
 
 def grow_levels(levels: NDArray[np.void], added: Array) -> GrownLevels:

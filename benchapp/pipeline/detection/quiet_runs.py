@@ -5,7 +5,6 @@ clears `Series.judging_resumes` with the mark for detection. A measurement that 
 """
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -35,8 +34,8 @@ from benchapp.analysis.detection.growing_levels import (
     GROWING_QUANTILE,
     grow_levels,
     grow_quantiles,
-    keep_level,
-    keep_quantile,
+    keep_levels,
+    keep_quantiles,
 )
 from benchapp.analysis.detection.repetitions import may_have_repetitions
 from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState
@@ -235,31 +234,38 @@ def write_states(
     levels: Mapping[int, Mapping[str, CurrentValues]],
 ) -> list[int]:
     """Write the states of these series, whose rows are locked; return those that have one."""
-    ids, positions, contents = [], [], []
-    for series in claimed:
-        plan = plans[series.series_id]
-        if not plan.references:
-            continue
-        history = plan.history
-        criteria = QuietCriteria(plan.references, tuple(series.smallest_changes))
-        measured = np.stack([history.values[metric][plan.first :] for metric in series.metrics])
-        results = {
+    kept = [series for series in claimed if plans[series.series_id].references]
+    results = [
+        {
             metric: known
             for metric in METRIC_FIELDS
             if (known := judged.get((series.series_id, metric))) is not None
         }
-        current = levels[series.series_id]
+        for series in kept
+    ]
+    current = [levels[series.series_id] for series in kept]
+    packed_results = _pack_results([known for of in results for known in of.values()])
+    packed_levels = _pack_levels([known for of in current for known in of.values()])
+    ids, positions, contents = [], [], []
+    first_result = first_level = 0
+    for series, of_results, of_levels in zip(kept, results, current, strict=True):
+        plan = plans[series.series_id]
+        history = plan.history
+        criteria = QuietCriteria(plan.references, tuple(series.smallest_changes))
+        measured = np.stack([history.values[metric][plan.first :] for metric in series.metrics])
+        end_result, end_level = first_result + len(of_results), first_level + len(of_levels)
         state = _State(
             run_id=int(history.run_ids[-1]),
             position=int(history.positions[-1]),
             metrics=series.metrics,
             criteria=criteria,
             sums=criteria.sum_ratios(measured).tobytes(),
-            result_metrics=tuple(results),
-            results=b"".join(map(_pack_result, results.values())),
-            level_metrics=tuple(current),
-            levels=b"".join(map(_pack_level, current.values())),
+            result_metrics=tuple(of_results),
+            results=packed_results[first_result:end_result].tobytes(),
+            level_metrics=tuple(of_levels),
+            levels=packed_levels[first_level:end_level].tobytes(),
         )
+        first_result, first_level = end_result, end_level
         ids.append(series.series_id)
         positions.append(state.position)
         contents.append(msgspec.msgpack.encode(state))
@@ -277,13 +283,20 @@ def write_states(
     return ids
 
 
-def _pack_result(known: JudgedLevel) -> bytes:
-    return np.array((known.n, keep_quantile(np.sort(known.values), 0.5)), _RESULT).tobytes()
+def _pack_results(known: Sequence[JudgedLevel]) -> NDArray[np.void]:
+    packed = np.zeros(len(known), _RESULT)
+    packed["n"] = [level.n for level in known]
+    packed["median"] = keep_quantiles([level.values for level in known], 0.5)
+    return packed
 
 
-def _pack_level(current: CurrentValues) -> bytes:
-    recent = [*[math.nan] * (RECENT_MAXIMUM - len(current.recent)), *current.recent]
-    return np.array((keep_level(current.level), recent), _LEVEL).tobytes()
+def _pack_levels(current: Sequence[CurrentValues]) -> NDArray[np.void]:
+    packed = np.zeros(len(current), _LEVEL)
+    packed["level"] = keep_levels([known.level for known in current])
+    packed["recent"] = np.nan
+    for row, known in zip(packed["recent"], current, strict=True):
+        row[RECENT_MAXIMUM - len(known.recent) :] = known.recent
+    return packed
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from benchapp.analysis.detection.evaluation_points import (
 from benchapp.analysis.detection.growing_levels import (
     grow_levels,
     grow_quantiles,
-    keep_level,
-    keep_quantile,
+    keep_levels,
+    keep_quantiles,
 )
 from benchapp.analysis.detection.levels import describe_values
 
@@ -108,12 +108,11 @@ def test_point_of_a_history_is_the_last_one_of_its_beginnings(seed: int, place: 
     added=st.lists(st.integers(-60, 60).map(float), min_size=1, max_size=15),
 )
 def test_grown_level_has_the_statistics_of_all_values(known: list[float], added: list[float]) -> None:
-    level = keep_level(np.array(known))
     # With unknown values, beside another level.
     rows = np.full((2, 15), np.nan)
     rows[0, -len(added) :], rows[1, 3] = added, 7.0
 
-    grown = grow_levels(np.array([level, keep_level(np.array([5.0, 6.0]))]), rows)
+    grown = grow_levels(keep_levels([np.array(known), np.array([5.0, 6.0])]), rows)
 
     expected = describe_values(np.array([*known, *added]), 0, len(known) + len(added))
     of_other = describe_values(np.array([5.0, 6.0, 7.0]), 0, 3)
@@ -123,7 +122,7 @@ def test_grown_level_has_the_statistics_of_all_values(known: list[float], added:
 
 
 def test_grown_quantile_without_added_values_is_as_before() -> None:
-    quantiles = np.array([keep_quantile(np.array([1.0, 2.0, 4.0, 8.0]), 0.5)])
+    quantiles = keep_quantiles([np.array([1.0, 2.0, 4.0, 8.0])], 0.5)
 
     assert grow_quantiles(quantiles, 0.5, np.zeros((1, 0))).tolist() == [3.0]
     assert grow_quantiles(quantiles, 0.5, np.full((1, 2), np.nan)).tolist() == [3.0]
