@@ -39,8 +39,8 @@ _DIMENSIONS: Final = ("volume_type", "stripe_count")
 _TIMES: Final = ("first_at", "last_at", "measurement_count")
 # Multiple of the window that is read together, so that a few missing runs do not matter.
 _SLOTS_TOGETHER: Final = 1.03
-# Share of the usual interval of a host that the runs of a member are apart at least: those of more frequent ones, of
-# which only the newest count, are read by themselves.
+# Smallest mean interval of the runs of a member, as share of the usual interval of its host. Members with more frequent
+# runs, of which only the newest count, are read one by one.
 _INTERVAL_SHARE: Final = 0.5
 # Runs of a sweep are stored together, so that each page is read once for all members. An index scan reads a page for
 # each run: 27 000 instead of 1 000 for 200 members.
@@ -257,7 +257,7 @@ def _read_together(
 def _read_each(
     cursor: PsycopgCursor[Any], ids: Sequence[int], *, window: int, metrics: tuple[str, ...]
 ) -> _MemberRuns:
-    """Return the newest runs of each series by itself."""
+    """Return the newest runs of each of these series."""
     rows = cursor.execute(_compose_read_each(metrics), {"ids": ids, "window": window}).fetchall()
     series, counts, times, run_ids, *values = (
         [row[column] for row in rows] for column in range(len(metrics) + 4)
