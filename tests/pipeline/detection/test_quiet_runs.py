@@ -133,6 +133,36 @@ def test_quiet_run_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch) ->
     assert level.to_at == series.measurements.latest("started_at").started_at
 
 
+def test_batch_extends_five_times_its_limit_of_quiet_series() -> None:
+    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 12)
+    while judge_due(limit=2).series_ids:
+        pass
+    for series in cells:
+        add_runs(series, [1001.0])
+
+    batches = [judge_due(limit=2).series_ids for _ in range(3)]
+
+    assert [len(of) for of in batches] == [10, 2, 0]
+    assert sorted(batches[0] + batches[1]) == [series.pk for series in cells]
+    assert set(DetectionResult.objects.filter(metric="iops").values_list("n", flat=True)) == {101}
+
+
+@pytest.mark.parametrize(("loud", "sizes"), [((0,), [2, 6, 0]), ((0, 1), [2, 6, 0]), ((3, 5), [4, 2, 2])])
+def test_batch_claims_no_more_once_half_of_its_limit_is_to_be_evaluated(
+    loud: tuple[int, ...], sizes: list[int]
+) -> None:
+    """With a limit of 2, one evaluated series is half of it."""
+    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 8)
+    while judge_due(limit=2).series_ids:
+        pass
+    for number, series in enumerate(cells):
+        add_runs(series, [0.0 if number in loud else 1001.0])
+
+    batches = [judge_due(limit=2).series_ids for _ in range(3)]
+
+    assert [len(of) for of in batches] == sizes
+
+
 def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     series = make_quiet_series()
     refuse_to_read(monkeypatch)
