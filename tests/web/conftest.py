@@ -7,10 +7,11 @@ import pytest
 from django.test import Client, override_settings
 
 from benchapp.models import Role
-from tests.factories import calculate_levels, make_host, make_series, make_target, make_user, make_workload
+from tests.factories import calculate_levels, make_host, make_series, make_target, make_workload
+from tests.visitors import sign_in
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def static_files_as_they_lie() -> Iterator[None]:
     """Serve static files without `collectstatic`."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
@@ -23,12 +24,7 @@ def static_files_as_they_lie() -> Iterator[None]:
 def visitor(db: Any) -> Callable[[Role], Client]:
     """Give a client of somebody who signed in with this role."""
 
-    def make(role: Role) -> Client:
-        client = Client()
-        client.force_login(make_user(role))
-        return client
-
-    return make
+    return sign_in
 
 
 @pytest.fixture

@@ -1,0 +1,161 @@
+"""Rows that several tests share: made once, and the same for each test whatever the others wrote."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.urls import reverse
+
+from benchapp.models import Host
+from tests.factories import make_host
+from tests.shared_rows import CACHES, find_maker, pytest_collection_modifyitems, shared_rows
+from tests.stack import ROOT
+from tests.visitors import SharedClient, sign_in
+
+pytestmark = pytest.mark.django_db
+made: list[str] = []
+
+
+@shared_rows
+def one_host() -> Host:
+    """Make db-1, in a block that must be outermost."""
+    made.append("db-1")
+    with transaction.atomic(durable=True):
+        host = make_host("db-1")
+        transaction.on_commit(lambda: made.append("on_commit"))
+    return host
+
+
+@shared_rows
+def visited_host() -> dict[str, Any]:
+    """Make db-2, and somebody who reads it."""
+    make_host("db-2")
+    return {"client": sign_in(), "names": ["db-2"]}
+
+
+def list_names() -> list[str]:
+    return sorted(Host.objects.values_list("name", flat=True))
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3])
+def test_rows_are_made_once_and_no_test_sees_what_another_wrote(one_host: Host, attempt: int) -> None:
+    assert made.count("db-1") == 1
+    assert (one_host.name, one_host.pool, list_names()) == ("db-1", "", ["db-1"])
+
+    one_host.pool = "blue"
+    one_host.save()
+    make_host(f"db-1-{attempt}")
+
+    assert list_names() == ["db-1", f"db-1-{attempt}"]
+
+
+def test_test_between_them_does_not_see_the_rows() -> None:
+    assert list_names() == []
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_error_of_the_database_ends_with_its_test(one_host: Host, attempt: int) -> None:
+    assert list_names() == ["db-1"]
+
+    with pytest.raises(Exception, match="division by zero"), connection.cursor() as cursor:
+        cursor.execute("SELECT 1/0")
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_test_captures_its_own_callbacks_and_begins_outermost_blocks(
+    one_host: Host, attempt: int, django_capture_on_commit_callbacks: Any
+) -> None:
+    done: list[int] = []
+
+    with django_capture_on_commit_callbacks(execute=True) as callbacks, transaction.atomic(durable=True):
+        transaction.on_commit(lambda: done.append(attempt))
+
+    assert (len(callbacks), done) == (1, [attempt])
+    assert "on_commit" not in made
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_each_test_gets_a_copy_of_the_client_that_is_signed_in(
+    visited_host: dict[str, Any], attempt: int
+) -> None:
+    client: SharedClient = visited_host["client"]
+    assert client.get(reverse("hosts")).status_code == 200
+    assert visited_host["names"] == ["db-2"]
+    assert list_names() == ["db-2"]
+
+    visited_host["names"].append("db-3")
+    client.logout()
+
+    assert client.get(reverse("hosts")).status_code == 302
+
+
+def test_copy_of_a_client_has_its_headers() -> None:
+    client = SharedClient(headers={"Authorization": "Bearer x"})
+
+    assert client.__deepcopy__({}).defaults == {"HTTP_AUTHORIZATION": "Bearer x"}
+
+
+def make_item(fixtures: dict[str, Any], *, names: tuple[str, ...] = (), **options: Any) -> Any:
+    """Imitate a test that asks for these fixtures."""
+    marker = SimpleNamespace(args=(), kwargs=options)
+    return SimpleNamespace(
+        nodeid="test_it",
+        path=Path("test_file.py"),
+        fixturenames=names,
+        get_closest_marker=lambda _: marker,
+        _fixtureinfo=SimpleNamespace(
+            name2fixturedefs={
+                name: (SimpleNamespace(func=SimpleNamespace(make=make)),) for name, make in fixtures.items()
+            }
+        ),
+    )
+
+
+def make_a() -> None: ...
+
+
+def make_b() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        make_item({"a": make_a}, transaction=True),
+        make_item({"a": make_a}, reset_sequences=True),
+        make_item({"a": make_a}, names=("transactional_db",)),
+        make_item({"a": make_a}, names=("live_server",)),
+    ],
+)
+def test_test_that_commits_cannot_share_rows(item: Any) -> None:
+    with pytest.raises(pytest.UsageError, match=r"test_it commits: it cannot share rows \(make_a\)"):
+        find_maker(item)
+
+
+def test_test_shares_one_kind_of_rows() -> None:
+    assert find_maker(make_item({"a": make_a, "again": make_a})) is make_a
+    assert find_maker(make_item({}, transaction=True)) is None
+    with pytest.raises(pytest.UsageError, match="shared rows of make_a and make_b"):
+        find_maker(make_item({"a": make_a, "b": make_b}))
+
+
+def test_tests_that_share_rows_run_next_to_the_first_of_them() -> None:
+    first, none, second, again = items = [
+        make_item(fixtures) for fixtures in ({"a": make_a}, {}, {"b": make_b}, {"a": make_a})
+    ]
+
+    pytest_collection_modifyitems(items)
+
+    assert [items.index(item) for item in (first, again, none, second)] == [0, 1, 2, 3]
+
+
+def test_every_cache_by_the_version_of_a_series_is_cleared() -> None:
+    caches = {
+        (".".join(path.relative_to(ROOT).with_suffix("").parts), name)
+        for path in (ROOT / "benchapp").rglob("*.py")
+        for name in re.findall(r"^(\w+).*= VersionedCache", path.read_text(), re.M)
+    }
+
+    assert caches == set(CACHES)
