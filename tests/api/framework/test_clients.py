@@ -33,12 +33,10 @@ from tests.api.framework.test_openapi import (
     INTAKE,
     OF_A_HOST,
     REQUEST_OF_HOST,
-    bearer,  # noqa: F401
-    bearer_of_host,  # noqa: F401
+    Rows,
     fill,
     find_path,
-    more_things,  # noqa: F401
-    things,  # noqa: F401
+    rows,  # noqa: F401
 )
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 
@@ -223,13 +221,11 @@ def make_body(generated: ModuleType, module: ModuleType, body: Any) -> Any:
 def test_python_client_calls_every_operation(
     generated: ModuleType,
     document: dict[str, Any],
-    more_things: dict[str, Any],  # noqa: F811
-    bearer: dict[str, str],  # noqa: F811
-    bearer_of_host: dict[str, str],  # noqa: F811
+    rows: Rows,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(intake, "_LIMITS", Limits())
-    admin, host = make_client(generated, bearer), make_client(generated, bearer_of_host)
+    admin, host = make_client(generated, rows.bearer), make_client(generated, rows.bearer_of_host)
     posts = {
         "/api/v1/submissions": make_envelope(),
         "/api/v1/submissions/batch": pack_envelope(),
@@ -247,7 +243,7 @@ def test_python_client_calls_every_operation(
             continue
         called.add(operation["operationId"])
         names, own = (re.findall(r"{(\w+)}", each) for each in (path, template))
-        known = more_things | ({"request_id": str(REQUEST_OF_HOST)} if client is host else {})
+        known = rows.things | ({"request_id": str(REQUEST_OF_HOST)} if client is host else {})
         given = {name: fill(value, known) for name, value in query.items()}
         values = {name: known[key] for name, key in zip(names, own, strict=True)} | given
         if body is not None:

@@ -3,8 +3,10 @@
 import gc
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -23,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 from benchapp.api.framework.answers import ApiAnswer
 from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
-from benchapp.models import ApiToken, Kind, Role, Scope, Study
+from benchapp.models import Kind, Role, Scope, Study, User
 from benchapp.pipeline.incidents.bulk import take_bulk_steps
 from benchapp.pipeline.incidents.triage import acknowledge
 from benchapp.pipeline.studies import FrozenPanel, store_snapshot
@@ -49,6 +51,7 @@ from tests.factories import (
     make_wanted_schedule,
 )
 from tests.notices import make_subscription
+from tests.shared_rows import shared_rows
 
 ROOT = Path(__file__).parents[3]
 FROZEN = FrozenPanel(
@@ -79,9 +82,31 @@ def one_transaction(db):
         signal.connect(close_old_connections)
 
 
-@pytest.fixture
-def things(db):
-    """Make one of everything; return the path parameters that find them."""
+@dataclass
+class Rows:
+    """One of everything: path parameters that find them, and headers of who asks."""
+
+    things: dict[str, Any]
+    # Of a token that may do everything but post results.
+    bearer: dict[str, str]
+    # Of a host's own token; the host has a request.
+    bearer_of_host: dict[str, str]
+
+
+@shared_rows
+def rows() -> Rows:
+    """Make one of everything."""
+    person = make_user(Role.ADMIN)
+    admin, host = make_token(Scope.ADMIN, created_by=person)[1], make_token(Scope.INGEST)
+    make_run_request(host[0].host, id=REQUEST_OF_HOST)
+    return Rows(
+        {**make_things(), **make_more_things(person)},
+        *({"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"} for token in (admin, host[1])),
+    )
+
+
+def make_things() -> dict[str, Any]:
+    """Make one of what has an address; return the path parameters that find them."""
     host = make_host("db-7", pool="")
     make_request_policy(host, quiet_hours=["08:00-18:00"])
     make_schedule_adoption(host)
@@ -116,11 +141,18 @@ def things(db):
     }
 
 
-@pytest.fixture
-def bearer(db):
-    """Give the header of a token that may do everything but post results."""
-    token = make_token(Scope.ADMIN, created_by=make_user(Role.ADMIN))[1]
-    return {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
+def make_more_things(caller: User) -> dict[str, Any]:
+    """Make a run of an agent, whose output is an envelope, and the caller's own subscription, not confirmed."""
+    host = make_host("db-8")
+    make_series([11.0, 12.0], host=host)
+    submission = make_submission(host, kind=Kind.ENVELOPE, body=pack_envelope())
+    triaged = make_incident().pk
+    report = take_bulk_steps({triaged: partial(acknowledge, triaged, by=caller)})
+    return {
+        "run_of_agent": make_run(host, submission=submission).pk,
+        "unconfirmed_id": make_subscription(caller, is_confirmed=False).pk,
+        "bulk": str(UUID(report.bulk)),
+    }
 
 
 # A request for every operation: (method, path, query, body). Those of a host's own token are in OF_A_HOST.
@@ -363,33 +395,6 @@ OF_A_HOST = [
 INTAKE = [("POST", path) for path in ("/api/v1/submissions", "/api/v1/submissions/batch", "/api/v1/fio")]
 
 
-@pytest.fixture
-def more_things(things, bearer):
-    """Add a run of an agent, whose output is an envelope, and the caller's own subscription, not confirmed."""
-    host = make_host("db-8")
-    make_series([11.0, 12.0], host=host)
-    body = pack_envelope()
-    submission = make_submission(host, kind=Kind.ENVELOPE, body=body)
-    caller = ApiToken.objects.get(scope=Scope.ADMIN).created_by
-    own = make_subscription(caller, is_confirmed=False)
-    triaged = make_incident().pk
-    report = take_bulk_steps({triaged: partial(acknowledge, triaged, by=caller)})
-    return {
-        **things,
-        "run_of_agent": make_run(host, submission=submission).pk,
-        "unconfirmed_id": own.pk,
-        "bulk": str(UUID(report.bulk)),
-    }
-
-
-@pytest.fixture
-def bearer_of_host(db):
-    """Give the header of a host's own token; the host has a request."""
-    token, plaintext = make_token(Scope.INGEST)
-    make_run_request(token.host, id=REQUEST_OF_HOST)
-    return {"Authorization": f"Bearer {plaintext}", "Accept-Encoding": "identity"}
-
-
 def test_every_operation_has_an_example_of_its_answer():
     documented = {
         (method.upper(), path)
@@ -403,17 +408,17 @@ def test_every_operation_has_an_example_of_its_answer():
 
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), EXAMPLES_OF_ANSWERS)
-def test_answer_is_as_documented(method, path, query, body, one_transaction, more_things, bearer):
-    check_answer((method, path, query, body), more_things, bearer)
+def test_answer_is_as_documented(method, path, query, body, one_transaction, rows):
+    check_answer((method, path, query, body), rows.things, rows.bearer)
 
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), OF_A_HOST)
-def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transaction, bearer_of_host):
-    check_answer((method, path, query, body), {"request_id": str(REQUEST_OF_HOST)}, bearer_of_host)
+def test_answer_to_a_host_is_as_documented(method, path, query, body, one_transaction, rows):
+    check_answer((method, path, query, body), {"request_id": str(REQUEST_OF_HOST)}, rows.bearer_of_host)
 
 
 def fill(value, values):
-    """Return the value of a query parameter; "{incident_id}" is an id of `things`."""
+    """Return the value of a query parameter; "{incident_id}" is an id of `rows`."""
     return str(values[value[1:-1]]) if isinstance(value, str) and value[:1] == "{" else value
 
 
@@ -442,15 +447,15 @@ def check_answer(example, values, headers):
         assert find_differences(response.json(), content["schema"], is_complete=False) == []
 
 
-def test_allow_names_the_documented_methods_and_no_other_is_taken(more_things, bearer, bearer_of_host):
-    person, host = Client(headers=bearer), Client(headers=bearer_of_host)
+def test_allow_names_the_documented_methods_and_no_other_is_taken(rows):
+    person, host = Client(headers=rows.bearer), Client(headers=rows.bearer_of_host)
 
     wrong = [
         line
         for path, operations in load_schema().raw_schema["paths"].items()
         for line in find_wrong_methods(
             host if path.startswith("/api/v1/hosts/me") else person,
-            path.format(**more_things),
+            path.format(**rows.things),
             {method.upper() for method in operations},
         )
     ]
@@ -515,8 +520,8 @@ def test_every_operation_admits_that_it_may_fail_and_says_how():
         ("/api/v1/planned-events/{planned_event_id}", "PlannedEventAnswer"),
     ],
 )
-def test_answer_has_exactly_the_members_of_its_description(admin, things, url, component):
-    body = admin.get(url.format(**things)).json()
+def test_answer_has_exactly_the_members_of_its_description(admin, rows, url, component):
+    body = admin.get(url.format(**rows.things)).json()
 
     assert find_differences(body, refer(component)) == []
 
@@ -585,15 +590,15 @@ def find_members(value, name) -> list:
     return own + [found for part in value.values() for found in find_members(part, name)]
 
 
-def test_columns_of_the_csv_are_those_of_the_rows(admin, things):
+def test_columns_of_the_csv_are_those_of_the_rows(admin, rows):
     row = admin.get("/api/v1/series").json()["series"][0]
 
     assert tuple(row) == series_resource.SERIES_COLUMNS
 
 
-def test_every_address_in_an_answer_leads_somewhere(admin, things):
+def test_every_address_in_an_answer_leads_somewhere(admin, rows):
     bodies = [
-        admin.get(url.format(**things)).json()
+        admin.get(url.format(**rows.things)).json()
         for url in (
             "/api/v1/hosts/db-7",
             "/api/v1/runs",
