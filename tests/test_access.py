@@ -1,7 +1,9 @@
 """Every address × every kind of asker, from the resolver."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -31,12 +33,18 @@ from tests.factories import (
     make_wanted_schedule,
 )
 from tests.notices import make_subscription
+from tests.shared_rows import shared_rows
+from tests.visitors import SharedClient, sign_in
 
 # Whose answers no cache may keep.
 SIGNED_IN = ("viewer", "admin", "admin token")
 # One test asks for all of them, as making the rows and clients takes longer than most answers.
 ROWS = [(route, row) for route, rows in TABLE.items() for row in rows]
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+# Of those who signed in, the one with the fewest rights: public read is for those who did not.
+ACTORS_OF_PUBLIC_READ = [actor for actor in ACTORS if actor not in ("editor", "admin")]
+# What `drawn_once` has drawn.
+IMAGES: dict[tuple, Any] = {}
 
 
 def list_routes(patterns=None, prefix="") -> Iterator[str]:
@@ -49,9 +57,31 @@ def list_routes(patterns=None, prefix="") -> Iterator[str]:
             yield route
 
 
-@pytest.fixture
-def address_of(db):
-    """Give a function that fills a route with what there is."""
+@dataclass(frozen=True)
+class Site:
+    """What there is: parts of addresses by the name of their parameter, and a client for every actor."""
+
+    parts: dict[str, Any]
+    clients: dict[str, SharedClient]
+
+
+@shared_rows
+def site() -> Site:
+    """Make one of everything, and every actor."""
+    scopes = {
+        "ingest token": Scope.INGEST,
+        "read token": Scope.READ,
+        "admin token": Scope.ADMIN,
+        "enroll token": Scope.ENROLL,
+    }
+    clients = {"anonymous": SharedClient(), **{role.value: sign_in(role) for role in Role}}
+    for actor, scope in scopes.items():
+        clients[actor] = SharedClient(headers={"Authorization": f"Bearer {make_token(scope)[1]}"})
+    return Site(make_parts(), {actor: clients[actor] for actor in ACTORS})
+
+
+def make_parts() -> dict[str, Any]:
+    """Make one of everything; return the parts of its addresses."""
     host = make_host("db-7")
     series = make_series([1.0], host=host)
     run = make_run(host)
@@ -60,7 +90,7 @@ def address_of(db):
     study = Study.objects.create(title="Disks", share_token="s" * 43, panels=[panel])
     frozen = FrozenPanel("scaling", "", "Reads", content="", width=1, height=1, images={"light": b"PNG"})
     store_snapshot(study.pk, [frozen], by=None)
-    parts = {
+    return {
         "name": host.name,
         "dimension_name": "host",
         "image_format": "svg",
@@ -93,37 +123,30 @@ def address_of(db):
         "request_id": make_run_request(host).pk,
         "theme": "light",
     }
-    return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
 
 
 @pytest.fixture
-def clients(db):
+def address_of(site: Site) -> Callable[[str], str]:
+    """Give a function that fills a route with what there is."""
+    return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(site.parts[match[1]]), route)
+
+
+@pytest.fixture
+def clients(site: Site) -> dict[str, Client]:
     """Give a client for every actor."""
-    scopes = {
-        "ingest token": Scope.INGEST,
-        "read token": Scope.READ,
-        "admin token": Scope.ADMIN,
-        "enroll token": Scope.ENROLL,
-    }
-    clients = {"anonymous": Client()}
-    for role in Role:
-        clients[role.value] = Client()
-        clients[role.value].force_login(make_user(role))
-    for actor, scope in scopes.items():
-        clients[actor] = Client(headers={"Authorization": f"Bearer {make_token(scope)[1]}"})
-    return {actor: clients[actor] for actor in ACTORS}
+    return site.clients
 
 
 @pytest.fixture
 def drawn_once(monkeypatch) -> None:
     """Draw each image once: equal arguments give equal bytes (tests/charts), and every actor asks for the same."""
-    draw, images = frame._draw, {}
+    draw = frame._draw
 
     def draw_once(options, *, title, foot, **how):
         key = (options, title, *foot)
-        if key not in images:
-            images[key] = draw(options, title=title, foot=foot, **how)
-        return images[key]
+        if key not in IMAGES:
+            IMAGES[key] = draw(options, title=title, foot=foot, **how)
+        return IMAGES[key]
 
     monkeypatch.setattr(frame, "_draw", draw_once)
 
@@ -194,26 +217,29 @@ def test_answers_are_for_those_who_may_and_are_neither_cached_nor_without_securi
 @pytest.mark.django_db
 @pytest.mark.usefixtures("drawn_once")
 def test_public_read_lets_in_everybody_who_may_then(clients, address_of):
+    asking = {actor: clients[actor] for actor in ACTORS_OF_PUBLIC_READ}
+
     with override_settings(PUBLIC_READ=True):
         letters = {
-            (row.method, route): judge_all(ask_all(clients, row.method, address_of(route)))
+            (row.method, route): judge_all(ask_all(asking, row.method, address_of(route)))
             for route, row in ROWS
         }
 
-    assert letters == {(row.method, route): row.public or row.cells for route, row in ROWS}
+    assert letters == {
+        (row.method, route): "".join((row.public or row.cells)[ACTORS.index(actor)] for actor in asking)
+        for route, row in ROWS
+    }
 
 
 @pytest.mark.django_db
-def test_method_without_a_row_is_let_in_nowhere(address_of):
-    admin = Client()
-    admin.force_login(make_user(Role.ADMIN))
-    token = Client(headers={"Authorization": f"Bearer {make_token(Scope.ADMIN)[1]}"})
+def test_method_without_a_row_is_let_in_nowhere(clients, address_of):
+    asking = {actor: clients[actor] for actor in ("admin", "admin token")}
 
     let_in = [
         (method, route)
         for route in TABLE
         for method in sorted(METHODS - {row.method for row in TABLE[route]})
-        if "+" in judge_all(ask_all({"admin": admin, "admin token": token}, method, address_of(route)))
+        if "+" in judge_all(ask_all(asking, method, address_of(route)))
     ]
 
     assert let_in == []
