@@ -34,7 +34,7 @@ def wait_for(claim: Callable[[], bool], *, within_s: float, what: str) -> float:
     while not claim():
         if time.monotonic() - started > within_s:
             raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(0.05)
+        time.sleep(0.1)
     return time.monotonic() - started
 
 
@@ -48,6 +48,7 @@ class Servers:
     cluster: Path | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     killed: list[int] = field(default_factory=list)
+    connection: psycopg.Connection | None = None
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -174,10 +175,20 @@ class Servers:
             return answer.status, text
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, asked over a connection of its own."""
-        socket_directory = str(self.postgres.socket_directory)
-        with psycopg.connect(host=socket_directory, user="benchapp", dbname="benchapp") as connection:
-            return connection.execute(sql, values or None).fetchall()
+        """Return the rows of a query; the connection is kept, as PostgreSQL starts a process for each."""
+        try:
+            return self._connect().execute(sql, values or None).fetchall()
+        except psycopg.OperationalError:
+            # PostgreSQL was killed since the last query.
+            self.connection = None
+            return self._connect().execute(sql, values or None).fetchall()
+
+    def _connect(self) -> psycopg.Connection:
+        if self.connection is None:
+            self.connection = psycopg.connect(
+                host=str(self.postgres.socket_directory), user="benchapp", dbname="benchapp", autocommit=True
+            )
+        return self.connection
 
     def count(self, state: str) -> int:
         """Return how many submissions are in this state."""
@@ -192,6 +203,9 @@ class Servers:
 
     def stop(self, *, keeps_directory: bool = False) -> None:
         """End everything, newest first, and remove the directory, unless it is kept for another start."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
         for name in reversed(list(self.processes)):
             asked = signal.SIGINT if name == "postgres" else signal.SIGTERM
             stop(self.processes.pop(name), ask=asked, patience_s=10)
