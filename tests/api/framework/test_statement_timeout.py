@@ -1,11 +1,13 @@
 """A statement that takes too long is stopped in a web process, said in words, and logged without its values."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -90,46 +92,47 @@ def test_commands_have_no_bound_also_in_the_environment_of_a_web_process(stack: 
     assert done.stdout.strip() == "('0',)"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "query", "options"),
-    [
-        ("", "", "-c statement_timeout=30s"),
-        ("5", "?options=-c%20statement_timeout=90s", "-c statement_timeout=5s -c statement_timeout=90s"),
-        ("0", "", "None"),
-    ],
-)
-def test_what_the_address_of_the_database_says_has_the_last_word(
-    seconds: str, query: str, options: str
-) -> None:
-    environment = os.environ | {
-        "BENCHAPP_ROLE": "web",
-        "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
-        "BENCHAPP_STATEMENT_TIMEOUT_S": seconds,
-        "DATABASE_URL": f"postgresql://127.0.0.1/benchapp{query}",
-    }
-    shown = "from benchapp import settings; print(settings.DATABASES['default']['OPTIONS'].get('options'))"
+def read_options(environments: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Return the options of the database that settings read from each environment, in one process."""
+    program = (
+        "import importlib, json, os, sys\n"
+        "from benchapp import settings\n"
+        "for environment in json.load(sys.stdin):\n"
+        "    os.environ.update(environment)\n"
+        "    print(json.dumps(importlib.reload(settings).DATABASES['default']['OPTIONS'], default=str))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"BENCHAPP_ROLE": "web", "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50},
+        input=json.dumps(environments),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
-    told = subprocess.run(
-        [sys.executable, "-c", shown], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+
+def test_what_the_address_of_the_database_says_has_the_last_word() -> None:
+    address = "postgresql://127.0.0.1/benchapp"
+    options = read_options(
+        [
+            {"BENCHAPP_STATEMENT_TIMEOUT_S": seconds, "DATABASE_URL": f"{address}{query}"}
+            for seconds, query in (("", ""), ("5", "?options=-c%20statement_timeout=90s"), ("0", ""))
+        ]
     )
 
-    assert told.stdout.strip() == options
+    assert [each.get("options") for each in options] == [
+        "-c statement_timeout=30s",
+        "-c statement_timeout=5s -c statement_timeout=90s",
+        None,
+    ]
 
 
-@pytest.mark.parametrize(("wanted", "threshold"), [("1", "5"), ("0", "None")])
-def test_prepared_statements_are_disabled_for_a_pooler_without_them(wanted: str, threshold: str) -> None:
-    environment = os.environ | {
-        "BENCHAPP_ROLE": "web",
-        "BENCHAPP_SECRET_KEY": "tests-only-" + "k" * 50,
-        "BENCHAPP_PREPARED_STATEMENTS": wanted,
-    }
-    shown = "from benchapp import settings; print(settings.DATABASES['default']['OPTIONS'].get('prepare_threshold'))"
+def test_prepared_statements_are_disabled_for_a_pooler_without_them() -> None:
+    options = read_options([{"BENCHAPP_PREPARED_STATEMENTS": wanted} for wanted in ("1", "0")])
 
-    told = subprocess.run(
-        [sys.executable, "-c", shown], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-
-    assert told.stdout.strip() == threshold
+    assert [each.get("prepare_threshold") for each in options] == [5, None]
 
 
 def test_libpq_closes_prepared_statements_by_the_protocol_as_poolers_require() -> None:
