@@ -53,39 +53,34 @@ def run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, text: str) ->
     return project.runpytest_subprocess("-p", "tests.network", "-rf")
 
 
-def test_swallowed_connections_fail_their_tests_by_name(
+def test_swallowed_connections_fail_their_tests_by_name_also_those_of_another_process(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "".join(
         f"\ndef test_{number}():\n    with contextlib.suppress(OSError):\n        {call}\n"
         for number, call in enumerate(CALLS.values())
     )
-
-    result = run(pytester, monkeypatch, text + "\ndef test_that_stays_here():\n    pass\n")
-
-    result.assert_outcomes(failed=len(CALLS), passed=1)
-    said = result.stdout.str()
-    assert "not guarded" not in said
-    named = {line.split()[1].rpartition("::")[2] for line in said.splitlines() if line.startswith("FAILED")}
-    assert named == {f"test_{number}" for number in range(len(CALLS))}
-    assert said.count("socket.getaddrinfo to bench.example.org in ") >= 2
-    assert "socket.connect to 169.254.169.254 in " in said
-
-
-def test_connection_of_another_process_fails_the_test_that_runs(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = BACKSTOP + f"with contextlib.suppress(OSError):\n    {CALLS['connect']}\nprint('done')\n"
-    text = f"""
-def test_of_a_process():
+    connect = "socket.create_connection(('198.51.100.7', 80), timeout=1)"
+    program = BACKSTOP + f"with contextlib.suppress(OSError):\n    {connect}\nprint('done')\n"
+    text += f"""
+def test_{len(CALLS)}():
     ended = subprocess.run([sys.executable, "-c", {program!r}], capture_output=True, text=True)
     assert ended.stdout == "done\\n", ended.stderr
+
+def test_that_stays_here():
+    pass
 """
 
     result = run(pytester, monkeypatch, text)
 
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*socket.connect to 192.0.2.1 in *"])
+    result.assert_outcomes(failed=len(CALLS) + 1, passed=1)
+    said = result.stdout.str()
+    assert "not guarded" not in said
+    named = {line.split()[1].rpartition("::")[2] for line in said.splitlines() if line.startswith("FAILED")}
+    assert named == {f"test_{number}" for number in range(len(CALLS) + 1)}
+    assert "socket.connect to 198.51.100.7 in " in said
+    assert said.count("socket.getaddrinfo to bench.example.org in ") >= 2
+    assert "socket.connect to 169.254.169.254 in " in said
 
 
 def test_connection_outside_of_a_test_fails_the_run(

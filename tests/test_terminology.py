@@ -5,6 +5,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,16 @@ def count_lines(path: Path) -> int:
     return sum(bool(PHRASES.search(line) or BRITISH.search(line)) for line in lines)
 
 
-def list_definitions() -> Iterator[tuple[str, str, type]]:
-    """Yield module, name and kind of every top-level class and public function of benchapp."""
-    for path in sorted((ROOT / "benchapp").rglob("*.py")):
-        if "migrations" in path.parts:
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in ("Command", "main"):
-                yield path.relative_to(ROOT).as_posix(), node.name, type(node)
+@cache
+def list_definitions() -> list[tuple[str, str, type]]:
+    """Return module, name and kind of every top-level class and public function of benchapp."""
+    return [
+        (path.relative_to(ROOT).as_posix(), node.name, type(node))
+        for path in sorted((ROOT / "benchapp").rglob("*.py"))
+        if "migrations" not in path.parts
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in ("Command", "main")
+    ]
 
 
 def test_every_class_name_has_one_meaning() -> None:
