@@ -130,25 +130,37 @@ def up(open_place) -> Iterator[Up]:
 class Restored:
     """A stack in a fresh directory into which a backup of the other was restored, started without fio."""
 
-    backing_up: subprocess.CompletedProcess
     restoring: subprocess.CompletedProcess
     up: Up
 
 
+@dataclass
+class BackedUp:
+    """A backup of the running stack, and the hosts in it."""
+
+    file: Path
+    hosts: list[tuple[str, str]]
+    ended: subprocess.CompletedProcess
+
+
 @pytest.fixture(scope="module")
-def restored(up, open_place) -> Iterator[Restored]:
-    file = open_place / "moved.dump"
-    up.query("UPDATE benchapp_host SET pool = 'restored' RETURNING 1")
-    backing_up = manage("backup", file, "--data-dir", up.home.path)
+def backed_up(up, open_place) -> BackedUp:
+    file = open_place / "history.dump"
+    hosts = up.query("UPDATE benchapp_host SET pool = 'restored' RETURNING name, pool")
+    return BackedUp(file, hosts, manage("backup", file, "--data-dir", up.home.path))
+
+
+@pytest.fixture(scope="module")
+def restored(up, backed_up, open_place) -> Iterator[Restored]:
     fresh = open_place / "fresh"
-    restoring = manage("restore", file, "--data-dir", fresh)
+    restoring = manage("restore", backed_up.file, "--data-dir", fresh)
     # `up` need not collect what it has collected for the other.
     subprocess.run(["cp", "-a", up.home.path / "static", fresh], check=True)
     (open_place / "path").mkdir()
     started = start_up(fresh, PATH=str(open_place / "path"))
     try:
         started.wait_for("Press Ctrl-C to stop")
-        yield Restored(backing_up, restoring, started)
+        yield Restored(restoring, started)
     finally:
         if started.process.poll() is None:
             started.interrupt()
@@ -317,10 +329,7 @@ def test_web_that_was_killed_comes_back(up):
     assert up.children()["web"] != killed
 
 
-def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, open_place):
-    file = open_place / "history.dump"
-    hosts = up.query("SELECT name FROM benchapp_host")
-    backed_up = manage("backup", file, "--data-dir", up.home.path)
+def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, backed_up):
     up.query("UPDATE benchapp_host SET name = 'changed' RETURNING 1")
     up.query(
         "INSERT INTO benchapp_user (username, password, role, is_superuser, first_name, last_name, email, is_staff,"
@@ -329,25 +338,24 @@ def test_backup_of_the_running_stack_replaces_what_is_there_only_with_force(up, 
         " RETURNING 1"
     )
 
-    refused = manage("restore", file, "--data-dir", up.home.path)
-    forced = manage("restore", file, "--force", "--data-dir", up.home.path)
+    refused = manage("restore", backed_up.file, "--data-dir", up.home.path)
+    forced = manage("restore", backed_up.file, "--force", "--data-dir", up.home.path)
 
-    assert backed_up.returncode == 0, backed_up.stderr
-    assert file.stat().st_mode & 0o777 == 0o600
+    assert backed_up.ended.returncode == 0, backed_up.ended.stderr
+    assert backed_up.file.stat().st_mode & 0o777 == 0o600
     assert refused.returncode == 1
     assert "back it up first, then restore with --force" in refused.stderr
     assert forced.returncode == 0, forced.stderr
-    assert up.query("SELECT name FROM benchapp_host") == hosts
+    assert up.query("SELECT name, pool FROM benchapp_host") == backed_up.hosts
     assert up.query("SELECT count(*) FROM benchapp_user") == [(0,)]
     assert get(up.address, "/runs/")[0] == 200
 
 
-def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(up, restored):
+def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(backed_up, restored):
     hosts = restored.up.query("SELECT name, pool FROM benchapp_host")
 
-    assert restored.backing_up.returncode == 0, restored.backing_up.stderr
     assert restored.restoring.returncode == 0, restored.restoring.stderr
-    assert hosts == up.query("SELECT name, pool FROM benchapp_host")
+    assert hosts == backed_up.hosts
     assert [pool for _, pool in hosts] == ["restored"]
     assert "Creating a PostgreSQL cluster" not in restored.up.said
     assert get(restored.up.address, "/hosts/")[0] == 200
