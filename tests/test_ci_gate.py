@@ -94,11 +94,14 @@ class Build:
         path.write_text(make_output(speed, at=self.now + self.runs * HOUR, seed=self.runs, failed=failed))
         return path
 
-    def post(self, speed: float, count: int) -> None:
+    def send(self, speed: float, count: int) -> None:
         for _ in range(count):
             body = self.measure(speed).read_bytes()
             status, answer = self.servers.post("/api/v1/fio?volume_type=gp3", body, self.token)
             assert status == 202, answer
+
+    def post(self, speed: float, count: int) -> None:
+        self.send(speed, count)
         wait_for(lambda: self.servers.count("received") == 0, within_s=120, what="all runs stored")
 
     def gate(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -125,7 +128,6 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         servers.start_postgres()
         servers.start_valkey()
         servers.start_web()
-        servers.start_worker()
         code = (
             "from benchapp.models import Scope\n"
             "from benchapp.pipeline.access.tokens import issue_enrollment_token, issue_token\n"
@@ -137,7 +139,9 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         )
         tokens = servers.manage("shell", "--no-imports", "-c", code).split()[-4:]
         build = Build(servers, tmp_path_factory.mktemp("build"), *tokens)
-        build.post(1.0, BASELINE_RUNS)
+        # Before the worker starts, which then stores and judges all of them at once.
+        build.send(1.0, BASELINE_RUNS)
+        servers.start_worker()
         levels = "SELECT count(*) FROM benchapp_level WHERE n >= 25 AND metric IN ('iops', 'latency_p99_ns')"
         wait_for(lambda: servers.query(levels)[0][0] == 4, within_s=120, what="the levels of the series")
         yield build

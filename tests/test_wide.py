@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-STRIPES = [1, 4, 16]
+STRIPES = [1, 4]
 IMAGE_BYTES = 128 * 2**20
 PATTERNS_OF_4K = {"read", "write", "randread", "randwrite"}
 
