@@ -211,7 +211,7 @@ def test_stored_actions_of_planned_events_are_renamed(kept_database: None) -> No
     assert actions == ["scheduled", "ended", "resumed", "canceled", "restored"]
 
 
-def test_names_in_stored_json_are_renamed_and_restored(transactional_db: None) -> None:
+def test_names_in_stored_json_are_renamed_and_restored(db: None) -> None:
     suspect = {"name": "kernel", "came_with": 3, "hosts_moved": 1, "hosts_fine": 2, "fine_hosts": ["db-2"]}
     query = "x=volume_count&colour=rw&ceiling=3000&ghost=30&hold=bs:4k&q=colour"
     incident = make_incident(suspects=[suspect])
@@ -264,7 +264,7 @@ def test_texts_of_the_charts_of_a_study_are_renamed_and_restored(db: None) -> No
     assert disks.panels == panels
 
 
-def test_texts_of_stored_incidents_and_notices_are_renamed_and_restored(transactional_db: None) -> None:
+def test_texts_of_stored_incidents_and_notices_are_renamed_and_restored(db: None) -> None:
     factors = [{"dimension": "volume_type", "value": "gp3", "words": "all with gp3"}]
     suspects = [{"name": "kernel", "before": "words", "words": 'the "words": 6.1'}]
     incident = make_incident(common_factors=factors, suspects=suspects)
@@ -298,7 +298,7 @@ def test_texts_of_stored_incidents_and_notices_are_renamed_and_restored(transact
     assert (incident.common_factors, incident.suspects, notice.body) == (factors, suspects, body)
 
 
-def test_keys_in_bodies_of_notices_are_renamed_and_restored(transactional_db: None) -> None:
+def test_keys_in_bodies_of_notices_are_renamed_and_restored(db: None) -> None:
     factors = [{"dimension": "volume_type", "value": "gp3"}]
     bodies = [
         {"told_in": "hosts silent with host 1"},
