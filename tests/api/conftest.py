@@ -7,7 +7,8 @@ import pytest
 from django.test import Client
 
 from benchapp.models import Host, Role, Scope
-from tests.factories import make_token, make_user
+from tests.factories import make_token
+from tests.visitors import sign_in
 
 
 @pytest.fixture
@@ -36,10 +37,4 @@ def admin(client_of: Callable[..., Client]) -> Client:
 @pytest.fixture
 def person(db: Any) -> Callable[[Role], Client]:
     """Give a client of somebody who signed in with this role."""
-
-    def make(role: Role) -> Client:
-        client = Client()
-        client.force_login(make_user(role))
-        return client
-
-    return make
+    return sign_in

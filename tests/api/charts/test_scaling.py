@@ -21,8 +21,15 @@ from tests.factories import (
     make_series,
     make_target,
 )
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
+
+
+@shared_rows
+def ebs() -> None:
+    """Make the series of a sweep over two file sizes."""
+    make_ebs_series(2)
 
 
 def test_cells_are_rows_with_what_was_chosen(reader):
@@ -126,16 +133,13 @@ def test_groups_are_listed_with_their_filters(reader):
     assert body["counts"]["ungrouped"] == 1
 
 
-def test_cells_name_the_targets_that_they_miss(reader):
-    make_ebs_series(2)
-
+def test_cells_name_the_targets_that_they_miss(reader, ebs):
     body = reader.get("/api/v1/scaling?q=bs:4k rw:randread&target=iops:24000:Database").json()
 
     assert [cell["targets_missed"] for cell in body["cells"]] == [["Database"], [], [], [], []]
 
 
-def test_cells_name_the_limit_that_applies_also_in_csv(reader):
-    make_ebs_series(2)
+def test_cells_name_the_limit_that_applies_also_in_csv(reader, ebs):
     url = "/api/v1/scaling?q=bs:4k rw:randread&limit=volume:10k*n&limit=instance:25000"
 
     body = reader.get(url).json()
@@ -149,9 +153,7 @@ def test_cells_name_the_limit_that_applies_also_in_csv(reader):
     assert [row["limit"] for row in rows] == ["volume", "volume", "instance", "instance", "instance"]
 
 
-def test_cells_of_several_metrics_name_their_metric(reader):
-    make_ebs_series(2)
-
+def test_cells_of_several_metrics_name_their_metric(reader, ebs):
     body = reader.get("/api/v1/scaling?q=rw:read&metric=bandwidth,iops").json()
     csv_answer = reader.get("/api/v1/scaling?q=rw:read&metric=bandwidth,iops&format=csv")
 
@@ -167,9 +169,7 @@ def test_cells_of_several_metrics_name_their_metric(reader):
     assert {(row["x_dimension"], row["filter"]) for row in rows} == {(body["x"], body["filter"])}
 
 
-def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader):
-    make_ebs_series(2)
-
+def test_parameters_of_the_page_are_taken_also_those_of_its_drawing(reader, ebs):
     response = reader.get(
         "/api/v1/scaling?q=bs:4k&draw=lines&scale=log&ideal=1&limit=a:16000&limit=b:2000*n&any=filesystem"
     )
@@ -233,9 +233,7 @@ def test_empty_server_has_an_empty_picture(reader):
     assert (body["counts"]["filled"], body["fixed"]) == (0, [])
 
 
-def test_chart_takes_two_queries_for_the_token_and_two_more(reader, django_assert_num_queries):
-    make_ebs_series(2)
-
+def test_chart_takes_two_queries_for_the_token_and_two_more(reader, django_assert_num_queries, ebs):
     with django_assert_num_queries(4):  # snapshot and marks
         reader.get("/api/v1/scaling")
 
@@ -273,9 +271,7 @@ def test_runs_of_a_group_of_runs_have_its_environment(reader):
     assert found == {"5.15": (2, [100.0, 120.0]), "6.1": (1, [110.0])}
 
 
-def test_models_of_the_curves_have_parameters_shares_and_predictions(reader):
-    make_ebs_series(2)
-
+def test_models_of_the_curves_have_parameters_shares_and_predictions(reader, ebs):
     body = reader.get(
         "/api/v1/scaling", {"q": "bs:4k rw:randread", "model": "1", "predict": "3,16,24,25"}
     ).json()
@@ -320,15 +316,11 @@ def test_curve_that_no_model_describes_has_the_reason(reader):
         ({"model": "1", "predict": "six"}, "predict"),
     ],
 )
-def test_models_that_do_not_apply_are_refused(reader, query, pointer):
-    make_ebs_series(2)
-
+def test_models_that_do_not_apply_are_refused(reader, query, pointer, ebs):
     response = reader.get("/api/v1/scaling", query)
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer)
 
 
-def test_models_are_calculated_on_request_only(reader):
-    make_ebs_series(2)
-
+def test_models_are_calculated_on_request_only(reader, ebs):
     assert reader.get("/api/v1/scaling").json()["models"] is None

@@ -21,12 +21,13 @@ from tests.factories import (
     make_token,
 )
 from tests.servers import ROOT
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def two_of_each():
+@shared_rows
+def two_of_each() -> int:
     """Make two of everything that is listed, with values of every kind; return the id of a series of two points."""
     for number in range(2):
         host = make_host(f"db-{number}")

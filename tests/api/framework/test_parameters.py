@@ -97,8 +97,14 @@ LISTS_WITH_A_FILTER = [
 ]
 
 
-@pytest.mark.parametrize("url", LISTS_WITH_A_FILTER)
-@pytest.mark.parametrize("query", ["iodepth=deep", "block_size_bytes=4q", "is_direct=2", "volume_count=4..1"])
+# Every list, and every kind of value, which one parser reads for all lists.
+@pytest.mark.parametrize(
+    ("url", "query"),
+    [
+        *((url, "iodepth=deep") for url in LISTS_WITH_A_FILTER),
+        *(("/api/v1/series", query) for query in ("block_size_bytes=4q", "is_direct=2", "volume_count=4..1")),
+    ],
+)
 def test_dimension_is_refused_as_its_term_is(reader, url, query):
     name, _, value = query.partition("=")
     address = f"{url}{'&' if '?' in url else '?'}"

@@ -17,10 +17,15 @@ from tests.servers import wait_for
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _responses_of_other_tests_are_gone():
+    """Take away responses that tests of other files left unread: each holds a place."""
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def _places_are_freed():
     """Wait until every place is free again: threads end behind the test."""
-    gc.collect()  # responses that other tests left unread
     yield
     taken = [streaming._FREE.acquire(timeout=10) for _ in range(STREAMS_MAXIMUM)]
     for _ in taken:

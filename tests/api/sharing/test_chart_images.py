@@ -2,13 +2,14 @@
 
 import struct
 from datetime import timedelta
+from unittest import mock
 from xml.etree import ElementTree
 
 import pytest
 from django.test import Client
 
 from benchapp.charts.images import frame
-from benchapp.models import DetectionResult
+from benchapp.models import DetectionResult, Series
 from tests.ebs import make_ebs_series
 from tests.factories import (
     NOON,
@@ -22,6 +23,7 @@ from tests.factories import (
     make_series,
     make_workload,
 )
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -43,13 +45,14 @@ def at_noon(monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
 
 
-@pytest.fixture
-def series():
-    """Give a series of db-1 with a regression; db-2 measured the same."""
-    own, _ = (
-        add_series([1000.0, 1010.0, 1020.0, 800.0, 810.0, 820.0], host=make_host(name))
-        for name in ("db-1", "db-2")
-    )
+@shared_rows
+def series() -> Series:
+    """Make a series of db-1 with a regression; db-2 measured the same."""
+    with mock.patch("django.utils.timezone.now", lambda: NOON):
+        own, _ = (
+            add_series([1000.0, 1010.0, 1020.0, 800.0, 810.0, 820.0], host=make_host(name))
+            for name in ("db-1", "db-2")
+        )
     return own
 
 
