@@ -10,5 +10,6 @@ class BenchappConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the system checks and the Celery application."""
-        from benchapp import celery, checks  # noqa: F401
+        """Register the system checks."""
+        # The Celery application is imported by the modules that need it: a sixth of the start of a command.
+        from benchapp import checks  # noqa: F401

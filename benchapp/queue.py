@@ -7,9 +7,10 @@ import time
 from typing import Final
 
 import structlog
-from celery import current_app
 from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerAway
+
+from benchapp.celery import app
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,7 @@ def _publish(name: str, *arguments: str | int, expires_s: int = _EXPIRES_S) -> b
     if not settings.BROKER_URL or time.monotonic() < _broker_away_until:
         return False
     try:
-        current_app.send_task(name, arguments, expires=expires_s, ignore_result=True, retry=False)
+        app.send_task(name, arguments, expires=expires_s, ignore_result=True, retry=False)
     except (BrokerAway, OSError) as error:
         _broker_away_until = time.monotonic() + _BROKER_PAUSE_S
         log.warning("queue.broker_away", error=str(error)[:200], pause_s=_BROKER_PAUSE_S)

@@ -23,6 +23,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+import benchapp.celery  # noqa: F401  # the application of the shared tasks
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
