@@ -46,7 +46,7 @@ def print_page(visit: Visit, path: str) -> Watched:
 
 
 @pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_page_is_whole_on_paper_and_without_controls(path: str, visit: Visit, world: World) -> None:
+def test_page_is_whole_on_few_sheets_and_without_controls(path: str, visit: Visit, world: World) -> None:
     watched = print_page(visit, path.format_map(vars(world)))
     page = watched.page
 
@@ -58,13 +58,7 @@ def test_page_is_whole_on_paper_and_without_controls(path: str, visit: Visit, wo
     assert page.evaluate(_FIND_OVERLAPS) == []
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 32, 33)"
 
-
-@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_page_becomes_a_document_of_few_sheets(path: str, visit: Visit, world: World) -> None:
-    watched = visit(path.format_map(vars(world)), color_scheme="dark")
-    watched.wait_for_charts()
-
-    document = watched.page.pdf(format="A4")
+    document = page.pdf(format="A4")
 
     assert document.startswith(b"%PDF-")
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", document)) <= 5
