@@ -1,5 +1,6 @@
 """A page and everything that went wrong on it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,29 @@ _IS_DRAWN_AT_ITS_WIDTH = (
 )
 
 
+# What a test does to a tab, and not to the page in it: the next page would have it too.
+CHANGES = (
+    "add_init_script",
+    "add_locator_handler",
+    "expose_binding",
+    "expose_function",
+    "on",
+    "once",
+    "route",
+    "route_from_har",
+    "route_web_socket",
+    "set_extra_http_headers",
+)
+_WATCHED = "_watched"
+
+
 @dataclass
 class Watched:
-    """A page; complaints: errors and warnings of its console, and exceptions."""
+    """A page; complaints: errors and warnings of its console, and exceptions; is_changed: its tab was, by CHANGES."""
 
     page: Any
     complaints: list[str] = field(default_factory=list)
+    is_changed: bool = False
 
     def violations(self) -> list[str]:
         """Return what the content security policy stopped."""
@@ -71,16 +89,44 @@ class Watched:
             self.page.wait_for_function(_IS_DRAWN_AT_ITS_WIDTH, arg=box)
 
 
-def watch(page: Any) -> Watched:
-    """Begin to watch a page before it opens anything."""
-    watched = Watched(page)
+def find_watched(page: Any) -> Watched | None:
+    """Return what watches a page, None for one that nothing watches."""
+    watched: Watched | None = getattr(page, _WATCHED, None)
+    return watched
 
+
+def watch(page: Any) -> Watched:
+    """Begin to watch a page before it opens anything; one that is watched already has no complaints then."""
+    watched = find_watched(page)
+    if watched is None:
+        watched = Watched(page)
+        setattr(page, _WATCHED, watched)
+        _listen(watched)
+        _note_changes(watched)
+    watched.complaints.clear()
+    return watched
+
+
+def _listen(watched: Watched) -> None:
     def hear(message: Any) -> None:
         if message.type in ("error", "warning"):
             # What was not found is in the place alone, not in the text.
             watched.complaints.append(f"{message.type}: {message.text} {message.location.get('url', '')}")
 
-    page.on("console", hear)
-    page.on("pageerror", lambda error: watched.complaints.append(f"exception: {error}"))
-    page.add_init_script(_NOTE_VIOLATIONS)
-    return watched
+    watched.page.on("console", hear)
+    watched.page.on("pageerror", lambda error: watched.complaints.append(f"exception: {error}"))
+    watched.page.add_init_script(_NOTE_VIOLATIONS)
+
+
+def _note_changes(watched: Watched) -> None:
+    """Set `is_changed` when a method of CHANGES is called."""
+
+    def note(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            watched.is_changed = True
+            return method(*arguments, **named)
+
+        return call
+
+    for name in CHANGES:
+        setattr(watched.page, name, note(getattr(watched.page, name)))
