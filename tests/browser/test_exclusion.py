@@ -10,8 +10,7 @@ from tests.browser.world import World
 Visit = Callable[..., Watched]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
 def test_editor_excludes_a_run_and_puts_it_back_by_keyboard(
     visit: Visit, world: World, theme: str, width: int
 ) -> None:

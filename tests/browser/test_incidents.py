@@ -81,8 +81,7 @@ def test_snoozed_one_leaves_the_inbox_until_it_is_undone(visit: Visit, world: Wo
     expect(page.locator("tbody tr")).to_have_count(1)
 
 
-@pytest.mark.parametrize("path", ["/incidents/", "{incident}"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("path", "theme"), [("/incidents/", "light"), ("{incident}", "dark")])
 def test_question_mark_shows_the_shortcuts(path: str, theme: str, visit: Visit, world: World) -> None:
     watched = visit(path.format_map(vars(world)), color_scheme=theme, width=390)
     page = watched.page

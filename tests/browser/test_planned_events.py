@@ -10,8 +10,7 @@ from tests.browser.world import World
 Visit = Callable[..., Watched]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
 def test_maintenance_is_scheduled_in_the_reader_s_zone_previewed_and_canceled(
     visit: Visit, world: World, theme: str, width: int
 ) -> None:
