@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from benchapp.models import Role, User
-from tests.factories import make_user
+from tests.factories import insert_row, make_user
 
 
 class SharedClient(Client):
@@ -39,10 +39,12 @@ def sign_in_person(user: User) -> SharedClient:
         HASH_SESSION_KEY: user.get_session_auth_hash(),
     }
     key = get_random_string(32, "abcdefghijklmnopqrstuvwxyz0123456789")
-    Session.objects.create(
-        session_key=key,
-        session_data=Session.get_session_store_class()().encode(session),
-        expire_date=timezone.now() + timedelta(days=14),
+    insert_row(
+        Session(
+            session_key=key,
+            session_data=Session.get_session_store_class()().encode(session),
+            expire_date=timezone.now() + timedelta(days=14),
+        )
     )
     client = SharedClient()
     client.cookies[settings.SESSION_COOKIE_NAME] = key

@@ -9,7 +9,7 @@ from benchapp.pipeline.judge import Judged, judge_due
 from tests.factories import (
     NOON,
     add_measurements,
-    copy_rows,
+    copy_values,
     make_environment,
     make_host,
     make_runs,
@@ -56,10 +56,13 @@ def make_cells(
         target=layouts[0],
         environments=[environments[kernel] for kernel in kernels],
     )
-    copy_rows(
-        Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: line[index]})
-        for index, run in enumerate(runs)
-        for place, (cell, line) in enumerate(zip(cells, values, strict=True))
+    copy_values(
+        Measurement,
+        (
+            _fill_measurement(run, cell, place, {metric: line[index]})
+            for index, run in enumerate(runs)
+            for place, (cell, line) in enumerate(zip(cells, values, strict=True))
+        ),
     )
     note_measurements(*cells)
     return cells
@@ -80,11 +83,24 @@ def add_common_run(cells: Sequence[Series], values: Sequence[float], *, metric: 
     """Measure series of one host in one run, an hour behind the newest run of the first."""
     newest = cells[0].measurements.latest("started_at")
     (run,) = make_runs(newest.run.host, [newest.started_at + timedelta(hours=1)], target=cells[0].target)
-    copy_rows(
-        Measurement(run=run, series=cell, started_at=run.started_at, position=place, **{metric: value})
-        for place, (cell, value) in enumerate(zip(cells, values, strict=True))
+    copy_values(
+        Measurement,
+        (
+            _fill_measurement(run, cell, place, {metric: value})
+            for place, (cell, value) in enumerate(zip(cells, values, strict=True))
+        ),
     )
     note_measurements(*cells)
+
+
+def _fill_measurement(run: Run, series: Series, place: int, value: dict[str, float]) -> dict[str, Any]:
+    return {
+        "run_id": run.pk,
+        "series_id": series.pk,
+        "started_at": run.started_at,
+        "position": place,
+        **value,
+    }
 
 
 def judge_all() -> Judged:
