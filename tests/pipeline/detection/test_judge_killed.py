@@ -4,16 +4,11 @@ Whatever happens, each change, incident and notice is there once, and none is mi
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from django.conf import settings
 from django.db import connection
 
 from benchapp.models import Change, Incident, IncidentEvent, Measurement, Notice, Series
@@ -23,6 +18,7 @@ from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
 from tests.envelopes import read_fio
 from tests.factories import make_host
 from tests.notices import make_subscription
+from tests.pipeline.detection.judges import Judge, halt_at, judge_all_by_name, judge_what_is_due
 from tests.pipeline.detection.judging import make_cells, make_level
 from tests.pipeline.normalize.test_batch import submit
 from tests.pipeline.normalize.test_reparse import better_reader  # noqa: F401  # a fixture
@@ -31,87 +27,27 @@ from tests.servers import wait_for
 pytestmark = pytest.mark.django_db(transaction=True)
 WITHIN_S = 120
 
-# Goes through with a step of the judge, says so, and stands still within its transaction.
-HALTED = """
-import sys, threading
-import django; django.setup()
-from importlib import import_module
-where, name = import_module(sys.argv[1]), sys.argv[2]
-step = getattr(where, name)
-def halt(*args, **kwargs):
-    step(*args, **kwargs)
-    print("there", flush=True)
-    threading.Event().wait()
-setattr(where, name, halt)
-import_module("benchapp.pipeline.judge").detect_and_notify()
-"""
-# Waits for a line, so that all begin at once; then judges whatever is due, a series at a time.
-EAGER = """
-import sys
-import django; django.setup()
-from benchapp.pipeline.judge import detect_and_notify
-print("there", flush=True)
-sys.stdin.readline()
-while detect_and_notify(limit=1).series_ids:
-    pass
-"""
-# The same, with all series by name: every judge wants all of them.
-STUBBORN = """
-import sys
-import django; django.setup()
-from benchapp.models import Series
-from benchapp.pipeline.judge import judge_series
-print("there", flush=True)
-sys.stdin.readline()
-judge_series(list(Series.objects.values_list("pk", flat=True)))
-"""
 
-
-def start_judge(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a judge of the test database."""
-    name = settings.DATABASES["default"]["NAME"]
-    env = os.environ | {
-        "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl(),
-        "DJANGO_SETTINGS_MODULE": "benchapp.settings",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        env=env,
-        cwd=settings.BASE_DIR,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_until_there(process: subprocess.Popen[str]) -> None:
-    """Wait until a judge says that it is there; between its lines may stand those of its log."""
-    assert process.stdout is not None
-    assert any(line == "there\n" for line in process.stdout)
-
-
-def run_together(program: str, *, judges: int) -> None:
+def run_together(judge: Any, *, judges: int) -> None:
     """Have so many judges begin at once, and wait for all of them."""
-    processes = [start_judge(program) for _ in range(judges)]
-    for process in processes:
-        wait_until_there(process)
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=WITHIN_S)
-    assert [process.returncode for process in processes] == [0] * judges
+    started = [Judge(judge) for _ in range(judges)]
+    for each in started:
+        each.wait_until_there()
+    for each in started:
+        each.let_go()
+    for each in started:
+        each.process.join(WITHIN_S)
+    assert [each.process.exitcode for each in started] == [0] * judges
 
 
 def kill_judge_at(module: str, step: str) -> None:
     """Have a judge go through a step, kill it there, and wait until the database has noticed."""
-    judge = start_judge(HALTED, module, step)
-    wait_until_there(judge)
+    judge = Judge(halt_at, module, step)
+    judge.wait_until_there()
     assert has_stranger()
-    judge.kill()
-    judge.communicate()
-    assert judge.returncode == -signal.SIGKILL
+    judge.process.kill()
+    judge.process.join(WITHIN_S)
+    assert judge.process.exitcode == -signal.SIGKILL
     wait_for(lambda: not has_stranger(), within_s=WITHIN_S, what="the killed judge's transaction gone")
 
 
@@ -181,13 +117,15 @@ def test_killed_worker_reverts_no_earlier_change() -> None:
     assert count_all() == whole
 
 
-@pytest.mark.parametrize("program", [EAGER, STUBBORN], ids=["what is due", "the same series"])
-def test_three_concurrent_workers_write_each_change_once(program: str) -> None:
+@pytest.mark.parametrize(
+    "judge", [judge_what_is_due, judge_all_by_name], ids=["what is due", "the same series"]
+)
+def test_three_concurrent_workers_write_each_change_once(judge: Any) -> None:
     make_subscription()
     for host in ("db-1", "db-2"):
         make_fallen(host, cells=6)
 
-    run_together(program, judges=3)
+    run_together(judge, judges=3)
 
     whole = count_all()
     assert (whole["changes"], whole["incidents"], whole["opened"], whole["due"]) == (12, 2, 2, 0)

@@ -30,6 +30,7 @@ from benchapp.pipeline.notifications.incident_message import make_incident_messa
 from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
 from tests.factories import NOON, make_change, make_host, make_series
 from tests.pipeline.detection.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +47,19 @@ def make_quiet_host(series: int = 24, **options: object) -> list[Series]:
     cells = make_cells(make_host("db-1"), make_noise(series, RUNS).tolist(), **options)
     judge_until_done()
     return cells
+
+
+@shared_rows
+def quiet_host() -> list[Series]:
+    """Make db-1 with 24 series."""
+    return make_quiet_host()
+
+
+@shared_rows
+def slower_host() -> tuple[list[Series], list[int]]:
+    """Make db-1 with 24 series and 6 runs at 97 %; return the events to notify about, too."""
+    cells = make_quiet_host()
+    return cells, measure(cells, 6, factor=0.97)
 
 
 def measure(cells: Sequence[Series], runs: int, *, factor: float = 1.0, seed: int = 2) -> list[int]:
@@ -70,11 +84,7 @@ def judge_until_done() -> list[int]:
     return events
 
 
-def test_small_change_of_all_series_is_an_incident() -> None:
-    cells = make_quiet_host()
-
-    measure(cells, 6, factor=0.97)
-
+def test_small_change_of_all_series_is_an_incident(slower_host: Any) -> None:
     incident = get_incident()
     assert (incident.scope, incident.is_regression, incident.state) == ("host:db-1", True, "new")
     assert not Change.objects.exclude(method=POOLED_METHOD).exclude(incident=None).exists()
@@ -88,10 +98,8 @@ def test_small_change_of_all_series_is_an_incident() -> None:
     assert abs(incident.started_at - NOON - timedelta(hours=RUNS)) < timedelta(hours=2)
 
 
-def test_levels_of_the_series_begin_with_the_pooled_change() -> None:
-    cells = make_quiet_host()
-
-    measure(cells, 6, factor=0.97)
+def test_levels_of_the_series_begin_with_the_pooled_change(slower_host: Any) -> None:
+    cells, _ = slower_host
 
     (change,) = Change.objects.filter(method=POOLED_METHOD, series=cells[0], metric="iops")
     level = Level.objects.get(series=cells[0], metric="iops", is_current=True)
@@ -109,8 +117,8 @@ def test_fewer_than_twenty_series_have_no_pooled_level() -> None:
     assert not Incident.objects.exists()
 
 
-def test_half_of_the_series_is_no_pooled_change() -> None:
-    cells = make_quiet_host()
+def test_half_of_the_series_is_no_pooled_change(quiet_host: list[Series]) -> None:
+    cells = quiet_host
     values = make_noise(24, 6, seed=2)
     values[:12] *= 0.97
 
@@ -135,8 +143,8 @@ def test_series_of_one_volume_type_have_a_pooled_level() -> None:
     assert set(affected.values_list("volume_type", flat=True)) == {"st1"}
 
 
-def test_sweep_is_evaluated_once_and_when_it_is_complete() -> None:
-    cells = make_quiet_host()
+def test_sweep_is_evaluated_once_and_when_it_is_complete(quiet_host: list[Series]) -> None:
+    cells = quiet_host
     before = PooledEvaluation.objects.get(scope="host:db-1").evaluated_to_at
 
     for cell in cells[:18]:
@@ -158,8 +166,8 @@ def test_sweep_is_evaluated_once_and_when_it_is_complete() -> None:
     )
 
 
-def test_series_with_a_change_of_its_own_joins_without_a_pooled_row() -> None:
-    cells = make_quiet_host()
+def test_series_with_a_change_of_its_own_joins_without_a_pooled_row(quiet_host: list[Series]) -> None:
+    cells = quiet_host
     values = make_noise(24, 8, seed=2) * 0.97
     values[0] *= 0.7
 
@@ -172,8 +180,8 @@ def test_series_with_a_change_of_its_own_joins_without_a_pooled_row() -> None:
     assert incident.relative == pytest.approx(-0.03, abs=0.01)
 
 
-def test_return_of_all_series_is_a_recovery() -> None:
-    cells = make_quiet_host()
+def test_return_of_all_series_is_a_recovery(quiet_host: list[Series]) -> None:
+    cells = quiet_host
     measure(cells, 10, factor=0.97)
 
     measure(cells, 5, seed=3)
@@ -186,10 +194,10 @@ def test_return_of_all_series_is_a_recovery() -> None:
 
 @pytest.mark.parametrize(("factor", "is_recovered"), [(0.992, True), (0.985, False)])
 def test_pooled_level_that_is_nearly_back_recovers_after_three_runs(
-    factor: float, is_recovered: bool
+    factor: float, is_recovered: bool, quiet_host: list[Series]
 ) -> None:
     """A quarter of the step is left, as by chance; half of it is not a recovery."""
-    cells = make_quiet_host()
+    cells = quiet_host
     measure(cells, 10, factor=0.97)
 
     values = factor * make_noise(24, 3, seed=4)
@@ -201,8 +209,10 @@ def test_pooled_level_that_is_nearly_back_recovers_after_three_runs(
     assert (get_incident().recovered_at is not None) is is_recovered
 
 
-def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower() -> None:
-    cells = make_quiet_host()
+def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower(
+    quiet_host: list[Series],
+) -> None:
+    cells = quiet_host
     low = make_noise(24, 10, seed=2) * 0.97
     low[:8] *= 0.6
     measure_values(cells, low)
@@ -216,8 +226,8 @@ def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower() -
     assert incident.recovered_at is None
 
 
-def test_pooled_change_disappears_with_its_runs() -> None:
-    cells = make_quiet_host()
+def test_pooled_change_disappears_with_its_runs(quiet_host: list[Series]) -> None:
+    cells = quiet_host
     measure(cells, 4, factor=0.97)
     incident = get_incident()
 
@@ -246,10 +256,8 @@ def test_expected_pooled_change_is_resolved_without_notice() -> None:
     assert (incident.state, incident.verdict, incident.planned_event_id) == ("resolved", "expected", event.pk)
 
 
-def test_opened_incident_is_notified_once() -> None:
-    cells = make_quiet_host()
-
-    events = measure(cells, 8, factor=0.97)
+def test_opened_incident_is_notified_once(slower_host: Any) -> None:
+    _, events = slower_host
 
     (opened,) = IncidentEvent.objects.filter(pk__in=events)
     assert (opened.kind, opened.incident) == ("opened", get_incident())
@@ -263,9 +271,9 @@ def test_opened_incident_is_notified_once() -> None:
     assert f"IOPS lower in {level['changed']} of 24 series, median −" in level["text"]
 
 
-def test_policy_applies_to_the_pooled_levels_at_once() -> None:
+def test_policy_applies_to_the_pooled_levels_at_once(quiet_host: list[Series]) -> None:
     """40 % of a threshold of 10 % is more than a change of −3 %."""
-    cells = make_quiet_host()
+    cells = quiet_host
     policy = create_detection_policy("iops", 0.1, filter="host:db-1", label="", reason="noisy", by=None)
     measure(cells, 6, factor=0.97)
     assert not Incident.objects.exists()
