@@ -20,6 +20,7 @@ from tests.factories import (
     make_run,
     make_series,
 )
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def run_in(series: Series, host: Host, facts: dict, *, day: int) -> Run:
     return run
 
 
-@pytest.fixture
+@shared_rows
 def fleet() -> dict[str, Series]:
     """`upgraded` went from the old to the new kernel, `old` and `new` had one only, `silent` reports none."""
     made = {}

@@ -6,6 +6,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import parse_filter
 from benchapp.queries.dimension_values import read_facet
 from tests.factories import make_host, make_series, make_target, make_workload
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -15,7 +16,7 @@ def counts(name: str, text: str = "", **options) -> dict:
     return {one.value: one.series_count for one in facet.values}
 
 
-@pytest.fixture
+@shared_rows
 def series() -> None:
     for host, kind, count in (("db-01", "gp3", 1), ("db-01", "gp3", 4), ("web-1", "io2", 16)):
         make_series(

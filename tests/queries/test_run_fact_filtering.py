@@ -30,6 +30,7 @@ from tests.factories import (
     make_series,
     make_target,
 )
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +38,7 @@ SWEEP = UUID("6f1cbb2e-9d3e-4a55-8d0a-222222222222")
 OTHER_SWEEP = UUID("7a1cbb2e-9d3e-4a55-8d0a-222222222222")
 
 
-@pytest.fixture
+@shared_rows
 def fleet() -> dict[str, Series]:
     """`db-1` ran a sweep, then branch main; `db-2` ran main in another rack, `web-1` has no labels."""
     made = {}

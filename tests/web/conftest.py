@@ -8,6 +8,7 @@ from django.test import Client, override_settings
 
 from benchapp.models import Role
 from tests.factories import calculate_levels, make_host, make_series, make_target, make_workload
+from tests.shared_rows import shared_rows
 from tests.visitors import sign_in
 
 
@@ -42,8 +43,8 @@ def admin(visitor: Callable[[Role], Client]) -> Client:
     return visitor(Role.ADMIN)
 
 
-@pytest.fixture
-def measured(db: Any) -> None:
+@shared_rows
+def measured() -> None:
     """Make reads of db-1 over one, two and four volumes: 1 000, 1 900 and 3 123 IOPS."""
     host = make_host("db-1")
     for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):

@@ -33,12 +33,13 @@ from tests.factories import (
     make_workload,
 )
 from tests.pipeline.detection.judging import make_cells
+from tests.shared_rows import shared_rows
 
 METRICS = ("iops", "latency_mean_ns")
 
 
-@pytest.fixture
-def series(db: None) -> list[Series]:
+@shared_rows
+def series() -> list[Series]:
     """Return series with unknown, excluded and failed runs, runs in maintenance, repetitions, no valid run, no run."""
     host, maintained = make_host("db-1"), make_host("db-7")
     plain, few = (make_series([1.0 + run for run in range(runs)], host=host) for runs in (30, 3))

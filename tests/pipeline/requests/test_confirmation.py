@@ -27,6 +27,7 @@ from tests.factories import (
     make_series,
     make_workload,
 )
+from tests.shared_rows import shared_rows
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -51,8 +52,8 @@ def test_need_of_another_run(changed: dict[str, Any], is_due: bool) -> None:
     assert is_confirmation_due(replace(NEED, **changed), runs=3, daily_share=0.05, now=NOW) == is_due
 
 
-@pytest.fixture
-def changes(db: Any) -> list[Change]:
+@shared_rows
+def changes() -> list[Change]:
     """Make a provisional regression in two series of one run that is an hour old; its host allows requests."""
     now = timezone.now()
     host = make_host("db-7", pool="blue")

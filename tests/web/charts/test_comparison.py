@@ -13,6 +13,7 @@ from benchapp.queries.charts.comparison import Side, compare_sides
 from benchapp.web.charts.comparison import figure as comparison_figure
 from benchapp.web.charts.comparison.table import make_chart, make_lines, write_markdown
 from tests.factories import NOON, add_series, make_host, make_target, make_workload
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0]
@@ -20,8 +21,8 @@ SLOWER = [80.0, 81.0, 79.0, 80.0, 82.0, 78.0]
 HOSTS = {"a": "host:fast", "b": "host:slow"}
 
 
-@pytest.fixture
-def two_hosts(db: None) -> None:
+@shared_rows
+def two_hosts() -> None:
     for name, values in (("fast", STEADY), ("slow", SLOWER)):
         host = make_host(name)
         add_series(values, host=host)

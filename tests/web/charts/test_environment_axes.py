@@ -39,9 +39,8 @@ EXPECTED = {
 
 
 @pytest.fixture
-def planted(request: pytest.FixtureRequest) -> dict[str, Series]:
-    series: dict[str, Series] = request.getfixturevalue("fleet")
-    return series
+def planted(fleet: dict[str, Series]) -> dict[str, Series]:  # noqa: F811  # a fixture
+    return fleet
 
 
 def read_rows(client: Client, path: str, **query: str) -> list[dict]:

@@ -24,6 +24,7 @@ from tests.factories import (
     make_runs,
     make_series,
 )
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +49,7 @@ def spread(level: float, count: int) -> list[float]:
     return [level + number % 3 - 1 for number in range(count)]
 
 
-@pytest.fixture
+@shared_rows
 def fleet() -> dict[str, Series]:
     """db-9 lost 22 % with the upgrade, db-1 and db-2 nothing, db-3 was not upgraded."""
     made = {

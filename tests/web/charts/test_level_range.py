@@ -16,6 +16,7 @@ from benchapp.queries.charts import matrix, scaling_build
 from benchapp.queries.series.level_range import LevelRange, make_level_range, read_levels_in
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pipeline.detection import judging
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +27,7 @@ DAY = timedelta(days=1)
 VALUES = judging.make_level(1000.0, 24) + judging.make_level(780.0, 20)
 
 
-@pytest.fixture
+@shared_rows
 def series() -> Series:
     """Make a series with a change on day 24, and its runs until day 43."""
     (found,) = judging.make_cells(

@@ -30,6 +30,7 @@ from tests.factories import (
     make_workload,
 )
 from tests.pipeline.detection.judging import make_cells, make_level
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -238,7 +239,7 @@ def test_number_of_queries_does_not_depend_on_series_and_peers(
     assert Host.objects.count() == 4
 
 
-@pytest.fixture
+@shared_rows
 def changed() -> Series:
     """Make a series of db-1 that was 1 000 until 21 days ago, and 780 since; the last run is an hour old."""
     start = timezone.now() - HOUR - 43 * DAY

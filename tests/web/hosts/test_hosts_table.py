@@ -13,6 +13,8 @@ from benchapp.models import Change, Host, Incident, Level, Series
 from benchapp.pipeline.judge import judge_due
 from tests.factories import add_series, make_change, make_environment, make_host, make_incident, make_run
 from tests.pipeline.detection.judging import make_cells, make_level
+from tests.shared_rows import shared_rows
+from tests.visitors import sign_in
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -93,9 +95,9 @@ def test_host_without_runs_shows_none_of_the_numbers(viewer: Client) -> None:
     assert "History90 days, relative level" in words
 
 
-@pytest.fixture
-def three(viewer: Client) -> Client:
-    """Make three hosts that differ in every column."""
+@shared_rows
+def three() -> Client:
+    """Make three hosts that differ in every column; give a client of a viewer."""
     now = timezone.now()
     kernels = {"db-2": "6.1.9", "db-10": "6.1.10", "db-9": "5.15.0"}
     for place, (name, kernel) in enumerate(kernels.items()):
@@ -115,7 +117,7 @@ def three(viewer: Client) -> Client:
             make_incident(changes=[make_change(series)], severity=severity, scope=series.scope)
         Host.objects.filter(pk=host.pk).update(run_count=place + 1)
     make_host("new")
-    return viewer
+    return sign_in()
 
 
 @pytest.mark.parametrize(

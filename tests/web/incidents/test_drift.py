@@ -6,12 +6,13 @@ from django.test import Client
 from benchapp.models import DetectionResult, Incident, Series
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import add_runs, judge_all, make_cells, make_level
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def drifted() -> Series:
     """Make a series that lost 8 % since its baseline was accepted, without a change of level."""
     values = [value * (1 - 0.000387 * index) for index, value in enumerate(make_level(1000.0, 208))]

@@ -21,14 +21,15 @@ from tests.factories import (
     make_submission,
     make_workload,
 )
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 DAY = timedelta(days=1)
 NAMES = ("fleet", "changes", "ingest")
 
 
-@pytest.fixture
-def planted(db: None) -> None:
+@shared_rows
+def planted() -> None:
     """Make two random reads, of which one halved three days ago, a change of it, and submissions."""
     now = timezone.now()
     for number, end in enumerate((100.0, 50.0)):

@@ -7,11 +7,12 @@ from django.urls import reverse
 from benchapp.models import Role, Run
 from benchapp.pipeline.exclusions import exclude_run
 from tests.factories import make_series, make_user
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def run() -> Run:
     make_series([10.0])
     return Run.objects.get()

@@ -10,12 +10,13 @@ from benchapp.models import Host, Kind, Measurement, Run, Submission
 from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.reported import ID, pack_reported
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def run() -> Run:
     host = Host.objects.create(name="ebs")
     accept_submission(IncomingSubmission(host.pk, Kind.REPORTED, pack_reported(), UUID(ID)))

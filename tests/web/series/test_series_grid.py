@@ -22,6 +22,8 @@ from tests.factories import (
     make_target,
     make_workload,
 )
+from tests.shared_rows import shared_rows
+from tests.visitors import sign_in
 from tests.web.pages import Page
 
 STEADY = [1000.0, 1010.0, 990.0, 1000.0, 1005.0, 995.0]
@@ -66,6 +68,17 @@ def test_series_without_a_change_are_marked_as_unchanged(viewer: Client) -> None
     assert "1 series, none with an open regression" in Page(viewer.get(reverse("series_list"))).words
 
 
+@shared_rows
+def three() -> Client:
+    """Make series of two hosts, layouts and workloads; give a client of a viewer."""
+    one, other = make_host("db-01"), make_host("db-02")
+    few, many = (make_target(volume_type="gp3", volume_count=count) for count in (2, 16))
+    add_series(STEADY, host=one, target=many)
+    add_series(STEADY, host=one, target=few, workload=make_workload(block_size_bytes=65536))
+    add_series(STEADY, host=other, target=many)
+    return sign_in()
+
+
 @pytest.mark.parametrize(
     ("group", "labels"),
     [
@@ -76,14 +89,8 @@ def test_series_without_a_change_are_marked_as_unchanged(viewer: Client) -> None
     ],
 )
 @pytest.mark.parametrize("view", ["grid", "table"])
-def test_series_are_grouped(group: str, labels: list[str], view: str, viewer: Client) -> None:
-    one, other = make_host("db-01"), make_host("db-02")
-    few, many = (make_target(volume_type="gp3", volume_count=count) for count in (2, 16))
-    add_series(STEADY, host=one, target=many)
-    add_series(STEADY, host=one, target=few, workload=make_workload(block_size_bytes=65536))
-    add_series(STEADY, host=other, target=many)
-
-    words = Page(viewer.get(reverse("series_list"), {"group": group, "view": view})).words
+def test_series_are_grouped(group: str, labels: list[str], view: str, three: Client) -> None:
+    words = Page(three.get(reverse("series_list"), {"group": group, "view": view})).words
 
     assert sorted(labels, key=words.index) == labels
 
@@ -95,6 +102,16 @@ def test_series_without_groups_are_one_list(viewer: Client) -> None:
 
     assert "4k random read 1 series" not in page.words
     assert not page.has("h2")
+
+
+@shared_rows
+def five() -> Client:
+    """Make series with changes, spreads and ages that differ; give a client of a viewer."""
+    add_series([1000.0, 1100.0] * 3, host=make_host("a"))
+    for name, after in (("d", 1500.0), ("c", 900.0), ("b", 700.0)):
+        add_changed(name, after=after)
+    add_series([1000.0, 1300.0] * 3, host=make_host("e"), start_at=NOON + 48 * HOUR)
+    return sign_in()
 
 
 @pytest.mark.parametrize(
@@ -109,13 +126,8 @@ def test_series_without_groups_are_one_list(viewer: Client) -> None:
     ],
 )
 @pytest.mark.parametrize("view", ["grid", "table"])
-def test_series_are_sorted(sort: str, names: list[str], view: str, viewer: Client) -> None:
-    add_series([1000.0, 1100.0] * 3, host=make_host("a"))
-    for name, after in (("d", 1500.0), ("c", 900.0), ("b", 700.0)):
-        add_changed(name, after=after)
-    add_series([1000.0, 1300.0] * 3, host=make_host("e"), start_at=NOON + 48 * HOUR)
-
-    page = Page(viewer.get(reverse("series_list"), {"sort": sort, "view": view}))
+def test_series_are_sorted(sort: str, names: list[str], view: str, five: Client) -> None:
+    page = Page(five.get(reverse("series_list"), {"sort": sort, "view": view}))
 
     assert list_names(page) == names
 

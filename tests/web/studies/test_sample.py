@@ -11,12 +11,13 @@ from benchapp.models import Host, Measurement, PanelKind, Run, Series, Study, Su
 from benchapp.pipeline.importing.sample import Loaded, load_sample
 from benchapp.pipeline.normalize.reparse import renormalize
 from tests.ebs_tables import TABLES, Table
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@shared_rows
 def sample() -> Loaded:
     return load_sample()
 
