@@ -190,17 +190,7 @@ def make_series(
     layout, work = target or make_target(), workload or make_workload()
     scope = f"pool:{pool}" if pool else owner.scope
     series = insert_row(
-        Series(
-            key=uuid4().bytes * 2,
-            key_version=1,
-            scope=scope,
-            host=None if scope.startswith("pool:") else owner,
-            target=layout,
-            workload=work,
-            direction=direction,
-            **{name: getattr(layout, name) for name in TARGET_FIELDS},
-            **{name: getattr(work, name) for name in WORKLOAD_FIELDS},
-        )
+        fill_series(scope=scope, host=owner, target=layout, workload=work, direction=direction)
     )
     if values:
         times = [start_at + index * step for index in range(len(values))]
@@ -211,6 +201,21 @@ def make_series(
         series.measurement_count, series.judging_is_due = len(values), True
         series.first_at, series.last_at = min(times), max(times)
     return series
+
+
+def fill_series(*, scope: str, host: Host, target: Target, workload: Workload, **fields: Any) -> Series:
+    """Return a series that is not stored yet."""
+    return Series(
+        key=uuid4().bytes * 2,
+        key_version=1,
+        scope=scope,
+        host=None if scope.startswith("pool:") else host,
+        target=target,
+        workload=workload,
+        **{name: getattr(target, name) for name in TARGET_FIELDS},
+        **{name: getattr(workload, name) for name in WORKLOAD_FIELDS},
+        **fields,
+    )
 
 
 def add_measurements(series: Series, runs: Sequence[Run], values: Sequence[Mapping[str, Any]]) -> None:

@@ -6,6 +6,7 @@ from benchapp.grammar import parse_filter
 from benchapp.models import Run, Series
 from benchapp.models.filtering import match_runs, match_series
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_workload
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -16,7 +17,7 @@ def found(text: str) -> set[str]:
     return {str(name) for name in series.values_list("target_name", flat=True)}
 
 
-@pytest.fixture
+@shared_rows
 def layouts() -> None:
     """Make four series that differ in layout, workload and scope; `d` knows nothing of its layout."""
     make_series(

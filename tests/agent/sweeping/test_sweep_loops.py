@@ -131,12 +131,10 @@ def test_raid0_over_16_devices_is_measured_with_fio(
     loops = make_loops(16)
 
     # One job instead of the four of `quick`.
-    ended = host.run(
-        *sweep(loops, "--stripes", "1,2,4,8,16", "--yes", "--set", "ramp=0", profile="netapp-iops")
-    )
+    ended = host.run(*sweep(loops, "--stripes", "1,16", "--yes", "--set", "ramp=0", profile="netapp-iops"))
 
     assert ended.returncode == 0, ended.stderr
-    assert [target[3] for target in targets(server)] == [1, 2, 4, 8, 16]
+    assert [target[3] for target in targets(server)] == [1, 16]
     for body in server.stored.values():
         report = json.loads(body)["fio_output"]
         assert all(job["error"] == 0 for job in json.loads(report[report.index("{") :])["jobs"])
