@@ -9,11 +9,12 @@ from benchapp.pipeline.judge import Judged, judge_due
 from tests.factories import (
     NOON,
     add_measurements,
+    copy_rows,
     copy_values,
+    fill_series,
     make_environment,
     make_host,
     make_runs,
-    make_series,
     make_target,
     make_workload,
     note_measurements,
@@ -40,15 +41,16 @@ def make_cells(
 ) -> list[Series]:
     """Make series of one host that are measured together, a run for each moment; kernels: of each run."""
     layouts = [make_target(**fields) for fields in targets] or [make_target()]
-    cells = [
-        make_series(
+    cells = copy_rows(
+        fill_series(
+            scope=host.scope,
             host=host,
-            pool=host.pool,
             target=layouts[number % len(layouts)],
             workload=make_workload(iodepth=number // len(layouts) + 1),
+            direction="read",
         )
         for number in range(len(values))
-    ]
+    )
     environments = {kernel: make_environment(kernel=kernel) for kernel in dict.fromkeys(kernels)}
     runs = make_runs(
         host,
@@ -71,9 +73,8 @@ def make_cells(
 def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -> list[Run]:
     """Measure a series again, an hour apart behind its newest run, and mark it."""
     host = series.host or make_host(pool=series.scope.partition(":")[2])
-    newest = series.measurements.order_by("-started_at").first()
-    assert newest
-    times = [newest.started_at + timedelta(hours=index + 1) for index in range(len(values))]
+    newest_at = series.measurements.values_list("started_at", flat=True).latest("started_at")
+    times = [newest_at + timedelta(hours=index + 1) for index in range(len(values))]
     runs = make_runs(host, times, target=series.target)
     add_measurements(series, runs, [{metric: value, "latency_kind": ""} for value in values])
     return runs
