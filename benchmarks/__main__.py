@@ -14,6 +14,7 @@ HERE: Final = Path(__file__).parent
 BENCHMARKS: Final = {
     "stack": "a fresh and a warm start, and the memory of the idle stack",
     "intake": "results accepted and stored a second",
+    "backlog": "results stored and evaluated a second, with a million measurements stored",
     "importing": "files a second of manage.py import, from the files to detected changes",
     "memory": "how far the web process grows while a thousand clients send large bodies",
     "pages": "pages per second over 2 million measurements; files; a history of 1 000 points in Chromium",

@@ -24,7 +24,7 @@ from benchmarks.fleet_world import (
 from benchmarks.histories import make_generator
 
 # As benchapp.tasks has it.
-_JUDGED_AT_ONCE: Final = 200
+JUDGED_AT_ONCE: Final = 200
 # Runs before anything is judged: they are learnt from.
 LEARNT_RUNS: Final = 24
 # After a regression every run is judged by itself, so that its delay is counted in runs.
@@ -96,5 +96,5 @@ def live(
 def judge_all_due(now: datetime) -> None:
     """Evaluate what is due by the clock of the fleet, and queue the notices."""
     with mock.patch.object(timezone, "now", lambda: now):
-        while detect_and_notify(limit=_JUDGED_AT_ONCE).series_ids:
+        while detect_and_notify(limit=JUDGED_AT_ONCE).series_ids:
             pass
