@@ -61,6 +61,8 @@ POSTGRES = Postgres(
         "synchronous_commit": "off",
         "full_page_writes": "off",
         "max_connections": "200",
+        # Between two tests the tables are empty: plans for what it analyzes then take seconds for the rows of a test.
+        "autovacuum": "off",
     },
 )
 
