@@ -135,9 +135,13 @@ class _Documents:
         self.document: dict[str, Any] = orjson.loads(read_fio(DOCUMENT))
         self.generator = make_generator("backlog", seed)
 
-    def make(self) -> bytes:
-        """Return the next document."""
+    def make(self, moment: datetime) -> bytes:
+        """Return the next document. moment: start of the run, which fio states too."""
         document = copy.deepcopy(self.document)
+        document |= {"timestamp": int(moment.timestamp()), "timestamp_ms": int(moment.timestamp() * 1000)}
+        document["time"] = moment.strftime("%a %b %d %H:%M:%S %Y")
+        for job in document["jobs"]:
+            job.pop("job_start", None)
         for direction in _list_directions(document):
             factor = 1 + _SPREAD * float(self.generator.standard_normal())
             for name in _RATES:
@@ -171,7 +175,7 @@ def _post(hosts: list[Any], documents: _Documents, number: int) -> None:
                         id=str(UUID(int=(number << 32) + host.pk)),
                         started_at=moment.isoformat(),
                         finished_at=(moment + timedelta(seconds=20)).isoformat(),
-                        fio_output=documents.make().decode(),
+                        fio_output=documents.make(moment).decode(),
                     )
                 ),
                 UUID(int=(number << 32) + host.pk),
