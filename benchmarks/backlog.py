@@ -9,7 +9,6 @@ with changes, levels, incidents and notices. What envelopes cost to accept is me
 
 import argparse
 import copy
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -20,11 +19,8 @@ from uuid import UUID
 
 import orjson
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
-from tests.envelopes import make_envelope, read_fio  # noqa: E402
-from tests.servers import Servers  # noqa: E402
+from benchmarks.database import open_database, set_up_django
+from tests.envelopes import make_envelope, read_fio
 
 DOCUMENT: Final = "80_multi_job_json.out"
 _START: Final = datetime(2026, 3, 1, tzinfo=UTC)
@@ -45,21 +41,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    servers = Servers()
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        os.environ.update(servers.env("command"), DJANGO_SETTINGS_MODULE="benchapp.settings")
-        _prepare()
+    with open_database():
         _run(options)
-    finally:
-        servers.stop()
-
-
-def _prepare() -> None:
-    import django
-
-    django.setup()
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -69,7 +52,7 @@ def _run(options: argparse.Namespace) -> None:
     hosts = Host.objects.bulk_create(Host(name=f"load-{number:04}") for number in range(options.hosts))
     documents = _Documents(seed=options.seed)
     with ProcessPoolExecutor(
-        options.workers, mp_context=get_context("spawn"), initializer=_prepare
+        options.workers, mp_context=get_context("spawn"), initializer=set_up_django
     ) as workers:
         list(workers.map(_settle, range(options.workers)))
         for number in range(options.known):

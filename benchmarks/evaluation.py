@@ -14,10 +14,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Final
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
-from tests.servers import Servers  # noqa: E402
+from benchmarks.database import open_database
 
 _HOSTS: Final = 5
 _CELLS: Final = 200
@@ -41,17 +38,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    servers = Servers()
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        os.environ.update(servers.env("command"), DJANGO_SETTINGS_MODULE="benchapp.settings")
-        import django
-
-        django.setup()
+    with open_database():
         _measure_rounds(runs=options.runs, rounds=options.rounds, seed=options.seed)
-    finally:
-        servers.stop()
 
 
 def _measure_rounds(*, runs: int, rounds: int, seed: int) -> None:

@@ -17,7 +17,6 @@ days before, with what is planted in them: a later part of the same year on anot
 
 import argparse
 import collections
-import os
 import statistics
 import subprocess
 import sys
@@ -31,10 +30,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
-from tests.servers import Servers  # noqa: E402
+from benchmarks.database import open_database, set_up_django
 
 if TYPE_CHECKING:
     from benchmarks.fleet_score import Score
@@ -48,20 +44,13 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.fleet", *sys.argv[1:], "--half", half]
             subprocess.run(command, check=True)
         return
-    servers = Servers(directory=options.directory) if options.directory else Servers()
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        os.environ.update(servers.env("command"))
-        _prepare()
+    with open_database(options.directory):
         if options.half == "months":
             _run_months(options)
         elif options.half == "weekends":
             _run_weekends(options)
         else:
             _run(options, planted=options.planted if options.half == "planted" else 0)
-    finally:
-        servers.stop(keeps_directory=options.directory is not None)
 
 
 def _read_options() -> argparse.Namespace:
@@ -92,13 +81,6 @@ def _read_options() -> argparse.Namespace:
     return options
 
 
-def _prepare() -> None:
-    os.environ["DJANGO_SETTINGS_MODULE"] = "benchapp.settings"
-    import django
-
-    django.setup()
-
-
 def _judge(now: datetime) -> None:
     from benchmarks.fleet_year import judge_all_due
 
@@ -108,7 +90,7 @@ def _judge(now: datetime) -> None:
 @contextmanager
 def _start_workers(count: int) -> Iterator[Callable[[datetime], None]]:
     """Yield what evaluates everything that is due, in so many processes."""
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_prepare) as workers:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=set_up_django) as workers:
         yield lambda now: collections.deque(workers.map(_judge, [now] * count), maxlen=0)
 
 

@@ -55,8 +55,10 @@ _MEASUREMENTS: Final = (
     f" clones, percentiles, missing, badges, is_excluded, {', '.join(METRICS)}) FROM STDIN"
 )
 _MARK: Final = (
-    "UPDATE benchapp_series SET judging_is_due = TRUE, measurement_count = %s, first_at = coalesce(first_at, %s),"
-    " last_at = %s"
+    "UPDATE benchapp_series AS series SET judging_is_due = TRUE, measurement_count = %s,"
+    " first_at = coalesce(series.first_at, written.first_at), last_at = written.last_at"
+    " FROM (SELECT series_id, min(started_at) AS first_at, max(started_at) AS last_at FROM benchapp_measurement"
+    " WHERE run_id >= %s AND run_id < %s GROUP BY series_id) AS written WHERE series.id = written.series_id"
 )
 # The count stays that of scheduled runs, by which a fleet continues.
 _MARK_ADDITIONAL: Final = "UPDATE benchapp_series SET judging_is_due = TRUE, last_at = %s WHERE id = ANY(%s)"
@@ -238,9 +240,9 @@ def write_runs(world: World, first: int, end: int) -> None:
     _copy(_RUNS, (_make_run(world, *key) for key in keys))
     _copy(_MEASUREMENTS, (row for key in keys for row in _make_measurements(world, *key)))
     with connection.cursor() as cursor:
-        cursor.execute(_MARK, [end - world.first_run, START + world.first_run * STEP, say_time(end - 1)])
-        cursor.execute(_COUNT_RUNS, [world.layouts * (end - first), list(world.host_ids)])
         ids = [_number_run(world, run, host=0, layout=0) for run in (first, end)]
+        cursor.execute(_MARK, [end - world.first_run, *ids])
+        cursor.execute(_COUNT_RUNS, [world.layouts * (end - first), list(world.host_ids)])
         cursor.execute(_EXTEND_ENVIRONMENTS, ids)
 
 

@@ -8,17 +8,13 @@ of every host decrease for 20 runs, evaluated completely after each run.
 """
 
 import argparse
-import os
 import statistics
 import time
 from dataclasses import dataclass
 from typing import Final
 from unittest import mock
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
-from tests.servers import Servers  # noqa: E402
+from benchmarks.database import open_database
 
 _KNOWN_RUNS: Final = 80
 _LOW_RUNS: Final = 20
@@ -49,18 +45,8 @@ def main() -> None:
     parser.add_argument("--quiet", type=int, default=200, help="runs without a change")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    servers = Servers()
-    try:
-        servers.start_postgres()
-        servers.manage("migrate", "--verbosity", "0")
-        os.environ.update(servers.env("command"))
-        os.environ["DJANGO_SETTINGS_MODULE"] = "benchapp.settings"
-        import django
-
-        django.setup()
+    with open_database():
         _run(options)
-    finally:
-        servers.stop()
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -33,7 +33,7 @@ from benchapp.analysis.detection.recovery import LevelReturn, find_end, is_recov
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
 from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
-from benchapp.pipeline.detection.histories import to_time
+from benchapp.pipeline.detection.histories import to_microseconds, to_time
 from benchapp.pipeline.detection.metric import DetectedChange, is_back, judge_metric
 from benchapp.pipeline.detection.pooled_members import (
     MEMBERS_MAXIMUM,
@@ -90,14 +90,16 @@ def judge_pooled(scopes: Iterable[str], *, now: datetime) -> tuple[int, ...]:
 
     The single series must have been evaluated before. One query if no scope has a complete sweep.
     """
-    evaluations = list(_claim(_list_complete(scopes)))
+    complete = _list_complete(scopes)
+    evaluations = list(_claim(complete))
     if not evaluations:
         return ()
     writes = PooledWrites()
     members = read_members([evaluation.scope for evaluation in evaluations])
     hosts = max(Host.objects.active().count(), 1)
+    newest = {scope: newest_at for scope, _, newest_at in complete}
     for batch in _divide(evaluations, members):
-        _judge_scopes(batch, members, writes, hosts=hosts, now=now)
+        _judge_scopes(batch, members, newest, writes, hosts=hosts, now=now)
     return write_pooled(writes, now)
 
 
@@ -165,12 +167,16 @@ def _divide(
 def _judge_scopes(
     evaluations: Sequence[PooledEvaluation],
     members: Mapping[str, Sequence[PooledMember]],
+    newest: Mapping[str, datetime],
     writes: PooledWrites,
     *,
     hosts: int,
     now: datetime,
 ) -> None:
-    """Evaluate scopes, and note their newest slot. members: by scope. hosts: active ones of the fleet."""
+    """Evaluate scopes, and note their newest slot.
+
+    members: by scope. newest: start of the newest run, valid or not. hosts: active ones of the fleet.
+    """
     pools = {
         scope: found
         for scope, histories in _read_histories(evaluations, members)
@@ -178,7 +184,7 @@ def _judge_scopes(
     }
     if not pools:
         return
-    _note_evaluated(evaluations, pools)
+    _note_evaluated(evaluations, pools, newest)
     stored = read_stored_rows(
         {scope: [member.series_id for member in members[scope]] for scope in pools},
         since={
@@ -220,13 +226,24 @@ def _read_histories(
         first = end
 
 
-def _note_evaluated(evaluations: Sequence[PooledEvaluation], pools: Mapping[str, Sequence["_Pool"]]) -> None:
-    """Note the newest slot of each scope as evaluated."""
+def _note_evaluated(
+    evaluations: Sequence[PooledEvaluation],
+    pools: Mapping[str, Sequence["_Pool"]],
+    newest: Mapping[str, datetime],
+) -> None:
+    """Note the newest slot of each scope as evaluated; that of its newest run if no later slot has enough valid runs.
+
+    Otherwise runs that failed or are excluded would complete the same sweep with every batch.
+    """
     evaluated = [evaluation for evaluation in evaluations if evaluation.scope in pools]
     for evaluation in evaluated:
         of_scope = pools[evaluation.scope]
         grid = of_scope[0].grid
-        evaluation.evaluated_to_at = to_time(grid.find_start(_find_newest(of_scope) + 1))
+        evaluated_to_at = to_time(grid.find_start(_find_newest(of_scope) + 1))
+        if evaluated_to_at <= evaluation.evaluated_to_at:
+            slot = grid.find_slot(to_microseconds(newest[evaluation.scope]))
+            evaluated_to_at = max(evaluated_to_at, to_time(grid.find_start(slot + 1)))
+        evaluation.evaluated_to_at = evaluated_to_at
         evaluation.interval_s = grid.interval / 1e6
     PooledEvaluation.objects.bulk_update(evaluated, ["evaluated_to_at", "interval_s"])
 
@@ -364,7 +381,13 @@ def _judge_group(
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
     detected = list(judge_metric(values, smallest_change=smallest, confirmed=confirmed).changes)
-    detected += list_ended(values, known, detected, smallest_change=smallest)
+    detected += list_ended(
+        values,
+        known,
+        detected,
+        smallest_change=smallest,
+        describe_levels=lambda found: _describe_levels(values, found.index, found.relative),
+    )
     retained = find_retained(values, known, detected)
     for decision in reconcile(known, detected, None, runs=len(values), retained=retained):
         number, found = decision.change_id, decision.detected

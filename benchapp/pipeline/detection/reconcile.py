@@ -5,8 +5,8 @@ present: the detector evaluates the complete history each time, treats a short l
 and may find a change near its threshold in one evaluation and not in the next.
 """
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -157,14 +157,24 @@ def _record_suspicion(suspicion: DetectedChange, stored: Sequence[StoredChange])
     return Decision(max(withdrawn_ids, default=None), ChangeState.SUSPECTED, suspicion)
 
 
+def describe_sides(change: DetectedChange) -> tuple[ShiftLevel, ShiftLevel]:
+    """Return the levels that are stored of a detected change."""
+    return change.before, change.after
+
+
 def list_ended(
     values: Floats,
     stored: Sequence[StoredChange],
     detected: Sequence[DetectedChange],
     *,
     smallest_change: float,
+    describe_levels: Callable[[DetectedChange], tuple[ShiftLevel, ShiftLevel]] = describe_sides,
 ) -> list[DetectedChange]:
-    """Return reported changes that are not detected now because their level ended, as they were before its end."""
+    """Return reported changes that are not detected now because their level ended, as they were before its end.
+
+    describe_levels: the levels of a detected change as the next evaluation has them stored. A change that would end at
+    another run by these is left as it is: each evaluation would find the other one again.
+    """
     ended: list[DetectedChange] = []
     for change in stored:
         others = [*detected, *ended]
@@ -173,7 +183,12 @@ def list_ended(
         found = find_ended(
             values, change.index, before=change.before, after=change.after, smallest_change=smallest_change
         )
-        if found is not None and all(found.index != other.index for other in others):
+        if found is None or any(found.index == other.index for other in others):
+            continue
+        before, after = describe_levels(found)
+        if found.index + _count_runs(
+            values, replace(change, index=found.index, before=before, after=after)
+        ) == (change.index + _count_runs(values, change)):
             ended.append(found)
     return ended
 

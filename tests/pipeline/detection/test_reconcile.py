@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 from benchapp.analysis.changepoints.level_shift import ShiftLevel
 from benchapp.models import ChangeState
-from benchapp.pipeline.detection.metric import DetectedChange
-from benchapp.pipeline.detection.reconcile import StoredChange, reconcile
+from benchapp.pipeline.detection.metric import DetectedChange, judge_metric
+from benchapp.pipeline.detection.reconcile import StoredChange, find_retained, list_ended, reconcile
 
 SUSPECTED, PROVISIONAL = ChangeState.SUSPECTED, ChangeState.PROVISIONAL
 CONFIRMED, WITHDRAWN = ChangeState.CONFIRMED, ChangeState.WITHDRAWN
@@ -106,3 +109,32 @@ def test_reconcile_is_idempotent() -> None:
     first = reconcile([], [found(30)], None, runs=60)
 
     assert decide([row(1, 30, first[0].state)], [found(30)]) == [(1, "provisional", 30)]
+
+
+@pytest.mark.parametrize("seed", [20, 47])
+def test_change_that_ended_is_the_same_in_each_evaluation(seed: int) -> None:
+    """Three good runs within a low level: it ends before them by its mean, and after them by that of its beginning."""
+    noise = np.random.default_rng(seed).standard_normal(104)
+    levels = np.repeat([1.0, 0.966, 0.982, 0.945, 1.0], [60, 8, 3, 13, 20])
+    values = levels * (1 + 0.012 * noise)
+    stored = StoredChange(
+        1, CONFIRMED, 60, False, before=ShiftLevel(1.0, 0.012, 60), after=ShiftLevel(0.953, 0.012, 24)
+    )
+    evaluated = []
+    for _ in range(4):
+        detected = list(judge_metric(values, smallest_change=0.02, confirmed=[(stored.index, False)]).changes)
+        ended = list_ended(values, [stored], detected, smallest_change=0.02)
+        retained = find_retained(values, [stored], [*detected, *ended])
+        (decision,) = [
+            decision
+            for decision in reconcile(
+                [stored], [*detected, *ended], None, runs=len(values), retained=retained
+            )
+            if decision.change_id
+        ]
+        if found := decision.detected:
+            stored = StoredChange(1, decision.state, found.index, False, found.before, found.after)
+        evaluated.append((decision.state, stored.index, stored.after))
+
+    assert [state for state, *_ in evaluated] == [CONFIRMED] * 4
+    assert len(set(evaluated[1:])) == 1

@@ -166,6 +166,30 @@ def test_sweep_is_evaluated_once_and_when_it_is_complete(quiet_host: list[Series
     )
 
 
+def test_sweep_whose_newest_runs_failed_is_evaluated_once(quiet_host: list[Series]) -> None:
+    cells = quiet_host
+    add_common_run(cells, [1000.0] * len(cells))
+    newest = NOON + timedelta(hours=RUNS)
+    Measurement.objects.filter(started_at=newest).update(error=5)
+
+    judge_until_done()
+    # At most once more, since no slot with valid runs is newer.
+    Series.objects.update(judging_is_due=True)
+    judge_until_done()
+    failed = PooledEvaluation.objects.get().evaluated_to_at
+    Series.objects.update(judging_is_due=True)
+    with CaptureQueriesContext(connection) as queries:
+        judge_until_done()
+    add_common_run(cells, [1000.0] * len(cells))
+    judge_until_done()
+
+    assert newest < failed <= newest + timedelta(hours=1)
+    assert not any(
+        "benchapp_pooledevaluation" in query["sql"] for query in queries if "UPDATE" in query["sql"]
+    )
+    assert PooledEvaluation.objects.get().evaluated_to_at == failed + timedelta(hours=1)
+
+
 def test_series_with_a_change_of_its_own_joins_without_a_pooled_row(quiet_host: list[Series]) -> None:
     cells = quiet_host
     values = make_noise(24, 8, seed=2) * 0.97
