@@ -51,7 +51,9 @@ def score(world: World, planted: Sequence[Planted]) -> Score:
     cells = {series_id: cell for cell, series_id in enumerate(world.series_ids)}
     members: dict[int, list[int | None]] = defaultdict(list)
     series: dict[tuple[int, int | None], set[int]] = defaultdict(set)
-    rows = Change.objects.filter(is_regression=True).exclude(incident=None)
+    rows = (
+        Change.objects.filter(is_regression=True).exclude(incident=None).exclude(state=ChangeState.WITHDRAWN)
+    )
     for series_id, moment, incident_id in rows.values_list("series_id", "started_at", "incident_id"):
         home = homes[incident_id] or incident_id
         number = _find_planted(planted, cells[series_id], find_run(moment))

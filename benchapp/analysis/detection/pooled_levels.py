@@ -4,6 +4,7 @@ A change of 3 % is below the threshold of each series and within its noise. If i
 median of their ratios shows it after a few runs.
 """
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -32,6 +33,8 @@ THRESHOLD_SHARE: Final = 0.4
 # Share of the members, each with its weight, that must have changed in the direction of the pooled level. If half of
 # them changed, noise adds a quarter.
 CHANGED_SHARE_MINIMUM: Final = 0.85
+# Share of a pooled change that members without an individual change must show: less is nearer to none.
+_OTHERS_SHARE_MINIMUM: Final = 0.5
 # Share of the members that are measured in a complete slot.
 _COMPLETE_SHARE: Final = 0.8
 _MEASURED_SHARE: Final = 0.5
@@ -171,15 +174,21 @@ def pool_ratios(ratios: Array, weights: Array) -> Array:
 
     The median weighted by 1/σ minimizes Σ|ratio − median| / σ: a noisy member counts less.
     """
+    pooled: Array = np.exp(_take_weighted_medians(ratios, weights))
+    return pooled
+
+
+def _take_weighted_medians(ratios: Array, weights: Array) -> Array:
+    """Return the median of each row, of which NaN is unknown; weights: of the columns."""
     order = np.argsort(ratios, axis=1)
     ordered = weights[order]
     counts = ratios.shape[1] - np.isnan(ratios).sum(axis=1)
     # Unknown values are last.
     ordered[np.arange(ratios.shape[1]) >= counts[:, np.newaxis]] = 0.0
     sums = np.cumsum(ordered, axis=1)
-    slots, places = np.arange(len(ratios)), np.argmax(sums >= sums[:, -1:] / 2, axis=1)
-    pooled: Array = np.exp(ratios[slots, order[slots, places]])
-    return pooled
+    rows, places = np.arange(len(ratios)), np.argmax(sums >= sums[:, -1:] / 2, axis=1)
+    medians: Array = ratios[rows, order[rows, places]]
+    return medians
 
 
 def may_have_changed(levels: Array, *, tolerated_changes: Array) -> NDArray[np.bool_]:
@@ -206,17 +215,38 @@ def may_have_changed(levels: Array, *, tolerated_changes: Array) -> NDArray[np.b
 
 def count_changed(ratios: Array, weights: Array, index: int, *, is_rise: bool) -> ChangedMembers:
     """Compare the medians of members before and from a slot on, at most 60 slots on each side."""
-    before = ratios[max(index - _SIDE_SLOTS, 0) : index]
-    after = ratios[index : index + _SIDE_SLOTS]
-    has_both = (~np.isnan(before)).any(axis=0) & (~np.isnan(after)).any(axis=0)
+    shifts = _measure_shifts(ratios, index)
+    has_both = ~np.isnan(shifts)
     if not has_both.any():
         return ChangedMembers(0, 0, 0.0, 0.0)
-    shifts = np.nanmedian(after[:, has_both], axis=0) - np.nanmedian(before[:, has_both], axis=0)
+    shifts, weights = shifts[has_both], weights[has_both]
     has_changed = shifts > 0 if is_rise else shifts < 0
-    weights = weights[has_both]
     return ChangedMembers(
         members=len(shifts),
         changed=int(has_changed.sum()),
         share=float(weights[has_changed].sum() / weights.sum()),
         relative=float(np.expm1(np.median(shifts))),
     )
+
+
+def do_others_follow(ratios: Array, weights: Array, index: int, *, relative: float) -> bool:
+    """Return whether members without an individual change show at least half of a pooled change of this size.
+
+    A large change of a quarter of the members moves the pooled level of all, too. Their shifts are compared by the
+    median, weighted as in the pooled level. False without members on both sides.
+    """
+    shifts = _measure_shifts(ratios, index)
+    if np.isnan(shifts).all():
+        return False
+    shift = float(_take_weighted_medians(shifts[np.newaxis], weights)[0])
+    return shift / math.log1p(relative) >= _OTHERS_SHARE_MINIMUM
+
+
+def _measure_shifts(ratios: Array, index: int) -> Array:
+    """Return the median of each member from a slot on relative to that before, of at most 60 slots; NaN if unknown."""
+    before = ratios[max(index - _SIDE_SLOTS, 0) : index]
+    after = ratios[index : index + _SIDE_SLOTS]
+    has_both = (~np.isnan(before)).any(axis=0) & (~np.isnan(after)).any(axis=0)
+    shifts = np.full(ratios.shape[1], np.nan)
+    shifts[has_both] = np.nanmedian(after[:, has_both], axis=0) - np.nanmedian(before[:, has_both], axis=0)
+    return shifts

@@ -25,6 +25,7 @@ from benchapp.analysis.detection.pooled_levels import (
     SlotGrid,
     align_members,
     count_changed,
+    do_others_follow,
     find_grid,
     may_have_changed,
     pool_ratios,
@@ -357,6 +358,7 @@ def _judge_pool(
             smallest=float(smallest[number]),
             covered=covered,
             family=family,
+            stored=stored,
         )
         for change in found:
             writes.add(change, pool.list_lines(group), stored, now=now)
@@ -373,10 +375,12 @@ def _judge_group(
     smallest: float,
     covered: Sequence[StoredChange],
     family: ScopeTests,
+    stored: StoredRows,
 ) -> Iterator[PooledChange]:
     """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series.
 
-    values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported.
+    values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported. Until a
+    change is confirmed, the members without an individual change must show it, too.
     """
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
@@ -401,10 +405,15 @@ def _judge_group(
                 is_common
                 and not _ends_regression(found, detected, pool.metric)
                 and _is_significant(found, family)
+                and _is_shown_by_others(pool, change, stored)
             ):
                 yield change
         else:
-            yield _describe(pool, group, values, decision, earlier[number])
+            change = _describe(pool, group, values, decision, earlier[number])
+            is_open = earlier[number].state == ChangeState.PROVISIONAL
+            if is_open and change.detected is not None and not _is_shown_by_others(pool, change, stored):
+                change = replace(change, state=ChangeState.WITHDRAWN)
+            yield change
 
 
 def _place_stored(
@@ -504,6 +513,17 @@ def _ends_regression(change: DetectedChange, others: Sequence[DetectedChange], m
             change.after.median, before_median=other.before.median, after_median=other.after.median
         )
         for other in others
+    )
+
+
+def _is_shown_by_others(pool: _Pool, change: PooledChange, stored: StoredRows) -> bool:
+    """Return whether the members without an individual change show a pooled change, too."""
+    own = stored.find_own(change)
+    members = change.group.members
+    others = members[[pool.members[number].series_id not in own for number in members.tolist()]]
+    index = pool.find_index(change.started_at)
+    return do_others_follow(
+        np.take(pool.ratios, others, axis=1), pool.weights[others], index, relative=change.relative
     )
 
 

@@ -204,6 +204,24 @@ def test_series_with_a_change_of_its_own_joins_without_a_pooled_row(quiet_host: 
     assert incident.relative == pytest.approx(-0.03, abs=0.01)
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5, 10])
+def test_large_change_of_a_quarter_is_no_change_of_the_others(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    spreads = np.linspace(0.01, 0.08, 24)[:, np.newaxis]
+    noise = spreads * generator.standard_normal((24, RUNS + 8)) + 0.01 * generator.standard_normal(RUNS + 8)
+    values = 1000 * (1 + noise)
+    values[::4, RUNS:] *= 0.7
+    cells = make_cells(make_host("db-1"), values[:, :RUNS].tolist())
+    judge_until_done()
+
+    measure_values(cells, values[:, RUNS:])
+
+    incident = get_incident()
+    changes = Change.objects.filter(incident=incident).exclude(state="withdrawn")
+    assert {change.series_id for change in changes} == {cell.pk for cell in cells[::4]}
+    assert incident.relative == pytest.approx(-0.3, abs=0.05)
+
+
 def test_return_of_all_series_is_a_recovery(quiet_host: list[Series]) -> None:
     cells = quiet_host
     measure(cells, 10, factor=0.97)
