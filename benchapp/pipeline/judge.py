@@ -99,7 +99,7 @@ def judge_due(*, limit: int = 1000) -> Judged:
     quiet: list[Claimed] = []
     after_id = 0
     for _ in range(_CLAIMS_MAXIMUM):
-        claimed = claim_due(limit, after_id=after_id)
+        claimed = claim_due(limit, after_id=after_id, known=evaluated)
         if not claimed:
             break
         extended = extend_quiet_series(claimed, now=timezone.now())

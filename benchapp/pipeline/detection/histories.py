@@ -135,24 +135,28 @@ EMPTY: Final = StoredHistory(
 )
 
 
-def claim_due(limit: int, *, after_id: int = 0) -> list[Claimed]:
-    """Lock up to `limit` series that are due, with a larger id, except those locked by another process."""
-    return _claim(_CLAIM, [after_id, limit])
+def claim_due(limit: int, *, after_id: int = 0, known: Sequence[Claimed] = ()) -> list[Claimed]:
+    """Lock up to `limit` series that are due, with a larger id, except those locked by another process.
+
+    known: series that are evaluated in the same batch; none is claimed if they have all the measurements of a batch.
+    """
+    left = _BATCH_POINTS - sum(min(series.measurement_count, WINDOW) for series in known)
+    return _claim(_CLAIM, [after_id, limit], points_maximum=left) if left > 0 else []
 
 
 def lock_series(ids: Sequence[int]) -> list[Claimed]:
     """Lock these series, waiting for them; series beyond the measurements of one batch are omitted."""
-    return _claim(_LOCK, [list(ids)])
+    return _claim(_LOCK, [list(ids)], points_maximum=_BATCH_POINTS)
 
 
-def _claim(statement: str, parameters: Sequence[int | list[int]]) -> list[Claimed]:
+def _claim(statement: str, parameters: Sequence[int | list[int]], *, points_maximum: int) -> list[Claimed]:
     rows: list[tuple[Any, ...]] = []
     points = 0
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         for row in cursor.fetchall():
             points += min(row[3], WINDOW)
-            if rows and points > _BATCH_POINTS:
+            if rows and points > points_maximum:
                 break
             rows.append(row)
     thresholds = read_thresholds([row[0] for row in rows])

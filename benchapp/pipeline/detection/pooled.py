@@ -4,6 +4,7 @@ A pooled level is evaluated like a single series, once for each sweep of its hos
 change of method `pooled-v1` in each series that changed in its direction (pooled_rows.py), if it is significant.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -265,6 +266,12 @@ class _Pool:
     grid: SlotGrid
     thresholds: NDArray[np.float64]
 
+    def select_slots(self, selected: NDArray[np.bool_]) -> "_Pool":
+        """Return these slots only."""
+        if selected.all():
+            return self
+        return replace(self, slots=self.slots[selected], ratios=self.ratios[selected])
+
     def find_time(self, index: int) -> int:
         """Return when the slot of a row begins, in µs since 2000."""
         return self.grid.find_start(int(self.slots[index]))
@@ -342,28 +349,33 @@ def _judge_pool(
     levels = np.stack([pool.pool_group(group) for group in groups])
     # Policies may differ between the members of a group.
     smallest = THRESHOLD_SHARE * np.array([take_median(pool.thresholds[group.members]) for group in groups])
-    has_changed = may_have_changed(levels, tolerated_changes=smallest)
-    covered: list[StoredChange] = []
+    is_known = np.isfinite(levels)
+    # A slot may have no value of a volume type, although it has half of the series: such a level is always evaluated.
+    is_candidate = may_have_changed(levels, tolerated_changes=smallest) | ~is_known.all(axis=1)
+    covered: list[PooledChange] = []
     for number, group in enumerate(groups):
         earlier = stored.list_changes(group, pool.metric)
-        if not earlier and not has_changed[number]:
+        if not earlier and not is_candidate[number]:
             continue
+        if np.count_nonzero(is_known[number]) < SLOTS_MINIMUM:
+            continue
+        known = pool.select_slots(is_known[number])
         is_whole = group.dimension == ""
         family = ScopeTests(tests=tests * (1 if is_whole else len(groups) - 1), series=1, scopes=hosts)
         found = _judge_group(
-            pool,
+            known,
             group,
-            levels[number],
+            levels[number][is_known[number]],
             earlier,
             smallest=float(smallest[number]),
-            covered=covered,
+            covered=[_place(known, change) for change in covered],
             family=family,
             stored=stored,
         )
         for change in found:
             writes.add(change, pool.list_lines(group), stored, now=now)
             if is_whole and change.state != ChangeState.WITHDRAWN:
-                covered.append(_place(pool, change))
+                covered.append(change)
 
 
 def _judge_group(
@@ -491,14 +503,13 @@ def _measure_return(
     values: NDArray[np.float64], index: int, *, before: ShiftLevel, after: ShiftLevel
 ) -> LevelReturn:
     """Return whether a pooled level is back at the one before a change, by the noise of that one."""
-    if index < SLOTS_MINIMUM:
-        return LevelReturn(has_returned=False, is_nearer=False)
     noise = profile_noise(values[max(index - _SIDE_SLOTS, 0) : index])
     return measure_return(
         values[index:].tolist(),
         before_median=before.median,
         after_median=after.median,
-        spread=noise.spread * before.median,
+        # Fewer slots do not show the noise: no return is certain.
+        spread=noise.spread * before.median if index >= SLOTS_MINIMUM else math.inf,
         correlation=noise.correlation,
     )
 

@@ -186,7 +186,7 @@ def read_member_histories(
         together = _read_together(cursor, metrics, read_from)
         series, counts = np.unique(together.ids, return_counts=True)
         found = dict(zip(series.tolist(), counts.tolist(), strict=True))
-        # Their order is that of the ids of the measurements.
+        # Simultaneous runs are in the order of their measurements' ids, which are not read here.
         is_simultaneous = (np.diff(together.ids) == 0) & (np.diff(together.times) == 0)
         simultaneous = set(together.ids[1:][is_simultaneous].tolist())
         left = [
@@ -233,7 +233,7 @@ def _read_together(
     for series_id, of in read_from.items():
         ids.setdefault(of.at, []).append(series_id)
     if ids:
-        # Parallel workers begin in the time that such a statement takes.
+        # To start parallel workers takes as long as such a statement.
         cursor.execute("SET LOCAL max_parallel_workers_per_gather = 0")
     rows = [
         row
@@ -241,6 +241,8 @@ def _read_together(
         for row in cursor.execute(_compose_read_together(metrics), {"ids": wanted, "since": at})
         if row[0] is not None
     ]
+    if ids:
+        cursor.execute("SET LOCAL max_parallel_workers_per_gather TO DEFAULT")
     series, times, run_ids, *values = (
         _unpack([row[column] for row in rows]) for column in range(len(metrics) + 3)
     )

@@ -189,10 +189,11 @@ def lock_incidents() -> None:
 def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Grouped:
     """Group changes with the simultaneous ones of their scopes, and update their incidents; safe to run again.
 
-    series_ids: the evaluated series; open incidents with changes in them may have recovered, also without written ones.
+    series_ids: the evaluated series. Open incidents with changes in them may have recovered, also without written ones,
+    and those of written changes: a pooled one is evaluated with the last series of a sweep.
     """
     rows = Change.objects.filter(pk__in=list(change_ids))
-    touched = list(rows.values_list("series__scope", "incident_id", "started_at", "method"))
+    touched = list(rows.values_list("series__scope", "incident_id", "started_at", "method", "series_id"))
     if not touched and not has_open_incidents(series_ids):
         return Grouped()
     lock_incidents()
@@ -201,15 +202,15 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
         return Grouped(tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify())
     scopes = sorted({scope for scope, *_ in touched})
     known = {incident_id for _, incident_id, *_ in touched if incident_id is not None}
-    around = min(started_at for _, _, started_at, _ in touched)
+    around = min(started_at for _, _, started_at, *_ in touched)
     candidates = read_candidates(scopes, around=around)
     joined = _assign_all(candidates, read_families(scopes), events)
     # After the changes of single series: a pooled change joins their incident.
-    if any(method == POOLED_METHOD for *_, method in touched):
+    if any(method == POOLED_METHOD for *_, method, _ in touched):
         joined |= _assign_pooled(read_pooled_candidates(scopes, around=around), events)
     # After the changes of level, which explain some drifts.
     joined |= assign_drifts(series_ids, events)
-    recovered = update_recoveries(series_ids, events)
+    recovered = update_recoveries({*series_ids, *(series_id for *_, series_id in touched)}, events)
     refresh_incidents(known | joined, events)
     drifting = absorb_steps(scopes, events)
     wide = merge_wide(known | joined | drifting, events)

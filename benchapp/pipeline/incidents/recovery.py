@@ -81,17 +81,17 @@ def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level])
         return True
     if not steps or len(steps) < len(changes):
         return False
-    current = _list_levels(steps, levels)
-    return have_returned(current) or (_have_pooled_returned(steps) and not have_changed_again(current))
+    measured = _list_measured(steps, levels)
+    current = _list_levels(measured, levels)
+    return have_returned(current) or (_have_pooled_returned(measured) and not have_changed_again(current))
 
 
 def _have_pooled_returned(changes: Sequence[Change]) -> bool:
     """Return whether the pooled levels of most series are back, and no other pooled level is nearer to the new one.
 
-    Of several changes of a metric the newest one counts.
+    changes: one for each series and metric.
     """
-    newest = {(change.series_id, change.metric): change for change in changes}
-    pooled = [change for change in newest.values() if change.method == POOLED_METHOD]
+    pooled = [change for change in changes if change.method == POOLED_METHOD]
     back = {change.series_id for change in pooled if change.evidence["pooled"].get("has_returned")}
     series = {change.series_id for change in changes}
     return len(back) >= COVERED_SHARE * len(series) and all(
@@ -141,7 +141,7 @@ def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set
 def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
     steps = _list_steps(changes)
     if len(steps) == len(changes):
-        return have_changed_again(_list_levels(steps, levels))
+        return have_changed_again(_list_levels(_list_measured(steps, levels), levels))
     return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
 
 
@@ -160,13 +160,19 @@ def _read_levels(changes: Iterable[Change]) -> dict[tuple[int, str], Level]:
     return {(row.series_id, row.metric): row for row in rows.only("series_id", "metric", "to_at", "recent")}
 
 
-def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[ChangedLevel]:
-    """Return the levels of the changes with the newest values; without series that are no longer measured."""
-    # Of several changes of a metric the newest one is compared.
+def _list_measured(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[Change]:
+    """Return the newest change of each series and metric, without series that are no longer measured."""
     newest = {(change.series_id, change.metric): change for change in changes}
     last_at = max((levels[key].to_at for key in newest if key in levels), default=None)
-    if last_at is None:
-        return []
+    return [
+        change
+        for key, change in newest.items()
+        if last_at is not None and key in levels and _is_measured(change, levels[key].to_at, last_at)
+    ]
+
+
+def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[ChangedLevel]:
+    """Return the levels of changes with the newest values."""
     return [
         ChangedLevel(
             series_id=change.series_id,
@@ -174,10 +180,9 @@ def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Lev
             after_median=change.after_median,
             before_spread=change.before_spread,
             after_spread=change.after_spread,
-            newest=levels[key].recent,
+            newest=levels[change.series_id, change.metric].recent,
         )
-        for key, change in newest.items()
-        if key in levels and _is_measured(change, levels[key].to_at, last_at)
+        for change in changes
     ]
 
 
