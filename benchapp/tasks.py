@@ -43,7 +43,7 @@ from benchapp.pipeline.requests.polling import expire_requests, forget_old_reque
 _TASK_BUDGET_S: Final = 20.0
 # Interval of detection during a long backlog: levels and changes follow it this closely.
 _JUDGING_INTERVAL_S: Final = 2.0
-# Series per transaction: their locks are held for about half a second.
+# Series of one claim. A transaction claims up to five times while most series are only extended.
 _JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 

@@ -69,7 +69,9 @@ def _sort_alike(levels: Sequence[Array]) -> Iterator[tuple[list[int], Array]]:
     for number, values in enumerate(levels):
         alike.setdefault(len(values), []).append(number)
     for numbers in alike.values():
-        yield numbers, np.sort(np.stack([levels[number] for number in numbers]), axis=1)
+        rows = np.stack([levels[number] for number in numbers])
+        rows.sort(axis=1)
+        yield numbers, rows
 
 
 def _keep_around(kept: NDArray[np.void], rows: list[int], ascending: Array, share: float) -> None:

@@ -28,6 +28,8 @@ POOLED_TICK: Final = timedelta(microseconds=2)
 MEMBERS_MINIMUM: Final = 20
 # Minimum runs of a member, and slots of a pooled level: as for the baseline of a series.
 SLOTS_MINIMUM: Final = 20
+# Slots from the newest one in which stored changes are updated; earlier ones have too few slots before them.
+UPDATED_SLOTS: Final = 100
 # Share of the threshold of a metric from which a pooled change is reported: 2 % for IOPS.
 THRESHOLD_SHARE: Final = 0.4
 # Share of the members, each with its weight, that must have changed in the direction of the pooled level. If half of

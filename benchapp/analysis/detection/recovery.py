@@ -28,9 +28,10 @@ _LEFT_SHARE: Final = 0.35
 # Share of a step by which a value may be beyond either level: an outlier is not evidence for the next runs, too.
 _VALUE_BEYOND: Final = 1.0
 # Log likelihood ratio of a return to a level that lasts. Noise alone reached it once in 7 000 runs of simulated hosts
-# whose pooled level stayed 3 or 5 % lower; one of 50 or 200 as often, one of 1 000 never, but later for one in ten.
+# whose pooled level stayed 3 or 5 % lower. Ratios of 50 and 200 were reached as often; 1 000 never, but with it one of
+# ten recoveries is found later.
 _RETURN_LOG_RATIO: Final = log(100)
-# Newest runs that are compared at most, as many as each level has stored.
+# Newest runs that are compared at most: more would take longer than the weight of the series.
 _RETURN_RUNS_MAXIMUM: Final = 20
 
 
@@ -83,10 +84,13 @@ def find_end(after: Sequence[float], *, before_median: float, after_median: floa
 
 @dataclass(frozen=True, slots=True)
 class LevelReturn:
-    """Whether a level is back at the one before a change, and whether the mean of the newest 3 runs is nearer to it."""
+    """Whether a level is back at the one before a change, and the mean of the newest 3 runs is nearer to that one."""
 
     has_returned: bool
     is_nearer: bool
+
+
+NOT_RETURNED: Final = LevelReturn(has_returned=False, is_nearer=False)
 
 
 def measure_return(
@@ -103,11 +107,11 @@ def measure_return(
     correlation: of consecutive runs, 0 to below 1. The newest 3 to 20 runs that differ most from the changed level must
     be 100 times as likely after a return as without one. They leave at most 35 % of the step on average, and none of
     the newest 3 more than three quarters. The noise is an autoregressive process of order 1: correlated runs follow
-    each other, but seldom jump, so that the first run of a return counts fully, and the later ones less.
+    each other, and rarely differ by a whole step. The first run of a return counts fully, the later ones less.
     """
     shift = after_median - before_median
     if shift == 0 or len(after) <= RUNS_MINIMUM:
-        return LevelReturn(has_returned=False, is_nearer=False)
+        return NOT_RETURNED
     shares = [_limit_share((value - before_median) / shift) for value in after]
     newest = shares[-RUNS_MINIMUM:]
     share_spread = max(spread / abs(shift), 1 / _SPREADS_MAXIMUM)

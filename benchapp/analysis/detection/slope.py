@@ -47,7 +47,7 @@ class SlopePart:
 
 @dataclass(frozen=True, slots=True)
 class _StepsFit:
-    """Best levels or slope: the sum of squares that it explains, with so many parameters."""
+    """Levels between steps: the sum of squares that they explain, with so many parameters."""
 
     explained: float
     parameters: int
@@ -60,11 +60,11 @@ def find_slope(values: Array, steps: Sequence[DetectedStep], *, tolerated_change
     direction before the newest ones, if any. None if the values have not changed by the tolerated change.
     """
     is_rise = steps[-1].is_rise if steps else False
-    stairs = list(takewhile(lambda step: step.is_rise == is_rise, reversed(steps)))
-    first = steps[-len(stairs) - 1].place if len(stairs) < len(steps) else 0
+    newest = list(takewhile(lambda step: step.is_rise == is_rise, reversed(steps)))
+    first = steps[-len(newest) - 1].place if len(newest) < len(steps) else 0
     if not may_have_drifted(values[first:], tolerated_change=tolerated_change):
         return None
-    advantage = measure_slope_advantage(values[first:], [step.place - first for step in stairs])
+    advantage = measure_slope_advantage(values[first:], [step.place - first for step in newest])
     if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:
         return None
     return SlopePart(first, advantage)
@@ -75,7 +75,7 @@ def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None
 
     The difference of the Bayesian information criteria (Schwarz 1978), n ln(residual sum of squares) + k ln n for k
     parameters: of the best one step, the best two, or the detected ones, whichever is the least. On logarithms,
-    isolated spikes clipped. n: the effective number of values, because steps also follow the waves of correlated noise.
+    isolated spikes clipped. n: the effective number of values, because steps also fit correlated noise.
     Positive if the slope is better. values: finite, oldest first. steps: indices of the detected ones. None for fewer
     than 20 values or one of 0 or below.
     """

@@ -83,7 +83,10 @@ def find_spread_increase(values: Array, starts: Sequence[int] = ()) -> SpreadInc
     before = distances[max(place - _SIDE_MAXIMUM, 0) : place]
     after = distances[place : place + _SIDE_MAXIMUM]
     old, new = (DEVIATIONS_PER_MEDIAN * take_median(side) for side in (before, after))
-    if new < LEAST_RELATIVE_CHANGE or new < _RATIO_MINIMUM * old:
+    # Around their own median, too: a step below the threshold moves values away from the level without spreading them.
+    later = ratios[first + place : first + place + _SIDE_MAXIMUM]
+    around_own = DEVIATIONS_PER_MEDIAN * take_median(np.abs(later - take_median(later)))
+    if min(new, around_own) < max(LEAST_RELATIVE_CHANGE, _RATIO_MINIMUM * old):
         return None
     score = score_ranks_exactly(before, after) / math.sqrt(_measure_inflation(before, after))
     # It has to last: a few wide runs are bad runs.

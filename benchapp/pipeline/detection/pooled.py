@@ -23,6 +23,7 @@ from benchapp.analysis.detection.pooled_levels import (
     MEMBERS_MINIMUM,
     SLOTS_MINIMUM,
     THRESHOLD_SHARE,
+    UPDATED_SLOTS,
     SlotGrid,
     align_members,
     count_changed,
@@ -68,8 +69,6 @@ from benchapp.pipeline.detection.reconcile import (
 _SLOTS_MAXIMUM: Final = 130
 # Slots from the newest one in which new changes are found.
 _REACH_SLOTS: Final = 60
-# Slots from the newest one in which stored changes are updated; earlier ones have too few slots before them.
-_UPDATED_SLOTS: Final = 100
 # Slots on each side of a stored change for its level.
 _SIDE_SLOTS: Final = 60
 # Share of the series measured in the last slots that must be measured, and evaluated, since the newest evaluated slot.
@@ -99,7 +98,8 @@ def judge_pooled(scopes: Iterable[str], *, now: datetime) -> tuple[int, ...]:
     writes = PooledWrites()
     members = read_members([evaluation.scope for evaluation in evaluations])
     hosts = max(Host.objects.active().count(), 1)
-    newest = {scope: newest_at for scope, _, newest_at in complete}
+    # A clock that is ahead does not postpone the next evaluation.
+    newest = {scope: min(newest_at, now) for scope, _, newest_at in complete}
     for batch in _divide(evaluations, members):
         _judge_scopes(batch, members, newest, writes, hosts=hosts, now=now)
     return write_pooled(writes, now)
@@ -184,13 +184,13 @@ def _judge_scopes(
         for scope, histories in _read_histories(evaluations, members)
         if (found := list(_list_pools(members[scope], histories)))
     }
+    _note_evaluated(evaluations, pools, newest)
     if not pools:
         return
-    _note_evaluated(evaluations, pools, newest)
     stored = read_stored_rows(
         {scope: [member.series_id for member in members[scope]] for scope in pools},
         since={
-            scope: to_time(of_scope[0].grid.find_start(_find_newest(of_scope) - _UPDATED_SLOTS))
+            scope: to_time(of_scope[0].grid.find_start(_find_newest(of_scope) - UPDATED_SLOTS))
             for scope, of_scope in pools.items()
         },
     )
@@ -235,11 +235,15 @@ def _note_evaluated(
 ) -> None:
     """Note the newest slot of each scope as evaluated; that of its newest run if no later slot has enough valid runs.
 
-    Otherwise runs that failed or are excluded would complete the same sweep with every batch.
+    Otherwise runs that failed or are excluded would complete the same sweep with every batch. Without a pooled level
+    the newest run is noted.
     """
-    evaluated = [evaluation for evaluation in evaluations if evaluation.scope in pools]
-    for evaluation in evaluated:
-        of_scope = pools[evaluation.scope]
+    for evaluation in evaluations:
+        of_scope = pools.get(evaluation.scope)
+        if of_scope is None:
+            after = newest[evaluation.scope] + timedelta(microseconds=1)
+            evaluation.evaluated_to_at = max(evaluation.evaluated_to_at, after)
+            continue
         grid = of_scope[0].grid
         evaluated_to_at = to_time(grid.find_start(_find_newest(of_scope) + 1))
         if evaluated_to_at <= evaluation.evaluated_to_at:
@@ -247,7 +251,7 @@ def _note_evaluated(
             evaluated_to_at = max(evaluated_to_at, to_time(grid.find_start(slot + 1)))
         evaluation.evaluated_to_at = evaluated_to_at
         evaluation.interval_s = grid.interval / 1e6
-    PooledEvaluation.objects.bulk_update(evaluated, ["evaluated_to_at", "interval_s"])
+    PooledEvaluation.objects.bulk_update(evaluations, ["evaluated_to_at", "interval_s"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,14 +401,15 @@ def _judge_group(
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
     detected = list(judge_metric(values, smallest_change=smallest, confirmed=confirmed).changes)
-    detected += list_ended(
+    ended = list_ended(
         values,
         known,
         detected,
         smallest_change=smallest,
         describe_levels=lambda found: _describe_levels(values, found.index, found.relative),
     )
-    retained = find_retained(values, known, detected)
+    detected += ended.detected
+    retained = find_retained(values, known, detected) | ended.unchanged
     for decision in reconcile(known, detected, None, runs=len(values), retained=retained):
         number, found = decision.change_id, decision.detected
         if number is None:

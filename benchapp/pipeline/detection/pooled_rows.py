@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.changepoints.level_shift import describe_level, measure_shift
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK, ChangedMembers
-from benchapp.analysis.detection.recovery import LevelReturn
+from benchapp.analysis.detection.recovery import NOT_RETURNED, LevelReturn
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
@@ -58,7 +58,7 @@ class PooledChange:
 
     started_at: start of its first slot; ended_at: of the first slot after it, None while it lasts; in µs since 2000.
     relative: of the pooled level. detected: None if a stored change was not detected now. returned: whether the pooled
-    level is back at the one before, None if stored. rows: those of its members.
+    level is back at the one before. rows: those of its members.
     """
 
     group: PooledGroup
@@ -71,7 +71,7 @@ class PooledChange:
     relative: float
     changed: ChangedMembers
     detected: DetectedChange | None = None
-    returned: LevelReturn | None = None
+    returned: LevelReturn = NOT_RETURNED
     rows: tuple[ChangeRecord, ...] = ()
 
     @property
@@ -366,7 +366,7 @@ def _describe_evidence(change: PooledChange) -> dict[str, Any]:
             "members": change.changed.members,
             "changed": change.changed.changed,
             "median": change.changed.relative,
-            "has_returned": change.returned is not None and change.returned.has_returned,
-            "is_nearer_before": change.returned is not None and change.returned.is_nearer,
+            "has_returned": change.returned.has_returned,
+            "is_nearer_before": change.returned.is_nearer,
         },
     }

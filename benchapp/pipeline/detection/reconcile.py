@@ -157,6 +157,14 @@ def _record_suspicion(suspicion: DetectedChange, stored: Sequence[StoredChange])
     return Decision(max(withdrawn_ids, default=None), ChangeState.SUSPECTED, suspicion)
 
 
+@dataclass(frozen=True, slots=True)
+class EndedChanges:
+    """Reported changes whose level ended. detected: as they are now; unchanged: ids of those that stay as stored."""
+
+    detected: list[DetectedChange]
+    unchanged: frozenset[int]
+
+
 def describe_sides(change: DetectedChange) -> tuple[ShiftLevel, ShiftLevel]:
     """Return the levels that are stored of a detected change."""
     return change.before, change.after
@@ -169,13 +177,14 @@ def list_ended(
     *,
     smallest_change: float,
     describe_levels: Callable[[DetectedChange], tuple[ShiftLevel, ShiftLevel]] = describe_sides,
-) -> list[DetectedChange]:
+) -> EndedChanges:
     """Return reported changes that are not detected now because their level ended, as they were before its end.
 
     describe_levels: the levels of a detected change as the next evaluation has them stored. A change that would end at
     another run by these is left as it is: each evaluation would find the other one again.
     """
     ended: list[DetectedChange] = []
+    unchanged: set[int] = set()
     for change in stored:
         others = [*detected, *ended]
         if not change.is_reported or any(map(change.is_same, others)) or not _has_lasted(values, change):
@@ -190,7 +199,9 @@ def list_ended(
             values, replace(change, index=found.index, before=before, after=after)
         ) == (change.index + _count_runs(values, change)):
             ended.append(found)
-    return ended
+        else:
+            unchanged.add(change.change_id)
+    return EndedChanges(ended, frozenset(unchanged))
 
 
 def find_retained(

@@ -159,8 +159,9 @@ def judge_series_metric(
         values, smallest_change=smallest_change, confirmed=confirmed, usual_spread=usual_spread
     )
     detected = _list_updatable(history, judged.changes, stored, smallest_change)
-    detected += list_ended(values, stored, detected, smallest_change=smallest_change)
-    retained = find_retained(values, stored, detected)
+    ended = list_ended(values, stored, detected, smallest_change=smallest_change)
+    detected += ended.detected
+    retained = find_retained(values, stored, detected) | ended.unchanged
     decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)

@@ -8,7 +8,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, UPDATED_SLOTS
 from benchapp.analysis.detection.recovery import ChangedLevel, have_changed_again, have_returned
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Level
 from benchapp.pipeline.incidents.events import Events, reopen_incident
@@ -75,15 +75,25 @@ def _update(
 
 def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
     """Return whether the levels are back by the weight of all, by their pooled levels, or each for itself."""
+    last_at = max((level.to_at for change in changes if (level := levels.get(_key(change)))), default=None)
+    is_updated = last_at is None or all(_is_updated(change, last_at) for change in changes)
     back = sum(bool(change.evidence.get("is_back")) for change in changes)
     steps = _list_steps(changes)
-    if back >= _DRIFTS_SHARE * len(changes):
+    if is_updated and back >= _DRIFTS_SHARE * len(changes):
         return True
     if not steps or len(steps) < len(changes):
         return False
     measured = _list_measured(steps, levels)
     current = _list_levels(measured, levels)
-    return have_returned(current) or (_have_pooled_returned(measured) and not have_changed_again(current))
+    return have_returned(current) or (
+        is_updated and _have_pooled_returned(measured) and not have_changed_again(current)
+    )
+
+
+def _is_updated(change: Change, last_at: datetime) -> bool:
+    """Return whether what is stored about the end of a change is evaluated with each run, or of a pooled one sweep."""
+    interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
+    return change.method != POOLED_METHOD or last_at - change.started_at < (UPDATED_SLOTS - 1) * interval
 
 
 def _have_pooled_returned(changes: Sequence[Change]) -> bool:
@@ -160,9 +170,13 @@ def _read_levels(changes: Iterable[Change]) -> dict[tuple[int, str], Level]:
     return {(row.series_id, row.metric): row for row in rows.only("series_id", "metric", "to_at", "recent")}
 
 
+def _key(change: Change) -> tuple[int, str]:
+    return change.series_id, change.metric
+
+
 def _list_measured(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[Change]:
     """Return the newest change of each series and metric, without series that are no longer measured."""
-    newest = {(change.series_id, change.metric): change for change in changes}
+    newest = {_key(change): change for change in changes}
     last_at = max((levels[key].to_at for key in newest if key in levels), default=None)
     return [
         change
@@ -180,7 +194,7 @@ def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Lev
             after_median=change.after_median,
             before_spread=change.before_spread,
             after_spread=change.after_spread,
-            newest=levels[change.series_id, change.metric].recent,
+            newest=levels[_key(change)].recent,
         )
         for change in changes
     ]

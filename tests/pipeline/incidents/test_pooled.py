@@ -25,6 +25,7 @@ from benchapp.pipeline.detection import pooled
 from benchapp.pipeline.detection.pooled import judge_pooled
 from benchapp.pipeline.detection.pooled_members import MemberHistories, read_member_histories
 from benchapp.pipeline.detection.pooled_rows import read_stored_rows
+from benchapp.pipeline.incidents import recovery
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
 from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
@@ -266,6 +267,19 @@ def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower(
     incident = get_incident()
     assert incident.change_count >= 20
     assert incident.recovered_at is None
+
+
+def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
+    quiet_host: list[Series], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pooled, recovery):
+        monkeypatch.setattr(module, "UPDATED_SLOTS", 14)
+    monkeypatch.setattr(pooled, "_REACH_SLOTS", 8)
+    for number, factor in enumerate([0.97] * 11 + [1.0] * 4 + [0.97] * 7):
+        measure(quiet_host, 1, factor=factor, seed=100 + number)
+
+    kinds = list(IncidentEvent.objects.order_by("id").values_list("kind", flat=True))
+    assert kinds == ["opened", "confirmed", "recovered", "reopened"]
 
 
 def test_pooled_change_disappears_with_its_runs(quiet_host: list[Series]) -> None:
