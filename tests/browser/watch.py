@@ -12,11 +12,12 @@ document.addEventListener("securitypolicyviolation", (event) => {
   window.__violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
 });
 """
-# Rows and items that have the elements, classes and roles of one before them in their table or list are left out: they
-# would fail as that does, and axe takes as long for each. What depends on other rows, the ids, is compared in all.
+# Rows and items that have the elements, classes, roles and names (whether there are any) of one before them
+# are left out: they would fail as that does, and axe takes as long for each. Ids are compared in all.
 _RUN_AXE = """async (options) => {
   const describe = (element) => `${element.localName} ${element.className} ${element.getAttribute("role")}`
-    + ` ${element.getAttribute("aria-label") !== null} ${element.getAttribute("style")} ${element.disabled}`;
+    + ` ${["aria-label", "alt", "href", "title"].map((name) => element.hasAttribute(name))}`
+    + ` ${element.textContent.trim() === ""} ${element.getAttribute("style")} ${element.disabled}`;
   const seen = new Map();
   const repeated = [...document.querySelectorAll("tbody > tr, ul > li, ol > li")].filter((row) => {
     const known = seen.get(row.parentNode) ?? new Set();

@@ -124,10 +124,10 @@ def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(
         first += sizes[first]
         before = len(reads)
         judge_due()
-        # An evaluation that reads the history is a full one already.
-        if is_quiet := len(reads) == before:
-            compared += 1
-        if is_quiet or first >= RUNS:
+        is_quiet = len(reads) == before
+        compared += is_quiet
+        # An evaluation that reads the history is a full one already: of these, some are repeated.
+        if is_quiet or first % 5 == 0 or first >= RUNS:
             resumed = read_rows(series)
             judge_series([series.pk])
             assert read_rows(series) == resumed
@@ -332,3 +332,17 @@ def test_history_longer_than_the_window_is_resumed_exactly(monkeypatch: pytest.M
         assert read_rows(series) == resumed
 
     assert 100 <= Level.objects.get(series=series, metric="iops", is_current=True).n <= 115
+
+
+def test_batch_has_at_most_the_measurements_of_one_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit of 4, other series would be claimed until two are to be evaluated."""
+    monkeypatch.setattr(histories, "_BATCH_POINTS", 100)
+    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 3)
+    while judge_due(limit=4).series_ids:
+        pass
+    for series in cells:
+        add_runs(series, [0.0])
+
+    batches = [judge_due(limit=4).series_ids for _ in range(4)]
+
+    assert [len(of) for of in batches] == [1, 1, 1, 0]
