@@ -49,12 +49,14 @@ class Suspect:
 
     @property
     def weight(self) -> float:
-        """Return the rank weight: share × (1 − base rate) × (r + ½) / (r + u + ½) for r regressed, u unaffected hosts.
+        """Return the rank weight: share × (1 − base rate) × (r + ½) / (r + u + 1) for r regressed, u unaffected hosts.
 
-        The affected hosts count as regressed; without unaffected hosts the last factor is 1.
+        The affected hosts count as regressed. The last factor is the estimate of Krichevsky and Trofimov of the share
+        of hosts that regress: one host alone is ¾, a second one raises it.
         """
-        regressed = self.elsewhere.here + len(self.elsewhere.regressed) + 0.5
-        return self.share * (1 - self.usual) * regressed / (regressed + len(self.elsewhere.unaffected))
+        regressed = self.elsewhere.here + len(self.elsewhere.regressed)
+        hosts = regressed + len(self.elsewhere.unaffected)
+        return self.share * (1 - self.usual) * _estimate_share(regressed, hosts)
 
 
 def rank_suspects(
@@ -69,7 +71,9 @@ def rank_suspects(
     each = [tuple(dict.fromkeys(found)) for found in differences]
     counts = Counter(difference for found in each for difference in found)
     suspects = [
-        Suspect(difference, count, count / len(each), _rate(step_counts.get(difference.name, 0), steps))
+        Suspect(
+            difference, count, count / len(each), _estimate_share(step_counts.get(difference.name, 0), steps)
+        )
         for difference, count in counts.items()
     ]
     significant = [
@@ -92,6 +96,6 @@ def _order(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
     return tuple(sorted(suspects, key=lambda s: (-s.weight, "." in s.difference.name, s.difference.name)))
 
 
-def _rate(count: int, steps: int) -> float:
-    """Return the share of steps by the estimator of Krichevsky and Trofimov, (count + ½) / (steps + 1)."""
-    return (count + 0.5) / (steps + 1)
+def _estimate_share(count: int, total: int) -> float:
+    """Return count of total by the estimator of Krichevsky and Trofimov, (count + ½) / (total + 1)."""
+    return (count + 0.5) / (total + 1)

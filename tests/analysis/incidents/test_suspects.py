@@ -55,9 +55,20 @@ def test_unaffected_host_lowers_the_weight_of_a_suspect() -> None:
     weighed = weigh_elsewhere(suspects, {FIRMWARE: Elsewhere(unaffected=("db-2",))})
 
     assert [(each.difference, round(each.weight, 3)) for each in weighed] == [
-        (KERNEL, 0.985),
-        (FIRMWARE, 0.591),
+        (KERNEL, 0.739),
+        (FIRMWARE, 0.492),
     ]
+
+
+def test_second_regressed_host_raises_the_weight_of_a_suspect() -> None:
+    suspects = rank_suspects(
+        [[KERNEL, FIRMWARE]] * 2, steps=99, step_counts={"kernel": 1, "device_firmware": 1}
+    )
+    assert [each.difference for each in suspects] == [FIRMWARE, KERNEL]
+
+    weighed = weigh_elsewhere(suspects, {KERNEL: Elsewhere(regressed=("db-2",))})
+
+    assert [each.difference for each in weighed] == [KERNEL, FIRMWARE]
 
 
 def test_regressed_hosts_outweigh_few_unaffected_ones() -> None:
@@ -66,6 +77,6 @@ def test_regressed_hosts_outweigh_few_unaffected_ones() -> None:
 
     regressed = ("a", "b", "c", "d", "e")
 
-    assert (weigh(), weigh(regressed=regressed)) == (1.0, 1.0)
-    assert (weigh(unaffected=("x",)), weigh(unaffected=("x",), regressed=regressed)) == (0.6, 0.87)
-    assert weigh(unaffected=("x", "y", "z")) == 0.33
+    assert (weigh(), weigh(regressed=regressed)) == (0.75, 0.93)
+    assert (weigh(unaffected=("x",)), weigh(unaffected=("x",), regressed=regressed)) == (0.5, 0.81)
+    assert weigh(unaffected=("x", "y", "z")) == 0.3

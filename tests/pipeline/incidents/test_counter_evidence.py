@@ -146,6 +146,22 @@ def test_suspect_with_unaffected_hosts_ranks_lower() -> None:
     assert [one["name"] for one in incident.suspects] == ["scheduler", "kernel"]
 
 
+def test_suspect_of_a_second_regressed_host_ranks_first() -> None:
+    host = make_host("db-1")
+    make_cells(host, [FALLEN])
+    old = make_environment(kernel=OLD, facts={"swappiness": 60})
+    both = make_environment(kernel=NEW, facts={"swappiness": 10})
+    bad = NOON + timedelta(hours=24)
+    Run.objects.filter(host=host, started_at__lt=bad).update(environment=old)
+    Run.objects.filter(host=host, started_at__gte=bad).update(environment=both)
+    measure("db-2", FALLEN)
+
+    judge_all()
+
+    (incident,) = Incident.objects.filter(scope="host:db-1")
+    assert [one["name"] for one in incident.suspects] == ["kernel", "swappiness"]
+
+
 def test_hosts_of_a_pool_are_distinguished() -> None:
     slow, unaffected = make_host("db-1", pool="db"), make_host("db-2", pool="db")
     (series,) = make_cells(slow, [FALLEN + make_level(800.0, 12)], kernels=[OLD] * 24 + [NEW] * 20)
