@@ -238,7 +238,11 @@ def _list_reasons(
         yield f"No detection in this metric of this series. Detected metrics: {labels}."
     runs = len(judged.values)
     if runs < RUNS_MINIMUM:
-        yield f"{runs} valid runs; detection starts at {RUNS_MINIMUM}."
+        needed = RUNS_MINIMUM - runs
+        yield (
+            f"{needed} more valid run{'' if needed == 1 else 's'} needed: detection starts at {RUNS_MINIMUM}, there"
+            f" {'is' if runs == 1 else 'are'} {runs or 'none'}."
+        )
         return
     smallest, wanted = judged.profile.smallest_change, policy.smallest_change
     if smallest is not None and smallest > wanted:

@@ -122,7 +122,7 @@ def _format_short_age(at: datetime, now: datetime) -> str:
 
 _LABELS: Final = (
     ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
-    ("worse-1", "▼", "open regression, smaller"),
+    ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
     ("settled", "↺", "recovered, incident open"),
     ("silent", "!", "silent"),
     ("fresh", "", "run within a day"),
