@@ -129,9 +129,10 @@ def describe_level_step(
 def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:
     """Describe the noise, what it allows to detect, and findings about the variability."""
     judged, profile = report.result, report.result.profile
+    is_known = len(judged.values) > 1
     facts = [
-        ("Standard deviation", format_percent(profile.spread)),
-        ("Correlation of consecutive runs", f"{profile.correlation:.2f}"),
+        ("Standard deviation", format_percent(profile.spread) if is_known else "–"),
+        ("Correlation of consecutive runs", f"{profile.correlation:.2f}" if is_known else "–"),
         ("Threshold", format_percent(report.policy.smallest_change)),
     ]
     if profile.smallest_change is not None:

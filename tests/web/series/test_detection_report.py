@@ -149,3 +149,13 @@ def test_series_and_incident_link_to_the_explanation(viewer: Client) -> None:
 
     assert link in viewer.get(f"/series/{series.pk}/?metric=bandwidth_bytes_per_s").content.decode()
     assert link in viewer.get(f"/incidents/{Incident.objects.get().pk}/").content.decode()
+
+
+def test_one_run_has_no_standard_deviation(viewer: Client) -> None:
+    (series,) = make_cells(make_host("db-1"), [[1000.0]])
+    judge_all()
+
+    steps = viewer.get(f"/series/{series.pk}/detection/").context["steps"]
+
+    (noise,) = [step for step in steps if step.key == "noise"]
+    assert noise.facts[:2] == (("Standard deviation", "–"), ("Correlation of consecutive runs", "–"))
