@@ -21,10 +21,13 @@ REFUSALS: Final[Mapping[str, str]] = {
 
 # Parameters in bytes.
 _SIZES: Final = frozenset({"size", "bs"})
-# Of the agent, in powers of 1024.
+# For display, in powers of 1024.
 _SUFFIXES: Final = {"t": 2**40, "g": 2**30, "m": 2**20, "k": 2**10}
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
-_SIZE: Final = re.compile(r"([0-9]{1,19})([kmgt])", re.IGNORECASE)
+# The grammar of `parse_size` of the agent, which the server does not import.
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(i?)(b?)", re.IGNORECASE | re.ASCII)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_SIZE_MAXIMUM: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,18 @@ def describe_parameters(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def parse_parameter(name: str, text: str) -> ParameterValue:
-    """Return the value of a parameter: digits are a number, "64m" of a size is in bytes, other text stays."""
-    if _NUMBER.fullmatch(text):
-        return int(text)
-    if name in _SIZES and (size := _SIZE.fullmatch(text)):
-        return int(size[1]) * _SUFFIXES[size[2].lower()]
-    return text
+    """Return the value of a parameter: of a size in bytes, digits are a number, other text stays.
+
+    ValueError for a size that agents do not accept.
+    """
+    if name in _SIZES:
+        return _parse_size(text)
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+def is_size(name: str) -> bool:
+    """Return whether the value of a parameter is in bytes."""
+    return name in _SIZES
 
 
 def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -88,6 +97,21 @@ def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
         )
         for each in profiles
     ]
+
+
+def _parse_size(text: str) -> int:
+    """Return bytes: 64m, 64M and 64MiB are ×1024², 64MB is ×1000², as agents read them."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text[:80]!r} is not a valid size; use bytes (4096) or a unit (64m, 64MiB, 64MB, 1.5g)"
+        )
+    number, unit, binary, byte = match.groups()
+    factor = (1000 if unit and byte and not binary else 1024) ** _POWERS[unit.lower()]
+    size_bytes = int(float(number) * factor) if "." in number else int(number) * factor
+    if size_bytes > _SIZE_MAXIMUM:
+        raise ValueError(f"{text[:80]!r} is too large; the maximum is 4 EiB")
+    return size_bytes
 
 
 def _describe_values(name: str, values: Mapping[str, Any]) -> str:

@@ -16,7 +16,12 @@ from benchapp.models import (
     User,
     WantedSchedule,
 )
-from benchapp.models.requests.request_policy import ParameterValue, describe_parameters, parse_parameter
+from benchapp.models.requests.request_policy import (
+    ParameterValue,
+    describe_parameters,
+    is_size,
+    parse_parameter,
+)
 from benchapp.models.schedules.timetable import (
     DAY_MINUTES,
     DAY_S,
@@ -140,6 +145,8 @@ def _check_measured(wanted: WantedRun) -> None:
             raise BadWantedSchedule("parameters", f"{name}: use a whole number in the base unit, or text")
         if isinstance(value, int) and abs(value) > _NUMBER_MAXIMUM:
             raise BadWantedSchedule("parameters", f"{name}: the number is too large")
+        if isinstance(value, str) and is_size(name):
+            raise BadWantedSchedule("parameters", f"{name}: use a whole number of bytes, as 67108864")
         if isinstance(value, str) and (
             len(value) > VALUE_MAXIMUM or not re.fullmatch(r"[\x21-\x7e]+", value)
         ):
@@ -158,7 +165,10 @@ def read_parameters_text(text: str) -> dict[str, ParameterValue]:
             raise BadWantedSchedule("parameters", f"{word[:80]!r} is not NAME=VALUE")
         if name in parameters:
             raise BadWantedSchedule("parameters", f"{name[:80]} is named twice")
-        parameters[name] = parse_parameter(name, value)
+        try:
+            parameters[name] = parse_parameter(name, value)
+        except ValueError as error:
+            raise BadWantedSchedule("parameters", f"{name[:80]}: {error}") from None
     return parameters
 
 

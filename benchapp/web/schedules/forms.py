@@ -34,7 +34,7 @@ class WantedScheduleForm(forms.Form):
         label="Parameters",
         required=False,
         max_length=2000,
-        help_text="For example runtime=10 size=64m rw=randread: seconds, bytes. Others have their default.",
+        help_text="For example runtime=10 size=64MiB rw=randread: seconds, bytes. Others have their default.",
         widget=forms.TextInput(attrs=_TEXT),
     )
     directory = forms.CharField(

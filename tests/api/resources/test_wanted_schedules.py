@@ -99,6 +99,7 @@ def test_wanted_schedule_is_created_changed_and_removed_with_its_history(admin, 
         ({"pool": "blue", **QUICK, "parameters": {"run time": 1}}, "/parameters"),
         ({"pool": "blue", **QUICK, "parameters": {"runtime": "4 --jobfile /x"}}, "/parameters"),
         ({"pool": "blue", **QUICK, "parameters": {"runtime": True}}, "/parameters/runtime"),
+        ({"pool": "blue", **QUICK, "parameters": {"size": "64MiB"}}, "/parameters"),
         ({"pool": "x" * 101, **QUICK}, "/pool"),
     ],
 )

@@ -113,7 +113,9 @@ def test_allowed_sizes_have_the_suffixes_of_the_agent() -> None:
         ("bs", "4K", 4096, "bs=4k"),
         ("bs", "4097", 4097, "bs=4097"),
         ("size", "0", 0, "size=0"),
-        ("size", "1.5g", "1.5g", "size=1.5g"),  # a host refuses it
+        ("size", "1.5g", 1536 * 2**20, "size=1536m"),
+        ("size", "64MiB", 2**26, "size=64m"),
+        ("size", "64MB", 64_000_000, "size=62500k"),
         ("runtime", "10", 10, "runtime=10"),
         ("runtime", "10m", "10m", "runtime=10m"),
         ("rate", "-1", -1, "rate=-1"),
@@ -128,6 +130,38 @@ def test_parameter_is_described_as_it_can_be_written(
     assert (parsed, type(parsed)) == (value, type(value))
     assert describe_parameters({name: parsed}) == described
     assert parse_parameter(*described.split("=")) == value
+
+
+@pytest.mark.parametrize("name", ["size", "bs"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "4096",
+        "4k",
+        "4K",
+        "64MiB",
+        "64MB",
+        "64mb",
+        "64Mi",
+        "64i",
+        "4096B",
+        "1.5g",
+        "1.000001kB",
+        "2TiB",
+        "1p",
+    ],
+)
+def test_size_is_read_as_by_the_agent(name: str, text: str) -> None:
+    assert parse_parameter(name, text) == parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["", "64x", "-1", "1.5.0g", "1e3", "٤", "5000p", "1.1234567g", "½k"])
+def test_size_that_the_agent_refuses_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a valid size; use bytes|too large"):
+        parse_size(text)
+    with pytest.raises(ValueError, match=r"not a valid size; use bytes|too large"):
+        parse_parameter("size", text)
 
 
 def test_run_is_repeated_with_its_parameters_in_its_directory(host: Host) -> None:
