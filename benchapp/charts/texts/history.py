@@ -7,6 +7,7 @@ from datetime import datetime
 import numpy as np
 
 from benchapp.metrics import (
+    CATALOG,
     PERCENTILES,
     Metric,
     ReferenceLimit,
@@ -20,9 +21,9 @@ from benchapp.metrics import (
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
-from benchapp.queries.incidents.changes import ChangeMark
+from benchapp.queries.incidents.changes import ChangeMark, ChangeRow
 from benchapp.queries.notifications.chart_thresholds import ChartThreshold
-from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelRow
+from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.times import format_day, format_moment
 
@@ -127,11 +128,21 @@ def _describe_before(level: LevelRow, before: LevelRow, metric: Metric) -> str:
     change = level.change
     if change is None or change.metric != metric.name:
         return f"{was}."
+    size = format_signed_percent(change.relative)
     if change.is_recovery:
-        return f"{was}: recovered from {format_signed_percent(change.relative)}."
-    return (
-        f"{was}: {format_signed_percent(change.relative)} ({'worse' if change.is_regression else 'better'})."
+        return f"{was}: recovered from {size}."
+    # The change is measured on the nearest runs: the level before may have more and another median.
+    return f"Detected change: {describe_sides(change)}, {size} ({'worse' if change.is_regression else 'better'})."
+
+
+def describe_sides(change: ChangeRow | LevelChange) -> str:
+    """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
+    metric = CATALOG[change.metric]
+    before, after = (
+        format_with_unit(change.before_median, metric),
+        format_with_unit(change.after_median, metric),
     )
+    return f"{before} ({format_count(change.before_n, 'run')}), then {after} ({format_count(change.after_n, 'run')})"
 
 
 def _format_level(shown: ShownLevel, metric: Metric) -> str:

@@ -47,13 +47,18 @@ class LevelRow:
 class LevelChange:
     """The stored change that begins a level. relative: of that change, after / before − 1, in `metric`.
 
-    metric: another one for metrics in which no changes are detected. is_recovery: the level begins where the series
+    metric: another one for metrics in which no changes are detected. before_median, after_median: in its base unit, of
+    the nearest before_n and after_n runs, not of the whole levels. is_recovery: the level begins where the series
     recovered from that change.
     """
 
     id: int
     metric: str
     relative: float
+    before_median: float
+    before_n: int
+    after_median: float
+    after_n: int
     is_regression: bool
     incident_id: int | None
     is_recovery: bool
@@ -225,22 +230,14 @@ def _make_current(row: Sequence[Any]) -> CurrentLevel:
     )
 
 
-def _make_change(
-    change_id: int | None,
-    metric: str,
-    relative: float,
-    is_regression: bool,
-    incident_id: int | None,
-    is_recovery: bool,
-) -> LevelChange | None:
-    if change_id is None:
-        return None
-    return LevelChange(change_id, metric, relative, is_regression, incident_id, is_recovery)
+def _make_change(change_id: int | None, *fields: Any) -> LevelChange | None:
+    return None if change_id is None else LevelChange(change_id, *fields)
 
 
 MAIN_METRICS: Final = (CATALOG["iops"], CATALOG["elapsed_s"])
 _CHANGE: Final = (
-    "change.id, change.metric, change.relative, change.is_regression, change.incident_id, level.is_recovery"
+    "change.id, change.metric, change.relative, change.before_median, change.before_n, change.after_median,"
+    " change.after_n, change.is_regression, change.incident_id, level.is_recovery"
 )
 _READ_CURRENT: Final = (
     "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # noqa: S608

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.history import describe_sides
 from benchapp.models import Role, Severity, Verdict
 from benchapp.pipeline.incidents.bulk import BULK_MAXIMUM
 from benchapp.pipeline.incidents.undo import UNDOABLE
@@ -46,7 +47,6 @@ from benchapp.web.incidents.texts import (
     describe_incident,
     describe_incident_counts,
     describe_pooled_levels,
-    describe_sides,
     describe_sizes,
 )
 from benchapp.web.requests.panel import make_request_panel

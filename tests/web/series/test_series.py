@@ -244,17 +244,17 @@ def test_sentences_of_a_level(level: LevelRow, sentence: str) -> None:
     ("change", "sentence"),
     [
         (
-            ("latency_p99_ns", 0.4, True, 5, False),
-            "Was 2.00 ms until 21 Nov 2026 21:00 UTC: +40.0 % (worse).",
+            ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, False),
+            "Detected change: 1.90 ms (60 runs), then 2.66 ms (8 runs), +40.0 % (worse).",
         ),
         (
-            ("latency_p99_ns", 0.4, True, 5, True),
+            ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, True),
             "Was 2.00 ms until 21 Nov 2026 21:00 UTC: recovered from +40.0 %.",
         ),
-        (("iops", -0.3, True, 5, False), "Was 2.00 ms until 21 Nov 2026 21:00 UTC."),
+        (("iops", -0.3, 100.0, 60, 70.0, 8, True, 5, False), "Was 2.00 ms until 21 Nov 2026 21:00 UTC."),
     ],
 )
-def test_level_before_has_the_size_of_the_change(change: tuple[Any, ...], sentence: str) -> None:
+def test_size_of_a_change_is_that_of_the_levels_beside_it(change: tuple[Any, ...], sentence: str) -> None:
     before = make_row(9, 2.0e6, change=None)
     level = make_row(9, 2.0e6, change=LevelChange(1, *change))
 
