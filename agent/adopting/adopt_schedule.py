@@ -104,6 +104,13 @@ def describe_adoption_policy(session: Session) -> str:
     return f"adopts {names} in {', '.join(policy.directories)}; at most {policy.per_day} runs in 24 h"
 
 
+def find_adoption_warning(session: Session) -> str | None:
+    """Return why this host cannot install what it adopts; None if it can, or adopts nothing."""
+    machine = find_machine()
+    _, problem = _choose_kind(machine, find_schedules(machine))
+    return str(problem) if problem and session.config.adopts_schedules else None
+
+
 def _describe(policy: RequestPolicy, last: Adoption, *, is_allowed: bool) -> dict[str, Any]:
     """Return the report to the server."""
     return {
@@ -188,9 +195,10 @@ def _adopt(
         begin=partial(store.write, replace(changed, version=last.version, is_changing=True)),
     )
     try:
-        if problem:
+        if problem and adopted:
             raise problem
-        is_changed = replacement.install(session)
+        # Without cron and systemd nothing is installed that could be removed.
+        is_changed = problem is None and replacement.install(session)
     except AgentError as error:
         # The previous ones are installed again, if that is possible.
         is_changing = (store.read() or Adoption()).is_changing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterator, Mapping
 
 from agent import __version__
@@ -26,7 +26,7 @@ _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check; exit_code is OK if it passed. is_warning: runs are possible, but not representative."""
+    """The result of one check; exit_code is OK if it passed. is_warning: it passed, with a limitation."""
 
     name: str
     exit_code: ExitCode
@@ -56,9 +56,13 @@ def check_everything(
 
         yield _run_check("requests", lambda: describe_policy(session))
     if config.schedule:
-        from agent.adopting.adopt_schedule import describe_adoption_policy
+        from agent.adopting.adopt_schedule import describe_adoption_policy, find_adoption_warning
 
-        yield _run_check("from_server", lambda: describe_adoption_policy(session))
+        result = _run_check("from_server", lambda: describe_adoption_policy(session))
+        warning = find_adoption_warning(session)
+        if warning and result.exit_code == ExitCode.OK:
+            result = replace(result, detail=f"{result.detail}; {warning}", is_warning=True)
+        yield result
     try:
         client = session.make_client()
     except ConfigurationError as error:

@@ -386,6 +386,28 @@ def test_failed_installation_is_reported_and_repeated(
     assert len(list_crontab(table)) == 2
 
 
+def test_host_without_cron_and_systemd_fails_only_with_a_schedule_to_install(
+    host: Machine, server: HostileServer
+) -> None:
+    allow(host)
+    server.want()
+
+    nothing = host.run_json("poll")
+    checks = {each["name"]: each for each in host.run_json("check")["checks"]}
+    server.want(make_line(host, profile="saturation"))
+    refused = host.run_json("poll")
+    server.want(make_line(host))
+    wanted = host.run_json("poll")
+
+    reason = "neither cron nor systemd is running: no schedule can be installed"
+    assert (nothing["exit_code"], nothing["schedule"]["problem"]) == (0, None)
+    assert (refused["exit_code"], len(refused["schedule"]["refused"])) == (0, 1)
+    assert (wanted["exit_code"], wanted["schedule"]["problem"]) == (2, reason)
+    assert (checks["from_server"]["ok"], checks["from_server"]["warning"]) == (True, True)
+    assert checks["from_server"]["detail"].endswith(f"; {reason}")
+    assert [each["problem"] for each in server.adoptions[-2:]] == ["", reason]
+
+
 def test_units_are_installed_where_the_poll_is_a_timer(
     host: Machine, hide_own_schedules: Schedules, server: HostileServer
 ) -> None:
