@@ -132,7 +132,8 @@ def _describe_before(level: LevelRow, before: LevelRow, metric: Metric) -> str:
     if change.is_recovery:
         return f"{was}: recovered from {size}."
     # The change is measured on the nearest runs: the level before may have more and another median.
-    return f"Detected change: {describe_sides(change)}, {size} ({'worse' if change.is_regression else 'better'})."
+    verdict = "worse" if change.is_regression else "better"
+    return f"{was}. Detected change: {describe_sides(change)}, {size} ({verdict})."
 
 
 def describe_sides(change: ChangeRow | LevelChange) -> str:

@@ -156,8 +156,8 @@ def test_change_of_level_is_said_with_what_changed_around_it(viewer: Client) -> 
     words = Page(viewer.get(reverse("history"), {"series": str(series.pk)})).words
 
     assert (
-        "db-01: 802 IOPS since 22 Nov 2026 00:00 UTC. Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS"
-        in words
+        "db-01: 802 IOPS since 22 Nov 2026 00:00 UTC. Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC."
+        " Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS" in words
     )
     assert "−20.0 % (worse)." in words
     assert "kernel 5.15 → 6.1" in words
