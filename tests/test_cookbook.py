@@ -23,6 +23,7 @@ from tests.factories import (
     make_submission,
     make_target,
     make_token,
+    make_workload,
 )
 
 TEXT = (Path(__file__).parent.parent / "docs" / "cookbook.md").read_text()
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def plant() -> int:
-    """Plant three hosts, the last of them silent; return the id of the first series."""
+    """Plant three hosts, the second with two block sizes, the last silent; return the id of the first series."""
     layouts = {
         "db-01": {"volume_type": "gp3", "volume_count": 4},
         "db-02": {"volume_type": "gp3", "volume_count": 4},
@@ -69,6 +70,10 @@ def plant() -> int:
                 }
             )
         add_measurements(series[name], runs, values)
+        if name == "db-02":
+            large = make_series(host=host, target=target, workload=make_workload(block_size_bytes=65536))
+            values = [{"position": 1, "iops": 800.0, "latency_p99_ns": 9.0e6} for _ in runs]
+            add_measurements(large, runs, values)
     calculate_levels()
     make_change(series["db-01"], at=NOON, before=1000.0, after=750.0)
     make_change(series["db-02"], at=NOON - timedelta(days=1), before=2000.0, after=1750.0)
