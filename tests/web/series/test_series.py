@@ -245,8 +245,10 @@ def test_sentences_of_a_level(level: LevelRow, sentence: str) -> None:
     [
         (
             ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, False),
-            "Was 2.00 ms until 21 Nov 2026 21:00 UTC."
-            " Detected change: 1.90 ms (60 runs), then 2.66 ms (8 runs), +40.0 % (worse).",
+            (
+                "Was 2.00 ms until 21 Nov 2026 21:00 UTC."
+                " Detected change: 1.90 ms (60 runs), then 2.66 ms (8 runs), +40.0 % (worse)."
+            ),
         ),
         (
             ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, True),
