@@ -148,7 +148,8 @@ class DetectionState(models.Model):
 class PooledEvaluation(models.Model):
     """The newest evaluated slot of a host or pool, so that its pooled levels are evaluated once for each slot.
 
-    scope: pool:NAME or host:NAME. evaluated_to_at: end of the slot, exclusive. interval_s: length of the slots.
+    scope: pool:NAME or host:NAME. evaluated_to_at: end of the slot, exclusive; 1 µs after the newest run while there is
+    no pooled level. interval_s: length of the slots.
     """
 
     scope = models.CharField(max_length=260, unique=True)

@@ -31,7 +31,7 @@ _VALUE_BEYOND: Final = 1.0
 # whose pooled level stayed 3 or 5 % lower. Ratios of 50 and 200 were reached as often; 1 000 never, but with it one of
 # ten recoveries is found later.
 _RETURN_LOG_RATIO: Final = log(100)
-# Newest runs that are compared at most: more would take longer than the weight of the series.
+# Newest runs that are compared at most, as by the weight of the series.
 _RETURN_RUNS_MAXIMUM: Final = 20
 
 

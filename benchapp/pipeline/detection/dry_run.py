@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import find_suspicion_band
-from benchapp.metrics import CATALOG, list_judged_metrics
+from benchapp.metrics import CATALOG, format_count, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
@@ -238,11 +238,7 @@ def _list_reasons(
         yield f"No detection in this metric of this series. Detected metrics: {labels}."
     runs = len(judged.values)
     if runs < RUNS_MINIMUM:
-        needed = RUNS_MINIMUM - runs
-        yield (
-            f"{needed} more valid run{'' if needed == 1 else 's'} needed: detection starts at {RUNS_MINIMUM}, there"
-            f" {'is' if runs == 1 else 'are'} {runs or 'none'}."
-        )
+        yield f"{format_count(RUNS_MINIMUM - runs, 'more valid run')} needed: detection starts at {RUNS_MINIMUM}."
         return
     smallest, wanted = judged.profile.smallest_change, policy.smallest_change
     if smallest is not None and smallest > wanted:

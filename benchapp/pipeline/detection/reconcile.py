@@ -165,23 +165,18 @@ class EndedChanges:
     unchanged: frozenset[int]
 
 
-def describe_sides(change: DetectedChange) -> tuple[ShiftLevel, ShiftLevel]:
-    """Return the levels that are stored of a detected change."""
-    return change.before, change.after
-
-
 def list_ended(
     values: Floats,
     stored: Sequence[StoredChange],
     detected: Sequence[DetectedChange],
     *,
     smallest_change: float,
-    describe_levels: Callable[[DetectedChange], tuple[ShiftLevel, ShiftLevel]] = describe_sides,
+    describe_levels: Callable[[DetectedChange], tuple[ShiftLevel, ShiftLevel]] | None = None,
 ) -> EndedChanges:
     """Return reported changes that are not detected now because their level ended, as they were before its end.
 
-    describe_levels: the levels of a detected change as the next evaluation has them stored. A change that would end at
-    another run by these is left as it is: each evaluation would find the other one again.
+    describe_levels: the levels of a detected change as the next evaluation has them stored; None if those detected. A
+    change that would end at another run by these is left as it is: each evaluation would find the other one again.
     """
     ended: list[DetectedChange] = []
     unchanged: set[int] = set()
@@ -194,10 +189,9 @@ def list_ended(
         )
         if found is None or any(found.index == other.index for other in others):
             continue
-        before, after = describe_levels(found)
-        if found.index + _count_runs(
-            values, replace(change, index=found.index, before=before, after=after)
-        ) == (change.index + _count_runs(values, change)):
+        before, after = describe_levels(found) if describe_levels else (found.before, found.after)
+        stored_next = replace(change, index=found.index, before=before, after=after)
+        if _find_end(values, stored_next) == _find_end(values, change):
             ended.append(found)
         else:
             unchanged.add(change.change_id)
@@ -219,7 +213,7 @@ def find_retained(
 def _is_present(values: Floats, change: StoredChange, detected: Sequence[DetectedChange]) -> bool:
     if change.index == 0 or not _has_lasted(values, change):
         return False
-    first, end = max(change.index - change.before.points, 0), change.index + _count_runs(values, change)
+    first, end = max(change.index - change.before.points, 0), _find_end(values, change)
     if any(found.is_rise == change.is_rise and first < found.index < end for found in detected):
         return False
     middle = (change.before.median + change.after.median) / 2
@@ -239,6 +233,11 @@ def _has_lasted(values: Floats, change: StoredChange) -> bool:
     has_ended = len(values) - change.index - lasted >= RUNS_MINIMUM
     is_ended_unconfirmed = has_ended and change.state != ChangeState.CONFIRMED
     return lasted >= (CONFIRMED_AFTER_RUNS if is_ended_unconfirmed else NEWEST_RUNS)
+
+
+def _find_end(values: Floats, change: StoredChange) -> int:
+    """Return the index of the first run after the level of a change."""
+    return change.index + _count_runs(values, change)
 
 
 def _count_runs(values: Floats, change: StoredChange) -> int:

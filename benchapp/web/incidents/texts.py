@@ -12,7 +12,6 @@ from benchapp.web.site.value_texts import (
     format_count,
     format_percent,
     format_signed_percent,
-    format_with_unit,
 )
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
@@ -207,16 +206,6 @@ def describe_drift(change: ChangeRow) -> str:
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
     return f"Drifted {size} from {baseline}, since {format_moment(change.started_at)}."
-
-
-def describe_sides(change: ChangeRow) -> str:
-    """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
-    metric = CATALOG[change.metric]
-    before, after = (
-        format_with_unit(change.before_median, metric),
-        format_with_unit(change.after_median, metric),
-    )
-    return f"{before} ({format_count(change.before_n, 'run')}), then {after} ({format_count(change.after_n, 'run')})"
 
 
 def format_level(value: float, metric: str) -> str:

@@ -328,7 +328,7 @@ def test_report_names_the_reasons(reader: Client) -> None:
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
-    assert body["why_not"] == ["2 more valid runs needed: detection starts at 6, there are 4."]
+    assert body["why_not"] == ["2 more valid runs needed: detection starts at 6."]
     assert (body["changes"], body["band"], body["status"]) == ([], None, "learning")
 
 

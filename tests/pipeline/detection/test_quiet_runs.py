@@ -165,17 +165,21 @@ def test_quiet_run_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch) ->
     assert level.to_at == series.measurements.latest("started_at").started_at
 
 
-def test_batch_extends_five_times_its_limit_of_quiet_series() -> None:
-    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 12)
-    while judge_due(limit=2).series_ids:
+def judge_batches(values: Sequence[float], *, limit: int, batches: int) -> list[tuple[int, ...]]:
+    """Evaluate series of 100 runs, then one run more in each in batches; return the series of each batch."""
+    cells = make_cells(make_host(), [make_level(1000.0, 100)] * len(values))
+    while judge_due(limit=limit).series_ids:
         pass
-    for series in cells:
-        add_runs(series, [1001.0])
+    for series, value in zip(cells, values, strict=True):
+        add_runs(series, [value])
+    return [judge_due(limit=limit).series_ids for _ in range(batches)]
 
-    batches = [judge_due(limit=2).series_ids for _ in range(3)]
+
+def test_batch_extends_five_times_its_limit_of_quiet_series() -> None:
+    batches = judge_batches([1001.0] * 12, limit=2, batches=3)
 
     assert [len(of) for of in batches] == [10, 2, 0]
-    assert sorted(batches[0] + batches[1]) == [series.pk for series in cells]
+    assert sorted(batches[0] + batches[1]) == sorted(Series.objects.values_list("pk", flat=True))
     assert set(DetectionResult.objects.filter(metric="iops").values_list("n", flat=True)) == {101}
 
 
@@ -184,13 +188,9 @@ def test_batch_claims_no_more_once_half_of_its_limit_is_to_be_evaluated(
     loud: tuple[int, ...], sizes: list[int]
 ) -> None:
     """With a limit of 2, one evaluated series is half of it."""
-    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 8)
-    while judge_due(limit=2).series_ids:
-        pass
-    for number, series in enumerate(cells):
-        add_runs(series, [0.0 if number in loud else 1001.0])
+    values = [0.0 if number in loud else 1001.0 for number in range(8)]
 
-    batches = [judge_due(limit=2).series_ids for _ in range(3)]
+    batches = judge_batches(values, limit=2, batches=3)
 
     assert [len(of) for of in batches] == sizes
 
@@ -337,12 +337,7 @@ def test_history_longer_than_the_window_is_resumed_exactly(monkeypatch: pytest.M
 def test_batch_has_at_most_the_measurements_of_one_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit of 4, other series would be claimed until two are to be evaluated."""
     monkeypatch.setattr(histories, "_BATCH_POINTS", 100)
-    cells = make_cells(make_host(), [make_level(1000.0, 100)] * 3)
-    while judge_due(limit=4).series_ids:
-        pass
-    for series in cells:
-        add_runs(series, [0.0])
 
-    batches = [judge_due(limit=4).series_ids for _ in range(4)]
+    batches = judge_batches([0.0] * 3, limit=4, batches=4)
 
     assert [len(of) for of in batches] == [1, 1, 1, 0]

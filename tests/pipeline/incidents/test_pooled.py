@@ -26,6 +26,7 @@ from benchapp.pipeline.detection.pooled import judge_pooled
 from benchapp.pipeline.detection.pooled_members import MemberHistories, read_member_histories
 from benchapp.pipeline.detection.pooled_rows import read_stored_rows
 from benchapp.pipeline.incidents import recovery
+from benchapp.pipeline.judge import judge_series
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
 from benchapp.pipeline.notifications.incident_message import make_incident_message
 from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
@@ -267,6 +268,7 @@ def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower(
     incident = get_incident()
     assert incident.change_count >= 20
     assert incident.recovered_at is None
+    assert not IncidentEvent.objects.filter(incident=incident, kind="recovered").exists()
 
 
 def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
@@ -280,6 +282,56 @@ def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
 
     kinds = list(IncidentEvent.objects.order_by("id").values_list("kind", flat=True))
     assert kinds == ["opened", "confirmed", "recovered", "reopened"]
+
+
+def test_recovery_is_found_with_the_last_series_of_a_sweep() -> None:
+    cells = make_quiet_host(series=60, targets=[{"volume_type": "st1"}, {"volume_type": "gp3"}])
+    changed = [cell.pk for cell in cells[::2]]
+    values = make_noise(60, 15, seed=4)
+    values[::2, :12] *= 0.965
+    values[::2, 12:] *= 0.991
+    measure_values(cells, values[:, :12])
+
+    for run in values[:, 12:].T:
+        add_common_run(cells, run.tolist())
+        judge_series(changed)
+        # The batch that completes the sweep has no series of the incident.
+        judge_all()
+
+    incident = get_incident()
+    affected = (
+        Change.objects.filter(incident=incident)
+        .exclude(state="withdrawn")
+        .values_list("series_id", flat=True)
+    )
+    assert set(affected) <= set(changed)
+    assert incident.recovered_at is not None
+
+
+def test_sweep_without_a_volume_type_is_left_out_of_its_pooled_level() -> None:
+    cells = make_quiet_host(series=40, targets=[{"volume_type": "gp3"}, {"volume_type": "st1"}])
+    values = make_noise(40, 8, seed=2)
+    values[1::2] *= 0.97
+    measure_values(cells[::2], values[::2, :1])
+
+    measure_values(cells, values[:, 1:])
+
+    (level,) = get_incident().pooled_levels
+    assert (level["dimension"], level["value"], level["series"]) == ("volume_type", "st1", 20)
+
+
+def test_host_without_a_pooled_level_is_read_once_for_each_sweep() -> None:
+    cells = make_cells(make_host("db-1"), make_noise(24, 30).tolist())
+    # 15 of 30 runs are valid, fewer than a pooled level needs.
+    Measurement.objects.filter(started_at__gte=NOON + timedelta(hours=15)).update(error=5)
+    judge_until_done()
+
+    Series.objects.filter(pk=cells[0].pk).update(judging_is_due=True)
+    with CaptureQueriesContext(connection) as queries:
+        judge_until_done()
+
+    assert PooledEvaluation.objects.get().evaluated_to_at > NOON + timedelta(hours=29)
+    assert not any("ROW_NUMBER" in query["sql"] for query in queries), "the members are read"
 
 
 def test_pooled_change_disappears_with_its_runs(quiet_host: list[Series]) -> None:

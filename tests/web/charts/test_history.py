@@ -177,7 +177,10 @@ def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> No
 
     assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, −20.0 %" in words
     assert "Current level: 802 IOPS, median of 12 runs since 22 Nov 2026 00:00 UTC." in words
-    assert "Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS (12 runs), −20.0 % (worse)." in words
+    assert (
+        "Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC."
+        " Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS (12 runs), −20.0 % (worse)." in words
+    )
     assert "4k random read on db-01: median 1\u202f002" in before
     assert "Level at the end of the time range: 1\u202f002 IOPS, median of 12 runs." in before
     assert "Selected time range: 8 runs, median 1\u202f00" in before
@@ -194,6 +197,7 @@ def test_change_outside_of_the_part_in_view_is_not_said_of_it(viewer: Client) ->
 
     assert "IOPS over time: median 1\u202f00" in words
     assert "No change detected in 1 of 1 series." in words
+    assert "Was 1" not in words
     assert "Detected change:" not in words
 
 

@@ -105,7 +105,7 @@ def test_series_without_enough_runs_says_how_many_are_missing(viewer: Client) ->
     response = viewer.get(f"/series/{series.pk}/detection/")
 
     assert response.context["needs"] == [
-        "2 more valid runs needed: detection starts at 6, there are 4.",
+        "2 more valid runs needed: detection starts at 6.",
         "16 more runs until the noise of the series is known.",
     ]
     assert response.context["evidence_lines"] == []
