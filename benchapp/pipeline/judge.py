@@ -7,9 +7,9 @@ the mark; concurrent workers take different series. `redetect` evaluates history
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
-import numpy as np
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -30,6 +30,7 @@ from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.detection.pooled import judge_pooled
 from benchapp.pipeline.detection.quiet_runs import (
     EvaluationPlan,
+    ExtendedResult,
     extend_quiet_series,
     plan_evaluations,
     write_states,
@@ -97,18 +98,20 @@ def judge_due(*, limit: int = 1000) -> Judged:
     """
     evaluated: list[Claimed] = []
     quiet: list[Claimed] = []
+    results: dict[MetricKey, ExtendedResult] = {}
     after_id = 0
     for _ in range(_CLAIMS_MAXIMUM):
         claimed = claim_due(limit, after_id=after_id, known=evaluated)
         if not claimed:
             break
         extended = extend_quiet_series(claimed, now=timezone.now())
-        quiet += [series for series in claimed if series.series_id in extended]
-        evaluated += [series for series in claimed if series.series_id not in extended]
+        quiet += [series for series in claimed if series.series_id in extended.series_ids]
+        evaluated += [series for series in claimed if series.series_id not in extended.series_ids]
+        results |= extended.results
         if len(claimed) < limit or len(evaluated) >= limit // 2:
             break
         after_id = claimed[-1].series_id
-    return _judge(evaluated, quiet=quiet)
+    return _judge(evaluated, quiet=quiet, extended=results)
 
 
 @transaction.atomic
@@ -126,13 +129,18 @@ class _Written:
     stored: Mapping[MetricKey, Sequence[ChangeRecord]] = field(default_factory=dict)
 
 
-def _judge(claimed: Sequence[Claimed], *, quiet: Sequence[Claimed] = ()) -> Judged:
-    """Evaluate series. quiet: others, whose levels are extended already."""
+def _judge(
+    claimed: Sequence[Claimed],
+    *,
+    quiet: Sequence[Claimed] = (),
+    extended: Mapping[MetricKey, ExtendedResult] = MappingProxyType({}),
+) -> Judged:
+    """Evaluate series. quiet: others, whose levels are extended already; extended: results of quiet metrics."""
     if not claimed and not quiet:
         return Judged()
     ids, quiet_ids = ([series.series_id for series in each] for each in (claimed, quiet))
     _clear_due(quiet_ids, resumable=quiet_ids)
-    written = _evaluate(claimed) if claimed else _Written()
+    written = _evaluate(claimed, extended) if claimed else _Written()
     # After the marks are cleared: it marks the series of pooled changes.
     pooled = judge_pooled({series.scope for series in (*claimed, *quiet)}, now=timezone.now())
     change_ids = (
@@ -150,13 +158,18 @@ def _judge(claimed: Sequence[Claimed], *, quiet: Sequence[Claimed] = ()) -> Judg
     )
 
 
-def _evaluate(claimed: Sequence[Claimed]) -> _Written:
-    """Detect changes and drifts in these series, write them with levels and states, and clear the marks."""
+def _evaluate(claimed: Sequence[Claimed], extended: Mapping[MetricKey, ExtendedResult]) -> _Written:
+    """Detect changes and drifts in these series, write them with levels and states, and clear the marks.
+
+    extended: results of metrics in which no change is detected, because their new runs are quiet.
+    """
     ids = [series.series_id for series in claimed]
     # A separate statement after the locks, so that it sees everything committed before them.
     plans = plan_evaluations(claimed, read_histories(ids, window=EVALUATION_WINDOW))
+    # Without a state to be written, every metric is evaluated.
+    extended = {key: result for key, result in extended.items() if plans[key[0]].references}
     stored = read_changes(ids)
-    judged = _detect_all(claimed, plans, stored)
+    judged = _detect_all(claimed, plans, stored, extended)
     outcomes = list(judged.values())
     updates = [record for outcome in outcomes for record in outcome.updates]
     inserts = [record for outcome in outcomes for record in outcome.inserts]
@@ -165,14 +178,14 @@ def _evaluate(claimed: Sequence[Claimed]) -> _Written:
         lock_incidents()
     update_changes(updates)
     inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
-    upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids)
+    upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids, extended=extended)
     metrics = {series.series_id: series.metrics for series in claimed}
     evaluated = {series_id: plan.evaluated for series_id, plan in plans.items()}
     thresholds = {series.series_id: series.thresholds for series in claimed}
     drifted = judge_drift(evaluated, metrics, thresholds=thresholds, now=timezone.now())
-    levels = store_levels({series_id: plan.history for series_id, plan in plans.items()}, metrics)
+    levels = store_levels({series_id: plan.window for series_id, plan in plans.items()}, metrics)
     found = {key: outcome.level for key, outcome in judged.items() if outcome.level}
-    _clear_due(ids, resumable=write_states(claimed, plans, found, levels=levels))
+    _clear_due(ids, resumable=write_states(claimed, plans, found, extended=extended, levels=levels))
     return _Written([*updates, *inserted], drifted, stored)
 
 
@@ -189,6 +202,7 @@ def _detect_all(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
     stored: dict[MetricKey, list[ChangeRecord]],
+    extended: Mapping[MetricKey, ExtendedResult],
 ) -> dict[MetricKey, SeriesOutcome]:
     baselines, now = read_baselines([series.series_id for series in claimed]), timezone.now()
     usual_spreads = read_usual_spreads(
@@ -197,16 +211,15 @@ def _detect_all(
     outcomes = {}
     for series in claimed:
         plan = plans[series.series_id]
-        evaluated, quiet = plan.evaluated, plan.history.select(slice(plan.end, None))
         for metric in METRIC_FIELDS:
             key = (series.series_id, metric)
-            if metric in series.metrics or key in stored:
-                values = quiet.values[metric]
+            if key not in extended and (metric in series.metrics or key in stored):
+                evaluated = plan.select_evaluated(metric)
                 outcomes[key] = judge_series_metric(
                     select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
                     stored.get(key, ()),
                     smallest_change=series.thresholds[metric],
-                    quiet=values[np.isfinite(values)],
+                    quiet=plan.list_quiet(metric),
                     usual_spread=usual_spreads.get(key),
                     now=now,
                 )

@@ -1,8 +1,8 @@
 """Evaluation points: the runs at which a series is evaluated; the quiet runs between them extend its current level.
 
-A series is evaluated at every 16th run, and at each run that ends a window of runs that is far enough from those before
-it to be a candidate for a change. This depends on the values alone: a series that is evaluated run by run, and one that
-is evaluated once with all runs, are evaluated at the same points. Pure.
+A metric of a series is evaluated at every 16th run, and at each run that ends a window of runs that is far enough from
+those before it to be a candidate for a change. This depends on its values alone: a series that is evaluated run by run,
+and one that is evaluated once with all runs, are evaluated at the same points. Pure.
 """
 
 import math
@@ -31,7 +31,7 @@ _EQUAL_WINDOWS: Final = (3, 5, 8, 16, 32)
 _NEWEST: Final = np.array([*range(LEAST_LEVEL, _WINDOW + 1), *_EQUAL_WINDOWS])
 _BEFORE: Final = np.array([*(_WINDOW for _ in range(LEAST_LEVEL, _WINDOW + 1)), *_EQUAL_WINDOWS])
 # Difference of the means in standard errors. Of 70 changes that the detector found for the first time as a simulated
-# fleet grew run by run, 69 were at such a run; 12 % of the runs without a change are.
+# fleet grew run by run, 69 were at such a run; in 12 % of the runs without a change one of three metrics is.
 _CONTRAST_MINIMUM: Final = 3.5
 # Share of the threshold of the metric that the means must differ by: less than 1, because a change is measured at the
 # place with the largest difference.
@@ -54,12 +54,13 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPoint:
-    """Evaluation of the first `end` runs. first: index of the first run that the references are measured from.
+    """Evaluation of the first `ends` runs, by metric.
 
-    references: of each metric, None if it has no values there. Without references every later run is evaluated.
+    first: index of the first run that the references are measured from. references: of each metric, None if it has no
+    values there. Without references every later run is evaluated.
     """
 
-    end: int
+    ends: tuple[int, ...]
     first: int
     references: tuple[Reference | None, ...]
 
@@ -72,13 +73,13 @@ def is_grid_point(position: int, previous: int) -> bool:
 def find_evaluation_point(
     values: Array, positions: NDArray[np.int64], *, smallest_changes: Sequence[float]
 ) -> EvaluationPoint:
-    """Return the last evaluation point of a history.
+    """Return the last evaluation point of each metric.
 
     values: a row for each metric, a column for each run, oldest first; NaN where unknown. positions: of the runs in the
     series, ascending. smallest_changes: threshold of each metric.
     """
-    count = values.shape[1]
-    every_run = EvaluationPoint(count, count, ())
+    metrics, count = values.shape
+    every_run = EvaluationPoint((count,) * metrics, count, ())
     grid = np.flatnonzero(np.diff(positions // EVALUATED_EVERY))
     end = int(grid[-1]) + 2 if len(grid) else 0
     if end < ALWAYS_EVALUATED:
@@ -87,30 +88,30 @@ def find_evaluation_point(
     references = _measure_references(values[:, first:end])
     if references is None:
         return every_run
-    unusual = find_unusual_run(
-        values[:, first:], references, start=end - first, smallest_changes=smallest_changes
+    flags = flag_runs(values[:, first:], references, start=end - first, smallest_changes=smallest_changes)
+    ends = (
+        np.where(flags.any(axis=1), count - flags[:, ::-1].argmax(axis=1), end)
+        if end < count
+        else [end] * metrics
     )
-    return EvaluationPoint(end if unusual is None else first + unusual + 1, first, references)
+    return EvaluationPoint(tuple(map(int, ends)), first, references)
 
 
-def find_unusual_run(
+def flag_runs(
     values: Array,
     references: Sequence[Reference | None],
     *,
     start: int,
     smallest_changes: Sequence[float],
-) -> int | None:
-    """Return the index of the newest run from `start` on that is to be evaluated; None if all are quiet.
+) -> NDArray[np.bool_]:
+    """Return for each metric, a row, and each run from `start` on whether it is evaluated; otherwise it is quiet.
 
     values: from the first run of the references on, a row for each metric.
     """
-    if start >= values.shape[1]:
-        return None
     criteria = QuietCriteria(tuple(references), tuple(smallest_changes))
     sums = criteria.sum_ratios(values[:, :start])
-    (flags,) = _flag_runs([criteria], sums[np.newaxis], values[np.newaxis, :, start:])
-    unusual = np.flatnonzero(flags)
-    return start + int(unusual[-1]) if len(unusual) else None
+    flags: NDArray[np.bool_] = _flag_runs([criteria], sums[np.newaxis], values[np.newaxis, :, start:])[0]
+    return flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,36 +146,30 @@ class QuietCriteria:
 
 
 def are_quiet(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
-    """Return for each series whether `find_unusual_run` finds none among its newest runs.
+    """Return for each series, a row, and each metric whether `flag_runs` flags none of the newest runs.
 
     All have the same metrics with a reference. sums: of the runs before, as of `sum_ratios`; values: of the newest runs
     by metric; an element for each series.
     """
     contrasts = max(values.shape[2] * sums.shape[1] * len(_NEWEST), 1)
     at_once = max(_CONTRASTS_AT_ONCE // contrasts, 1)
-    quiet = np.ones(len(criteria), np.bool_)
+    quiet = np.ones(values.shape[:2], np.bool_)
     for first in range(0, len(criteria), at_once):
         part = slice(first, first + at_once)
-        quiet[part] = ~_flag_runs(criteria[part], sums[part], values[part]).any(axis=1)
+        quiet[part] = ~_flag_runs(criteria[part], sums[part], values[part]).any(axis=2)
     return quiet
 
 
 def _flag_runs(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
-    """Return for each series, a row, and each of its newest runs whether it is to be evaluated; as of `are_quiet`."""
+    """Return for each series, metric and newest run whether it is evaluated; as of `are_quiet`."""
+    # A metric without a reference is evaluated with its first value.
+    flags: NDArray[np.bool_] = np.isfinite(values)
     known = criteria[0].known
-    measured = values[:, known]
-    is_irregular: NDArray[np.bool_] = ~(measured > 0) | ~np.isfinite(measured)
-    flags: NDArray[np.bool_] = np.any(is_irregular, axis=1)
-    if len(known) < values.shape[1]:
-        flags |= np.isfinite(np.delete(values, known, axis=1)).any(axis=1)
-    regular = np.flatnonzero(~flags.any(axis=1))
-    if known and len(regular):
-        limits = np.array([criteria[number].limits for number in regular.tolist()])
-        rows = len(regular) * len(known)
-        far = _find_contrasts(
-            sums[regular].reshape(rows, -1), measured[regular].reshape(rows, -1), limits.reshape(rows, 3)
-        )
-        flags[regular] = far.reshape(len(regular), len(known), -1).any(axis=1)
+    if known:
+        measured = values[:, known]
+        limits = np.array([of.limits for of in criteria]).reshape(-1, 3)
+        far = _find_contrasts(sums.reshape(len(limits), -1), measured.reshape(len(limits), -1), limits)
+        flags[:, known] = far.reshape(measured.shape) | ~(measured > 0) | ~np.isfinite(measured)
     return flags
 
 

@@ -138,10 +138,12 @@ def report_detection(
         history,
         metrics,
         smallest_changes=[thresholds[each] for each in metrics],
-        is_watched=bool(read_watched([series_id])),
+        watched=read_watched([series_id]).get(series_id, frozenset()),
     )
-    history = plan.history
-    measured = select_metric(plan.evaluated, series_id, metric, baseline_from_at=policy.baseline_from_at)
+    history = plan.window
+    measured = select_metric(
+        plan.select_evaluated(metric), series_id, metric, baseline_from_at=policy.baseline_from_at
+    )
     inputs = measured.without_seasons()
     usual_spread = _read_usual_spread(history, series_id, metric)
     judged = judge_metric(inputs.values, smallest_change=policy.smallest_change, usual_spread=usual_spread)
@@ -182,7 +184,7 @@ def report_detection(
         comparison=comparison,
         why_not=(
             *_list_reasons(judged, metric, policy, has_one_block_size=block_size[0] is not None),
-            *_describe_quiet_runs(len(history.times) - plan.end),
+            *_describe_quiet_runs(len(plan.history.times) - plan.ends.get(metric, plan.end)),
             *_describe_repetitions(inputs),
             *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
         ),

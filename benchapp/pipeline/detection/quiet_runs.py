@@ -1,12 +1,14 @@
 """Quiet runs: extend the current levels of series without their histories, from the state of the last evaluation.
 
+Of a series with a run that is evaluated in some of its metrics, the detection results of the others are extended.
+
 A state is written with each evaluation, and valid while only newer measurements are added: whoever changes history
 clears `Series.judging_resumes` with the mark for detection. A measurement that is not newer shows in the count.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -22,7 +24,6 @@ from psycopg.pq import Format
 
 from benchapp.analysis.detection.evaluation_points import (
     EVALUATED_EVERY,
-    EvaluationPoint,
     QuietCriteria,
     Reference,
     are_quiet,
@@ -48,29 +49,29 @@ from benchapp.pipeline.detection.histories import (
 from benchapp.pipeline.detection.levels import RECENT_MAXIMUM, CurrentValues
 from benchapp.pipeline.detection.metric import METHOD
 from benchapp.pipeline.detection.packed_arrays import ArrayType, PackedArray, execute_packed
+from benchapp.pipeline.detection.rows import MetricKey
 from benchapp.pipeline.detection.series import JudgedLevel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Changed with the content of the state: states of another format are void.
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS)
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
-# A change that may still be withdrawn, or whose incident may recover, is evaluated with every run.
-_IS_WATCHED: Final = (
-    "EXISTS (SELECT 1 FROM benchapp_change AS live LEFT JOIN benchapp_incident AS incident"
-    " ON incident.id = live.incident_id WHERE live.series_id = {series} AND live.state <> 'withdrawn'"
-    " AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s))"
+# A metric with a change that may still be withdrawn, or whose incident may recover, is evaluated with every run.
+_WATCHED: Final = (
+    "FROM benchapp_change AS live LEFT JOIN benchapp_incident AS incident ON incident.id = live.incident_id"
+    " WHERE live.state <> 'withdrawn' AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s)"
+    " AND live.series_id"
 )
-_READ_WATCHED: Final = (
-    f"SELECT id FROM unnest(%(ids)s::bigint[]) AS wanted(id) WHERE {_IS_WATCHED.format(series='wanted.id')}"  # noqa: S608
-)
+_READ_WATCHED: Final = f"SELECT DISTINCT live.series_id, live.metric {_WATCHED} = ANY(%(ids)s)"
 # All measurements since the state, newest first, of which the valid ones are read. No row if there are too many, or
 # others were added before it.
 _READ_STATES: Final = sql.SQL(
-    "SELECT state.series_id, state.position, state.content, newest.* FROM benchapp_series AS series"
+    "SELECT state.series_id, state.content, ARRAY(SELECT DISTINCT live.metric {watched} = state.series_id), newest.*"
+    " FROM benchapp_series AS series"
     " JOIN benchapp_detectionstate AS state ON state.series_id = series.id CROSS JOIN LATERAL ("
     " SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) FILTER (WHERE is_valid) AS times,"
     " string_agg(int8send(run_id), ''::bytea) FILTER (WHERE is_valid), {columns} FROM ("
@@ -80,7 +81,6 @@ _READ_STATES: Final = sql.SQL(
     " ) AS newest WHERE series.id = ANY(%(ids)s) AND series.judging_resumes"
     " AND state.fingerprint = %(fingerprint)s AND newest.read < %(most)s"
     " AND series.measurement_count = state.measurement_count + newest.read"
-    " AND NOT {is_watched}"
 ).format(
     columns=sql.SQL(", ").join(
         sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea) FILTER (WHERE is_valid)").format(
@@ -89,7 +89,7 @@ _READ_STATES: Final = sql.SQL(
         for name in METRIC_FIELDS
     ),
     metrics=sql.SQL(", ").join(map(sql.Identifier, METRIC_FIELDS)),
-    is_watched=sql.SQL(_IS_WATCHED.format(series="series.id")),
+    watched=sql.SQL(_WATCHED),
 )
 _WRITE_STATES: Final = (
     "INSERT INTO benchapp_detectionstate (series_id, fingerprint, measurement_count, last_at, position, content)"
@@ -124,7 +124,7 @@ _LEVEL_TYPES: Final[dict[str, ArrayType]] = {
     **dict.fromkeys(("median", "p10", "p90", "minimum", "maximum", "last", "recent"), "float8"),
 }
 _RESULT_TYPES: Final[dict[str, ArrayType]] = {
-    **dict.fromkeys(("ids", "metrics", "n"), "int8"),
+    **dict.fromkeys(("ids", "metrics", "n", "level_n"), "int8"),
     "level": "float8",
 }
 # What the current level of a metric needs. recent: the newest values of the series, behind NaN if there are fewer.
@@ -136,13 +136,14 @@ _RESULT: Final = np.dtype([("n", np.int64), ("median", GROWING_QUANTILE)])
 class _State(msgspec.Struct, frozen=True, array_like=True):
     """Content of a state. run_id, position: of the newest valid run. criteria: of the evaluated metrics.
 
-    sums: of earlier runs as of `QuietCriteria.sum_ratios`. results, levels: of the metrics that have them, in the form
-    of _RESULT and _LEVEL.
+    watched: metrics that were evaluated up to this run, whether it is an evaluation point or not. sums: of earlier runs
+    as of `QuietCriteria.sum_ratios`. results, levels: of the metrics that have them, in the form of _RESULT and _LEVEL.
     """
 
     run_id: int
     position: int
     metrics: tuple[str, ...]
+    watched: tuple[str, ...]
     criteria: QuietCriteria
     sums: bytes
     result_metrics: tuple[str, ...]
@@ -158,19 +159,64 @@ _DECODER: Final = msgspec.msgpack.Decoder(_State)
 class EvaluationPlan:
     """What is evaluated of a series.
 
-    history: at most the newest 2 000 measurements up to the evaluation point, and those since. end: runs that are
-    evaluated; the later ones are quiet. first, references: as of EvaluationPoint.
+    history: all runs that were read. ends: runs that are evaluated of each metric; the later ones are quiet. first,
+    references: as of EvaluationPoint. watched: metrics that are evaluated up to the newest run.
     """
 
     history: StoredHistory
-    end: int
+    ends: Mapping[str, int]
     first: int = 0
     references: tuple[Reference | None, ...] = ()
+    watched: frozenset[str] = frozenset()
+
+    @property
+    def end(self) -> int:
+        """Return the runs up to the last one that is evaluated in any metric."""
+        return max(self.ends.values(), default=len(self.history.times))
+
+    @property
+    def window(self) -> StoredHistory:
+        """Return at most the newest 2 000 measurements up to that run, and all runs since."""
+        return self._select(self.end, len(self.history.times))
 
     @property
     def evaluated(self) -> StoredHistory:
-        """Return the runs that are evaluated."""
-        return self.history.select(slice(self.end))
+        """Return at most the newest 2 000 measurements up to that run."""
+        return self._select(self.end, self.end)
+
+    def select_evaluated(self, metric: str) -> StoredHistory:
+        """Return the runs that are evaluated of a metric, at most the newest 2 000 measurements up to the last one."""
+        end = self.ends.get(metric, self.end)
+        return self._select(end, end)
+
+    def list_quiet(self, metric: str) -> Floats:
+        """Return the finite values of the runs after those that are evaluated of a metric."""
+        values = self.history.values[metric][self.ends.get(metric, self.end) :]
+        return values[np.isfinite(values)]
+
+    def _select(self, end: int, until: int) -> StoredHistory:
+        """Return the window that ends with `end` runs, and the runs up to `until`."""
+        history = self.history
+        if not end:
+            return history.select(slice(until))
+        first = int(np.searchsorted(history.positions, history.positions[end - 1] - WINDOW, side="right"))
+        return replace(history.select(slice(first, until)), is_cut=history.is_cut or first > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResult:
+    """A detection result after quiet runs. n: values of the metric; level_n: values of its current level."""
+
+    n: int
+    level_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Series whose new runs are all quiet, and the extended detection results of others by series and metric."""
+
+    series_ids: frozenset[int] = frozenset()
+    results: Mapping[MetricKey, ExtendedResult] = field(default_factory=dict)
 
 
 def plan_evaluations(
@@ -183,7 +229,7 @@ def plan_evaluations(
             histories[series.series_id],
             series.metrics,
             smallest_changes=series.smallest_changes,
-            is_watched=series.series_id in watched,
+            watched=watched.get(series.series_id, frozenset()),
         )
         for series in claimed
     }
@@ -194,55 +240,65 @@ def _make_fingerprint() -> str:
     return hashlib.sha256(repr((_SETTINGS, settings.DETECTION_SEASONS)).encode()).hexdigest()
 
 
-def read_watched(ids: Sequence[int]) -> set[int]:
-    """Return the series that are evaluated with every run."""
+def read_watched(ids: Sequence[int]) -> dict[int, frozenset[str]]:
+    """Return the metrics of these series that are evaluated with every run; without series that have none."""
     with connection.cursor() as cursor:
         cursor.execute(
             _READ_WATCHED, {"ids": list(ids), "live": _LIVE, "resolved": IncidentState.RESOLVED.value}
         )
-        return {series_id for (series_id,) in cursor.fetchall()}
+        rows = cursor.fetchall()
+    found: dict[int, set[str]] = {}
+    for series_id, metric in rows:
+        found.setdefault(series_id, set()).add(metric)
+    return {series_id: frozenset(metrics) for series_id, metrics in found.items()}
 
 
 def plan_evaluation(
-    history: StoredHistory, metrics: Sequence[str], *, smallest_changes: Sequence[float], is_watched: bool
+    history: StoredHistory,
+    metrics: Sequence[str],
+    *,
+    smallest_changes: Sequence[float],
+    watched: frozenset[str],
 ) -> EvaluationPlan:
-    """Return which runs are evaluated. smallest_changes: of the metrics; is_watched: up to the newest one."""
+    """Return which runs are evaluated. smallest_changes: of the metrics; watched: as of EvaluationPlan."""
     count = len(history.times)
-    point = EvaluationPoint(count, count, ())
-    if count and not is_watched and not history.has_repetitions:
-        found = find_evaluation_point(
-            np.stack([history.values[metric] for metric in metrics]),
-            history.positions,
-            smallest_changes=smallest_changes,
-        )
-        if not may_have_repetitions(history.times[: found.end]):
-            point = found
-    if not count:
-        return EvaluationPlan(history, 0)
-    # The window of the evaluation, also for the quiet runs after it.
-    skipped = int(np.searchsorted(history.positions, history.positions[point.end - 1] - WINDOW, side="right"))
-    if skipped:
-        history = replace(history.select(slice(skipped, None)), is_cut=True)
-    return EvaluationPlan(history, point.end - skipped, max(point.first - skipped, 0), point.references)
+    every_run = EvaluationPlan(history, dict.fromkeys(metrics, count), watched=watched)
+    if not count or history.has_repetitions:
+        return every_run
+    point = find_evaluation_point(
+        np.stack([history.values[metric] for metric in metrics]),
+        history.positions,
+        smallest_changes=smallest_changes,
+    )
+    ends = dict(zip(metrics, point.ends, strict=True)) | dict.fromkeys(watched, count)
+    if may_have_repetitions(history.times[: max(ends.values())]):
+        return every_run
+    return EvaluationPlan(history, ends, point.first, point.references, watched)
 
 
 def write_states(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
-    judged: Mapping[tuple[int, str], JudgedLevel],
+    judged: Mapping[MetricKey, JudgedLevel],
     *,
+    extended: Mapping[MetricKey, ExtendedResult],
     levels: Mapping[int, Mapping[str, CurrentValues]],
 ) -> list[int]:
-    """Write the states of these series, whose rows are locked; return those that have one."""
+    """Write the states of these series, whose rows are locked; return those that have one.
+
+    judged, extended: results by series and metric; levels: by series.
+    """
     kept = [series for series in claimed if plans[series.series_id].references]
-    results = [
-        {
-            metric: known
-            for metric in METRIC_FIELDS
-            if (known := judged.get((series.series_id, metric))) is not None
-        }
-        for series in kept
-    ]
+    results: list[dict[str, JudgedLevel]] = []
+    for series in kept:
+        history = plans[series.series_id].history
+        results.append({})
+        for metric in METRIC_FIELDS:
+            key = (series.series_id, metric)
+            if key in judged:
+                results[-1][metric] = judged[key]
+            elif key in extended:
+                results[-1][metric] = _take_level(history.values[metric], extended[key])
     current = [levels[series.series_id] for series in kept]
     packed_results = _pack_results([known for of in results for known in of.values()])
     packed_levels = _pack_levels([known for of in current for known in of.values()])
@@ -258,6 +314,7 @@ def write_states(
             run_id=int(history.run_ids[-1]),
             position=int(history.positions[-1]),
             metrics=series.metrics,
+            watched=tuple(sorted(plan.watched)),
             criteria=criteria,
             sums=criteria.sum_ratios(measured).tobytes(),
             result_metrics=tuple(of_results),
@@ -283,6 +340,11 @@ def write_states(
     return ids
 
 
+def _take_level(values: Floats, result: ExtendedResult) -> JudgedLevel:
+    finite = values[np.isfinite(values)]
+    return JudgedLevel(result.n, finite[len(finite) - result.level_n :])
+
+
 def _pack_results(known: Sequence[JudgedLevel]) -> NDArray[np.void]:
     packed = np.zeros(len(known), _RESULT)
     packed["n"] = [level.n for level in known]
@@ -303,11 +365,13 @@ def _pack_levels(current: Sequence[CurrentValues]) -> NDArray[np.void]:
 class _AddedRuns:
     """Series with equally many valid runs since their states: a row for each, a column for each run, oldest first.
 
-    positions: as of StoredHistory. values: by series, metric and run.
+    watched: metrics that are evaluated whether the runs are quiet or not. positions: as of StoredHistory. values: by
+    series, metric and run.
     """
 
     ids: tuple[int, ...]
     states: tuple[_State, ...]
+    watched: tuple[frozenset[str], ...]
     times: Integers
     positions: Integers
     values: Floats
@@ -317,22 +381,30 @@ class _AddedRuns:
         return _AddedRuns(
             tuple(self.ids[row] for row in rows),
             tuple(self.states[row] for row in rows),
+            tuple(self.watched[row] for row in rows),
             self.times[rows][:, runs],
             self.positions[rows][:, runs],
             self.values[rows][:, :, runs],
         )
 
 
-def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> frozenset[int]:
-    """Extend the levels and results of those series whose new runs are all quiet; return their ids.
+def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> Extended:
+    """Extend the levels and results of those series whose new runs are all quiet, and the quiet results of others.
 
     Their rows must be locked. Three queries, and one for each filter of a maintenance window in the time of the runs.
     """
-    quiet = [runs.select(rows) for runs in _divide_alike(_read_added(claimed)) if (rows := _list_quiet(runs))]
+    quiet, results = [], []
+    for added in _divide_alike(_read_added(claimed)):
+        is_quiet = _list_quiet(added)
+        if rows := np.flatnonzero(is_quiet.all(axis=1)).tolist():
+            quiet.append(added.select(rows))
+        results.append(_grow_results(added, is_quiet))
     if quiet:
         _extend_levels(quiet)
-        _extend_results(quiet, now)
-    return frozenset(series_id for runs in quiet for series_id in runs.ids)
+    if results:
+        _extend_results(results, now)
+    series_ids = frozenset(series_id for added in quiet for series_id in added.ids)
+    return Extended(series_ids, _list_extended(results, apart_from=series_ids))
 
 
 def _read_added(claimed: Sequence[Claimed]) -> list[_AddedRuns]:
@@ -348,17 +420,20 @@ def _read_added(claimed: Sequence[Claimed]) -> list[_AddedRuns]:
         cursor.format = Format.BINARY
         rows = cursor.execute(_READ_STATES, parameters).fetchall()
     wanted = {series.series_id: (series.metrics, tuple(series.smallest_changes)) for series in claimed}
-    alike: dict[int, list[tuple[int, _State, Sequence[bytes]]]] = {}
-    for series_id, _, content, _, *columns in rows:
+    alike: dict[int, list[tuple[int, _State, frozenset[str], Sequence[bytes]]]] = {}
+    for series_id, content, watched, _, *columns in rows:
         state = _DECODER.decode(content)
         if (state.metrics, state.criteria.smallest_changes) == wanted[series_id]:
-            alike.setdefault(len(columns[0] or b"") // 8, []).append((series_id, state, columns))
+            row = (series_id, state, frozenset((*watched, *state.watched)), columns)
+            alike.setdefault(len(columns[0] or b"") // 8, []).append(row)
     return [_unpack_added(count, of) for count, of in alike.items()]
 
 
-def _unpack_added(count: int, rows: Sequence[tuple[int, _State, Sequence[bytes]]]) -> _AddedRuns:
+def _unpack_added(
+    count: int, rows: Sequence[tuple[int, _State, frozenset[str], Sequence[bytes]]]
+) -> _AddedRuns:
     """Return series with so many runs from their packed columns, newest first: times, runs, metrics."""
-    ids, states, columns = zip(*rows, strict=True)
+    ids, states, watched, columns = zip(*rows, strict=True)
     packed = np.frombuffer(b"".join(chain.from_iterable(columns)) if count else b"", ">i8")
     # Read newest first; reversed to the order of time.
     packed = packed.reshape(len(rows), 2 + len(METRIC_FIELDS), count)[:, :, ::-1]
@@ -368,6 +443,7 @@ def _unpack_added(count: int, rows: Sequence[tuple[int, _State, Sequence[bytes]]
     added = _AddedRuns(
         ids,
         states,
+        watched,
         packed[:, 0].astype(np.int64),
         np.array([[state.position] for state in states]) + np.arange(1, count + 1),
         np.ascontiguousarray(packed[:, 2:]).view(">f8").astype(np.float64),
@@ -395,8 +471,8 @@ def _divide_alike(batches: Sequence[_AddedRuns]) -> Iterator[_AddedRuns]:
             yield added.select(rows, np.frombuffer(runs, np.bool_))
 
 
-def _list_quiet(added: _AddedRuns) -> list[int]:
-    """Return the rows of the series none of whose runs since the state is an evaluation point."""
+def _list_quiet(added: _AddedRuns) -> NDArray[np.bool_]:
+    """Return for each series and evaluated metric whether no run since the state is evaluated."""
     states = added.states
     criteria = [state.criteria for state in states]
     metrics = [_NUMBERS[metric] - 1 for metric in states[0].metrics]
@@ -408,11 +484,14 @@ def _list_quiet(added: _AddedRuns) -> list[int]:
         added.values[:, metrics],
     )
     newest = added.positions[:, -1:].max(axis=1, initial=0).tolist()
-    return [
-        row
-        for row, (state, position) in enumerate(zip(states, newest, strict=True))
-        if is_quiet[row] and not is_grid_point(position, state.position)
-    ]
+    for row, (state, position) in enumerate(zip(states, newest, strict=True)):
+        watched = added.watched[row]
+        # A change in a metric that is no longer evaluated is watched, too.
+        if is_grid_point(position, state.position) or not watched.issubset(state.metrics):
+            is_quiet[row] = False
+        elif watched:
+            is_quiet[row] &= [metric not in watched for metric in state.metrics]
+    return is_quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,28 +539,50 @@ def _grow_levels(added: _AddedRuns) -> dict[str, NDArray[Any]]:
         "ids": rows.ids[is_grown],
         "metrics": rows.numbers[is_grown],
         "to_at": added.times[rows.owners[is_grown], newest],
-        **{field.name: getattr(grown, field.name) for field in fields(grown)},
+        **{column.name: getattr(grown, column.name) for column in fields(grown)},
         "recent": np.take_along_axis(recent, order, axis=1)[:, -RECENT_MAXIMUM:].ravel(),
     }
 
 
-def _extend_results(batches: Sequence[_AddedRuns], now: datetime) -> None:
-    columns = [_grow_results(added) for added in batches]
+def _extend_results(columns: Sequence[Mapping[str, NDArray[Any]]], now: datetime) -> None:
     execute_packed(
         _EXTEND_RESULTS,
         {"names": list(METRIC_FIELDS), "now": now, **_join_columns(columns, _RESULT_TYPES)},
     )
 
 
-def _grow_results(added: _AddedRuns) -> dict[str, NDArray[Any]]:
-    """Return the columns of the detection results."""
+def _grow_results(added: _AddedRuns, is_quiet: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the detection results, and the values of their levels.
+
+    is_quiet: as of `_list_quiet`. Metrics that are no longer evaluated are extended with all others of the series.
+    """
     rows = _list_rows(added, [state.result_metrics for state in added.states])
-    results = np.frombuffer(b"".join(state.results for state in added.states), _RESULT)
+    is_extended = np.repeat(is_quiet.all(axis=1, keepdims=True), len(METRIC_FIELDS) + 1, axis=1)
+    is_extended[:, [_NUMBERS[metric] for metric in added.states[0].metrics]] = is_quiet
+    selected = is_extended[rows.owners, rows.numbers]
+    values = rows.values[selected]
+    results = np.frombuffer(b"".join(state.results for state in added.states), _RESULT)[selected]
+    counts = np.count_nonzero(np.isfinite(values), axis=1)
     return {
-        "ids": rows.ids,
-        "metrics": rows.numbers,
-        "n": results["n"] + np.count_nonzero(np.isfinite(rows.values), axis=1),
-        "level": grow_quantiles(results["median"], 0.5, rows.values),
+        "ids": rows.ids[selected],
+        "metrics": rows.numbers[selected],
+        "n": results["n"] + counts,
+        "level_n": results["median"]["n"] + counts,
+        "level": grow_quantiles(results["median"], 0.5, values),
+    }
+
+
+def _list_extended(
+    columns: Sequence[Mapping[str, NDArray[Any]]], *, apart_from: Collection[int]
+) -> dict[MetricKey, ExtendedResult]:
+    """Return the extended results of other series."""
+    return {
+        (series_id, METRIC_FIELDS[number - 1]): ExtendedResult(n, level_n)
+        for part in columns
+        for series_id, number, n, level_n in zip(
+            *(part[name].tolist() for name in ("ids", "metrics", "n", "level_n")), strict=True
+        )
+        if series_id not in apart_from
     }
 
 

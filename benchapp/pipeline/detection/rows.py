@@ -1,6 +1,6 @@
 """Rows of changes and detection status: read and written in bulk."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -221,8 +221,14 @@ def insert_changes(records: Iterable[ChangeRecord]) -> list[int]:
     return [change.pk for change in created]
 
 
-def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) -> None:
-    """Write the detection status of these series; delete that of metrics without values and baseline."""
+def upsert_statuses(
+    records: Sequence[StatusRecord], series_ids: Sequence[int], *, extended: Collection[MetricKey] = ()
+) -> None:
+    """Write the detection status of these series; delete that of metrics without values and baseline.
+
+    extended: metrics that are not evaluated again.
+    """
+    kept = [*((record.series_id, record.metric) for record in records), *extended]
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_detectionresult AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
@@ -230,8 +236,8 @@ def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) 
             "  WHERE updated.series_id = stored.series_id AND updated.metric = stored.metric)",
             [
                 list(series_ids),
-                [record.series_id for record in records],
-                [record.metric for record in records],
+                [series_id for series_id, _ in kept],
+                [metric for _, metric in kept],
             ],
         )
         if records:

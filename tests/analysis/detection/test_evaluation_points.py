@@ -13,7 +13,7 @@ from benchapp.analysis.detection.evaluation_points import (
     Reference,
     are_quiet,
     find_evaluation_point,
-    find_unusual_run,
+    flag_runs,
     is_grid_point,
 )
 from benchapp.analysis.detection.growing_levels import (
@@ -31,10 +31,14 @@ def make_steady(runs: int, *, spread: float = 0.02, seed: int = 1) -> Array:
     return 1000 * (1 + spread * np.random.default_rng(seed).standard_normal(runs))
 
 
-def find_end(values: Array, *, smallest_change: float = 0.05) -> int:
-    rows = np.atleast_2d(values)
+def find_ends(rows: Array, *, smallest_change: float = 0.05) -> tuple[int, ...]:
     positions = np.arange(1, rows.shape[1] + 1)
-    return find_evaluation_point(rows, positions, smallest_changes=[smallest_change] * len(rows)).end
+    return find_evaluation_point(rows, positions, smallest_changes=[smallest_change] * len(rows)).ends
+
+
+def find_end(values: Array, *, smallest_change: float = 0.05) -> int:
+    (end,) = find_ends(values[np.newaxis], smallest_change=smallest_change)
+    return end
 
 
 @pytest.mark.parametrize("runs", [0, 1, 15, 47])
@@ -84,10 +88,17 @@ def test_value_without_a_logarithm_is_evaluated(value: float) -> None:
 
 def test_metric_without_values_is_ignored_until_it_has_one() -> None:
     missing = np.full(100, np.nan)
-    assert find_end(np.stack([make_steady(100), missing])) == 96
+    assert find_ends(np.stack([make_steady(100), missing])) == (96, 96)
 
     missing[99] = 5.0
-    assert find_end(np.stack([make_steady(100), missing])) == 100
+    assert find_ends(np.stack([make_steady(100), missing])) == (96, 100)
+
+
+def test_metric_has_the_points_of_its_own_values() -> None:
+    values = make_steady(105)
+    values[100:] *= 0.9
+
+    assert find_ends(np.stack([make_steady(105, seed=2), values])) == (96, 105)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -159,16 +170,18 @@ def test_series_are_as_quiet_together_as_each_alone(start: int, added: int, know
     ]
 
     alone = [
-        find_unusual_run(values, of.references, start=start, smallest_changes=of.smallest_changes) is None
+        (
+            ~flag_runs(values, of.references, start=start, smallest_changes=of.smallest_changes).any(axis=1)
+        ).tolist()
         for values, of in zip(series, criteria, strict=True)
     ]
 
     sums = np.stack([of.sum_ratios(values[:, :start]) for values, of in zip(series, criteria, strict=True)])
     together = are_quiet(criteria, sums, np.stack(series)[:, :, start:])
     assert together.tolist() == alone
-    assert len(set(alone)) == (2 if added else 1)
+    assert [len(set(of_metric)) for of_metric in zip(*alone, strict=True)] == [2 if added else 1] * 3
     assert sums.shape == (200, len(known), min(start + 1, 128))
 
 
 def test_no_series_is_quiet_or_not() -> None:
-    assert are_quiet([], np.zeros((0, 3, 128)), np.zeros((0, 3, 1))).tolist() == []
+    assert are_quiet([], np.zeros((0, 3, 128)), np.zeros((0, 3, 1))).shape == (0, 3)

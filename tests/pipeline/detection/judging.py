@@ -70,13 +70,18 @@ def make_cells(
     return cells
 
 
-def add_runs(series: Series, values: Sequence[float], *, metric: str = "iops") -> list[Run]:
-    """Measure a series again, an hour apart behind its newest run, and mark it."""
+def add_runs(
+    series: Series, values: Sequence[float], *, metric: str = "iops", latencies: Sequence[float] = ()
+) -> list[Run]:
+    """Measure a series again, an hour apart behind its newest run, and mark it; latencies: mean of each run, ns."""
     host = series.host or make_host(pool=series.scope.partition(":")[2])
     newest_at = series.measurements.values_list("started_at", flat=True).latest("started_at")
     times = [newest_at + timedelta(hours=index + 1) for index in range(len(values))]
     runs = make_runs(host, times, target=series.target)
-    add_measurements(series, runs, [{metric: value, "latency_kind": ""} for value in values])
+    rows: list[dict[str, Any]] = [{metric: value, "latency_kind": ""} for value in values]
+    if latencies:
+        rows = [{**row, "latency_mean_ns": latency} for row, latency in zip(rows, latencies, strict=True)]
+    add_measurements(series, runs, rows)
     return runs
 
 

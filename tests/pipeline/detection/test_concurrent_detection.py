@@ -77,7 +77,7 @@ def test_series_judged_by_name_at_the_same_time_has_each_change_once() -> None:
 def test_killed_worker_leaves_only_the_mark(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     make_fallen(2)
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patched:

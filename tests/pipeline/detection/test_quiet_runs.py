@@ -19,6 +19,7 @@ from benchapp.models import (
 )
 from benchapp.pipeline import judge
 from benchapp.pipeline.detection import histories
+from benchapp.pipeline.detection.series import MetricHistory, SeriesOutcome, judge_series_metric
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.judge import judge_due, judge_series
 from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
@@ -66,6 +67,16 @@ def read_rows(series: Series) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
+def make_series_of_two(values: Sequence[float], latencies: Sequence[float]) -> Series:
+    """Return a series with these IOPS and mean latencies."""
+    (series,) = make_cells(make_host(), [values])
+    rows = list(series.measurements.order_by("started_at"))
+    for row, latency in zip(rows, latencies, strict=True):
+        row.latency_mean_ns = latency
+    Measurement.objects.bulk_update(rows, ["latency_mean_ns"])
+    return series
+
+
 def make_quiet_series(runs: int = 100) -> Series:
     """Return a steady series with a valid state, evaluated at its 96th run."""
     (series,) = make_cells(make_host(), [make_level(1000.0, runs)])
@@ -111,8 +122,8 @@ def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(
     kind: str, has_quiet_runs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = make_noise(kind, 1)
-    (series,) = make_cells(make_host(), [values[:70]])
+    values, latencies = make_noise(kind, 1), make_noise("correlated", 2)
+    series = make_series_of_two(values[:70], latencies[:70])
     judge_due()
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5], RUNS)
     first = 70
@@ -120,7 +131,8 @@ def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(
     compared = 0
 
     while first < RUNS:
-        add_runs(series, values[first : first + sizes[first]])
+        added = slice(first, first + sizes[first])
+        add_runs(series, values[added], latencies=latencies[added])
         first += sizes[first]
         before = len(reads)
         judge_due()
@@ -133,6 +145,29 @@ def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(
             assert read_rows(series) == resumed
 
     assert (compared > 0) == has_quiet_runs
+
+
+def test_change_is_detected_in_the_metric_alone_whose_run_is_unusual(monkeypatch: pytest.MonkeyPatch) -> None:
+    iops, latencies = make_level(1000.0, 99), make_level(5e6, 99, shift=3)
+    series = make_series_of_two(iops[:97], latencies[:97])
+    judge_due()
+    iops[96:] = [value * 0.9 for value in iops[96:]]
+    evaluated: list[str] = []
+
+    def judge_metric(history: MetricHistory, *arguments: Any, **options: Any) -> SeriesOutcome:
+        evaluated.extend([history.metric] if len(history.values) else [])
+        return judge_series_metric(history, *arguments, **options)
+
+    monkeypatch.setattr(judge, "judge_series_metric", judge_metric)
+    add_runs(series, iops[97:], latencies=latencies[97:])
+    judge_due()
+
+    assert evaluated == ["iops"]
+    resumed = read_rows(series)
+    judge_series([series.pk])
+    assert read_rows(series) == resumed
+    latency = DetectionResult.objects.get(series=series, metric="latency_mean_ns")
+    assert (latency.n, latency.level) == (99, float(np.median(latencies)))
 
 
 def test_resumed_levels_are_those_of_all_runs() -> None:
