@@ -133,7 +133,10 @@ class ContrastFinding:
 
 @dataclass(frozen=True, slots=True)
 class AtLimit:
-    """All values from a point on are at a limit: 97 to 115 % of it, or below it within the margin of error."""
+    """All values from a point on are at a limit: 97 to 115 % of it, or below it within the margin of error.
+
+    limit: its value at the start, in the unit of the points; elsewhere it may have another.
+    """
 
     name: str
     start: CurvePoint
@@ -214,7 +217,10 @@ def find_at_limit(curve: Curve, limit: LimitFinding) -> AtLimit | None:
         if not value or not does_reach(point, value) or point.value > AT_LIMIT_TO * value:
             break
         at.append((point, value))
-    return AtLimit(limit.name, at[-1][0], at[0][0], at[0][1]) if at else None
+    if not at:
+        return None
+    start, value = at[-1]
+    return AtLimit(limit.name, start, at[0][0], value)
 
 
 def list_places(finding: Finding) -> tuple[CurvePlace, ...]:

@@ -93,8 +93,8 @@ class SentenceWriter:
                 return self._write_cliff(value, reference, share)
             case ContrastFinding(high, low, factor):
                 return self._write_contrast(high, low, factor)
-            case AtLimit(name, start, end, limit):
-                reached = f"{self._format_bare(end.value)} of {self.format(limit)}"
+            case AtLimit(name, start, _, limit):
+                reached = f"{self._format_bare(start.value)} of {self.format(limit)}"
                 return Clause(curve, f"reaches the limit ({name})", f" at {self._at(start)}: {reached}")
 
     def name_curve(self, place: CurvePlace, *, apart_from: CurvePlace | None = None) -> str:

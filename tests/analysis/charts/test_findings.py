@@ -154,7 +154,8 @@ def test_ceiling_is_reached_from_where_all_values_are_at_it():
     found = find_at_limit(curve([1000, 4114, 8150], counts=(1, 2, 4)), limit)
 
     assert found is not None
-    assert (found.start.place.x, found.end.value, found.limit) == (1, 8150, 8000)
+    assert (found.start.place.x, found.start.value, found.limit) == (1, 4114, 4000)
+    assert found.end.place.x == 2
 
 
 @pytest.mark.parametrize("values", [(None, None), (8000, 16000), (100, 200)])

@@ -62,8 +62,11 @@ def test_summary_of_published_series_has_its_findings(db: Any) -> None:
         "Random read drops by 97 % from 5 GiB to 15 GiB files at 1 volume (14 311 → 375 IOPS)."
         in describe("q=instance:c1.xlarge volume_size:20G&facet=file_size")
     )
-    assert "Random read scales linearly: 3.95x from 1 to 4 volumes (99 % of ideal)." in describe(
-        "q=volume_type:provisioned-iops"
+    provisioned = describe("q=volume_type:provisioned-iops")
+    assert "Random read scales linearly: 3.95x from 1 to 4 volumes (99 % of ideal)." in provisioned
+    assert (
+        "Random read reaches the limit (provisioned: 2 000 IOPS × n) at 1 volume: 2 064 of 2 000 IOPS."
+        in provisioned
     )
     assert (
         "Random write is erratic: 12 345 at 2 volumes, 1 736 IOPS at 4 volumes; no clear trend."
