@@ -34,7 +34,7 @@ AT_LIMIT_TO: Final = 1.15
 
 @dataclass(frozen=True, slots=True)
 class LimitFinding:
-    """A named limit in one panel: values by x, None if unknown."""
+    """A named limit of one curve in one panel: values by x, None if unknown or if it does not apply."""
 
     facet: int
     name: str

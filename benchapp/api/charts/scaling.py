@@ -389,7 +389,7 @@ def _describe_cell(
 ) -> ScalingCellAnswer:
     """Return a cell: its values on the axes in filter syntax, its numbers in base units."""
     spread, earlier, mark = cell.spread, cell.earlier, cell.mark
-    limit = facet.find_lowest_limit(place)
+    limit = facet.find_lowest_limit(line, place)
     return build(
         ScalingCellAnswer,
         cell,

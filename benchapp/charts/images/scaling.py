@@ -12,7 +12,7 @@ from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, wr
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
 from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.limits import LIMIT_REACH
+from benchapp.charts.texts.limits import LIMIT_REACH, name_limit
 from benchapp.charts.texts.scaling import describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -166,7 +166,7 @@ class _ScalingPanel:
             if found.model is not None and self.chart.facets[found.facet] is facet:
                 self._draw_model(axes, found, found.model)
         for limit in facet.limits:
-            self._draw_limit(axes, limit, plot)
+            self._draw_limit(axes, facet, limit=limit, plot=plot)
         self._draw_knees(axes, facet)
         if not any(cell.spread or cell.state == "failed" for line in facet.lines for cell in line.cells):
             self.canvas.write_message(plot, "No values")
@@ -299,7 +299,7 @@ class _ScalingPanel:
                 color=self.colors.regression if worse else self.colors.improvement,
             )
 
-    def _draw_limit(self, axes: Axes, limit: ScalingLimit, plot: ImageBox) -> None:
+    def _draw_limit(self, axes: Axes, facet: ScalingFacet, *, limit: ScalingLimit, plot: ImageBox) -> None:
         """Draw a limit at each x: targets solid, others dashed; one far above all values is named only."""
         if self.chart.over is not None:
             return
@@ -308,7 +308,7 @@ class _ScalingPanel:
         ]
         if not known:
             return
-        name = f"target: {limit.name}" if limit.target else limit.name
+        name = f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}"
         line: Any = "-" if limit.target else (0, (6, 4))
         shown = [(place, value) for place, value in known if value <= LIMIT_REACH * self.most]
         half = 0.5 if self.is_bars else 0.0

@@ -1,7 +1,7 @@
 """The cells of a chart from its series, with linear scaling and limits."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Final
@@ -161,6 +161,7 @@ class _LimitBuilder:
 
     def __init__(self, table: SeriesTable, grid: Grid, metric: ScalingMetric) -> None:
         self._grid, self._metric = grid, metric
+        self._keys = list_cell_keys(table, grid.axes)
         self._xs, self._volumes = table.column(grid.axes.x), table.column("volume_count")
         self._provisioned = table.column("provisioned_iops")
         self._types, self._instances = table.column("volume_type"), table.column("instance_type")
@@ -181,57 +182,72 @@ class _LimitBuilder:
             yield replace(limit, target=target)
 
     def list_provisioned(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
-        """Yield the provisioned IOPS of the volumes if the metric is IOPS; not for more than four values."""
+        """Yield the provisioned IOPS of the volumes if the metric is IOPS; not for more than four values.
+
+        Each applies to the cells whose layouts all have it.
+        """
         if self._metric.base != "iops":
             return
-        xs, counts = self._grid.xs, self._count_volumes(rows)
+        xs = self._grid.xs
         if self._grid.axes.x == "provisioned_iops":
             products = [
                 x * count if isinstance(x, int) and count else None
-                for x, count in zip(xs, counts, strict=True)
+                for x, count in zip(xs, self._count_volumes(rows), strict=True)
             ]
             yield ScalingLimit("provisioned", tuple(products), is_given=False)
             return
-        known = sorted({self._provisioned[row] for row in rows} - {None})
-        if len(known) > _PROVISIONED_MAXIMUM:
+        by_iops = self._group_cells(self._provisioned, rows)
+        if len(by_iops) > _PROVISIONED_MAXIMUM:
             return
         times = "" if self._metric.is_per_volume else " × n"
-        for iops in known:
-            having = {self._xs[row] for row in rows if self._provisioned[row] == iops}
-            values = _multiply(
-                iops, [count if x in having else None for x, count in zip(xs, counts, strict=True)]
-            )
+        for iops, own in sorted(by_iops.items()):
+            cells = self._find_cells(own)
+            values = _multiply(iops, _keep_places(self._count_volumes(own), cells))
             name = f"provisioned: {describe_value('provisioned_iops', iops)} IOPS{times}"
-            yield ScalingLimit(name, tuple(values), is_given=False)
+            yield ScalingLimit(name, tuple(values), is_given=False, cells=cells)
+
+    def _group_cells(self, column: Sequence[Any], rows: Sequence[int]) -> dict[Any, list[int]]:
+        """Return the rows of the cells of a panel whose layouts all have the same known value, by the value."""
+        cells: dict[CellKey, list[int]] = defaultdict(list)
+        for row in rows:
+            cells[self._keys[row]].append(row)
+        found: dict[Any, list[int]] = defaultdict(list)
+        for own in cells.values():
+            values = {column[row] for row in own}
+            if len(values) == 1 and (value := values.pop()) is not None:
+                found[value] += own
+        return found
+
+    def _find_cells(self, rows: Sequence[int]) -> frozenset[tuple[AxisValue, int]]:
+        """Return the cells of the rows of a panel: value of the line and index on x."""
+        keys = {self._keys[row] for row in rows}
+        return frozenset((color, self._grid.xs.index(x)) for _, color, x in keys)
 
     def list_known(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
-        """Yield the published limits of the volume types and instance types, where all layouts of an x have one type.
+        """Yield the published limits of the volume types and instance types, for the cells whose layouts have one type.
 
         At most four types of each; each in IOPS and as bandwidth, which the block size converts.
         """
-        known, counts = read_known_limits(), self._count_volumes(rows)
-        volumes, sizes = self._count_volumes_of_layouts(rows), self._find_only(self._block_sizes, rows)
+        known = read_known_limits()
         for is_instance, column in ((False, self._types), (True, self._instances)):
-            own = self._find_only(column, rows)
-            names = sorted({name for name in own if name and (is_instance, name) in known})
+            by_type = self._group_cells(column, rows)
+            names = sorted(name for name in by_type if (is_instance, name) in known)
             for name in names[:_KNOWN_MAXIMUM]:
-                if is_instance:
-                    factors = [1 / count if count else None for count in volumes]
-                else:
-                    factors = [float(count) if count else None for count in counts]
-                factors = [
-                    factor if found == name else None for factor, found in zip(factors, own, strict=True)
-                ]
-                yield from self._list_of_type(known[is_instance, name], factors, sizes)
+                yield from self._list_of_type(known[is_instance, name], by_type[name])
 
-    def _list_of_type(
-        self, limit: KnownLimit, factors: Sequence[float | None], sizes: Sequence[int | None]
-    ) -> Iterator[ScalingLimit]:
+    def _list_of_type(self, limit: KnownLimit, rows: Sequence[int]) -> Iterator[ScalingLimit]:
         """Yield the limit of a type in the unit of the metric, and its other limit by the block size.
 
-        factors: by what the limit of the type is multiplied at each x; None where it does not apply. Of volumes the
-        other limit is left out where the first one is lower at every x: it never applies.
+        rows: of the cells that have the type. Of volumes the other limit is left out where the first one is lower at
+        every x: it never applies.
         """
+        cells, sizes = self._find_cells(rows), self._find_only(self._block_sizes, rows)
+        counts = self._count_volumes_of_layouts(rows) if limit.is_instance else self._count_volumes(rows)
+        # By what the limit of the type is multiplied at each x.
+        factors = [
+            None if not count else 1 / count if limit.is_instance else float(count)
+            for count in _keep_places(counts, cells)
+        ]
         start = f"instance {limit.name}" if limit.is_instance else limit.name
         times = "" if limit.is_instance or self._metric.is_per_volume else " × n"
         is_iops = self._metric.base == "iops"
@@ -240,7 +256,7 @@ class _LimitBuilder:
         if native is not None:
             values = tuple(None if factor is None else native * factor for factor in factors)
             yield ScalingLimit(
-                f"{start} {format_with_unit(native, self._metric)}{times}", values, is_given=True
+                f"{start} {format_with_unit(native, self._metric)}{times}", values, is_given=True, cells=cells
             )
         if other is None:
             return
@@ -258,7 +274,7 @@ class _LimitBuilder:
         at = f" at {format_size(shown[0])}" if len(shown) == 1 else ""
         kind = " bandwidth" if is_iops else ""
         text = format_with_unit(other, CATALOG[other_name])
-        yield ScalingLimit(f"{start}{kind} {text}{at}{times}", values, is_given=True)
+        yield ScalingLimit(f"{start}{kind} {text}{at}{times}", values, is_given=True, cells=cells)
 
     def _find_only(self, column: Sequence[Any], rows: Sequence[int]) -> list[Any]:
         """Return the value of a column that all rows of an x have; None where they differ, or it is unknown."""
@@ -278,6 +294,12 @@ class _LimitBuilder:
         if self._grid.axes.x == "volume_count":
             return [x if isinstance(x, int) else None for x in self._grid.xs]
         return self._find_only(self._volumes, rows)
+
+
+def _keep_places(counts: Sequence[int | None], cells: Collection[tuple[AxisValue, int]]) -> list[int | None]:
+    """Return the counts at the x of these cells; None elsewhere."""
+    places = {place for _, place in cells}
+    return [count if place in places else None for place, count in enumerate(counts)]
 
 
 def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:

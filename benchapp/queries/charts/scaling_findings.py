@@ -291,7 +291,8 @@ def _list_at_limits(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -
         for limit in facet.limits:
             if limit.target is not None:
                 continue
-            for column in range(len(facet.lines)):
-                found = find_at_limit(curves[row, column], LimitFinding(row, limit.name, limit.values))
+            for column, line in enumerate(facet.lines):
+                values = tuple(limit.find_value(line, place) for place in range(len(limit.values)))
+                found = find_at_limit(curves[row, column], LimitFinding(row, limit.name, values))
                 if found is not None:
                     yield found

@@ -358,13 +358,20 @@ class ScalingLine:
 class ScalingLimit:
     """A limit at each x; None if unknown there. is_given: a parameter of the chart, else provisioned IOPS.
 
-    target: what it is the value of, if it is a target rather than a limit.
+    target: what it is the value of, if it is a target rather than a limit. cells: those that it applies to, as value
+    of the line and index on x; None: all.
     """
 
     name: str
     values: tuple[float | None, ...]
     is_given: bool
     target: ScalingTarget | None = None
+    cells: frozenset[tuple[AxisValue, int]] | None = None
+
+    def find_value(self, line: ScalingLine, place: int) -> float | None:
+        """Return the limit of a cell; None if it is unknown or does not apply to the cell."""
+        does_apply = self.cells is None or (line.value, place) in self.cells
+        return self.values[place] if does_apply else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,12 +383,12 @@ class ScalingFacet:
     lines: tuple[ScalingLine, ...]
     limits: tuple[ScalingLimit, ...] = ()
 
-    def find_lowest_limit(self, place: int) -> ScalingLimit | None:
-        """Return the limit that applies at an x: the lowest one, targets aside; None without one."""
+    def find_lowest_limit(self, line: ScalingLine, place: int) -> ScalingLimit | None:
+        """Return the limit that applies to a cell: the lowest one, targets aside; None without one."""
         known = [
             (value, number)
             for number, limit in enumerate(self.limits)
-            if limit.target is None and (value := limit.values[place]) is not None
+            if limit.target is None and (value := limit.find_value(line, place)) is not None
         ]
         return self.limits[min(known)[1]] if known else None
 

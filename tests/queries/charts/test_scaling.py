@@ -7,14 +7,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchapp.charts.texts.limits import describe_applicable_limits
+from benchapp.charts.texts.limits import describe_applicable_limits, name_limit
 from benchapp.grammar import parse_filter, write_filter
 from benchapp.metrics import CATALOG, show_rates_in
 from benchapp.models import Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.charts import scaling_build, series_columns
 from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
-from benchapp.queries.charts.scaling_findings import find_bends, find_findings, find_reach
+from benchapp.queries.charts.scaling_findings import AtLimit, find_bends, find_findings, find_reach
 from benchapp.queries.days import end_of_day
 from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series.levels import read_current_levels
@@ -40,7 +40,7 @@ def make_sweep(values, *, metric="iops", target=None, workload=None, direction="
     """Make a series for each volume count, which stands at a value; None: it was measured without that metric."""
     made = []
     for count, value in values.items():
-        layout = make_target(volume_type="gp3", volume_count=count, **(target or {}))
+        layout = make_target(**{"volume_type": "gp3", "volume_count": count, **(target or {})})
         series = make_series(target=layout, workload=workload, direction=direction, host=HOST[0])
         Series.objects.filter(pk=series.pk).update(measurement_count=1, first_at=NOON, last_at=NOON)
         if value is not None:
@@ -269,6 +269,48 @@ def test_what_is_provisioned_is_a_ceiling_by_itself():
     assert (limit.values, limit.is_given) == ((2000, 4000, 8000), False)
 
 
+def test_provisioned_iops_limit_the_curves_that_have_them():
+    make_sweep({1: 990.0, 2: 1980.0, 4: 3960.0})
+    make_sweep({1: 1000.0, 2: 2000.0, 4: 4000.0}, target={"volume_type": "io1", "provisioned_iops": 1000})
+
+    chart = read(color="volume_type", limits=("known",))
+
+    (facet,) = chart.facets
+    gp3, io1 = facet.lines
+    assert [name_limit(facet, limit).replace("\u202f", " ") for limit in facet.limits] == [
+        "provisioned: 1 000 IOPS × n (io1)",
+        "gp3 16 000 IOPS × n (gp3)",
+        "io1 64 000 IOPS × n (io1)",
+    ]
+    reached = [each for each in find_findings(chart) if isinstance(each, AtLimit)]
+    assert [(each.start.place.line, each.limit) for each in reached] == [(1, 1000)]
+    assert [facet.find_lowest_limit(line, 2).values[2] for line in (gp3, io1)] == [64_000, 4000]
+    assert [text.replace("\u202f", " ") for text in describe_applicable_limits(chart)] == [
+        "Limit that applies to gp3: 1 volume to 4 volumes: gp3 16 000 IOPS × n.",
+        "Limit that applies to io1: 1 volume to 4 volumes: provisioned: 1 000 IOPS × n.",
+        "gp3, 4 volumes: 6.2 % of gp3 16 000 IOPS × n; io1, 4 volumes: 100 % of provisioned: 1 000 IOPS × n.",
+    ]
+
+
+def test_published_limits_are_not_known_of_all_curves():
+    make_sweep({1: 990.0})
+    make_sweep({1: 1000.0}, target={"volume_type": "tape"})
+
+    chart = read(x="volumes", color="volume_type", limits=("known",))
+
+    assert "No published limit is known for tape." in describe_applicable_limits(chart)
+
+
+def test_provisioned_iops_do_not_limit_a_mix_of_layouts_with_and_without_them():
+    make_sweep({1: 1000.0})
+    make_sweep({1: 1000.0}, target={"volume_type": "io1", "provisioned_iops": 1000})
+
+    chart = read(x="volumes", color="none", free=("volume_type", "provisioned_iops"))
+
+    assert [len(cell.series_ids) for _, _, _, cell in chart.walk()] == [2]
+    assert chart.facets[0].limits == ()
+
+
 def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
     make_sweep({1: 1e6, 4: 4e6}, metric="bandwidth_bytes_per_s")
 
@@ -348,7 +390,8 @@ def test_limits_have_no_common_block_size_unless_it_is_the_x_axis():
     (bandwidth,) = [limit for limit in over_block_size.facets[0].limits if "instance" in limit.name][1:]
     assert bandwidth.name == "instance m5.4xlarge bandwidth 594 MB/s"
     assert bandwidth.values == (593.75e6 / 4096, 593.75e6 / 65_536)
-    lowest = [over_block_size.facets[0].find_lowest_limit(place).name for place in (0, 1)]
+    (facet,) = over_block_size.facets
+    lowest = [facet.find_lowest_limit(facet.lines[0], place).name for place in (0, 1)]
     assert lowest == ["instance m5.4xlarge 18\u202f750 IOPS", "instance m5.4xlarge bandwidth 594 MB/s"]
 
 

@@ -8,7 +8,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from benchapp.charts.images.scaling import choose_mode
-from benchapp.charts.texts.limits import LIMIT_REACH
+from benchapp.charts.texts.limits import LIMIT_REACH, name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
@@ -253,7 +253,7 @@ def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
         ],
         "limits": [
             {
-                "name": f"target: {limit.name}" if limit.target else limit.name,
+                "name": f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}",
                 "values": limit.values,
                 "isGiven": limit.is_given,
                 "isTarget": limit.target is not None,

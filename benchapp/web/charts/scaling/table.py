@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from benchapp.charts.texts.limits import name_limit
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
@@ -106,7 +107,7 @@ def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
     for facet in chart.facets:
         for limit in (limit for limit in facet.limits if limit.is_given):
             kind = "Target" if limit.target else "Limit"
-            same.setdefault((f"{kind}: {limit.name}", limit.values), []).append(facet.label)
+            same.setdefault((f"{kind}: {name_limit(facet, limit)}", limit.values), []).append(facet.label)
     for (label, values), facets in same.items():
         shown = tuple("" if value is None else format_scaled(value, scale) for value in values)
         is_common = len(facets) == len(chart.facets)
