@@ -1,6 +1,6 @@
 """The price of a layout per month: pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 # 365 × 24 / 12: what clouds calculate with.
@@ -40,12 +40,14 @@ class PricedVolumes:
 class MonthlyPrice:
     """The price of a layout. amount: per month, None if unknown, for the reason `missing`.
 
-    is_minimum: something provisioned is not recorded, and is at least what was measured.
+    is_minimum: something provisioned is not recorded, and is at least what was measured. volumes_amount: per month, of
+    the volumes alone; None if unknown.
     """
 
     amount: float | None
     missing: str = ""
     is_minimum: bool = False
+    volumes_amount: float | None = None
 
 
 def price_volumes(amounts: PriceAmounts, volumes: PricedVolumes) -> MonthlyPrice:
@@ -77,15 +79,15 @@ def price_volumes(amounts: PriceAmounts, volumes: PricedVolumes) -> MonthlyPrice
         excess = max(0.0, bytes_per_s / _MIB - amounts.included_mib_s)
         each += amounts.per_mib_s_month * excess
         is_minimum = is_minimum or excess > 0
-    return MonthlyPrice(each * volumes.count, is_minimum=is_minimum)
+    amount = each * volumes.count
+    return MonthlyPrice(amount, is_minimum=is_minimum, volumes_amount=amount)
 
 
 def add_instance(volumes: MonthlyPrice, instance: PriceAmounts) -> MonthlyPrice:
     """Return the price of volumes and one instance per month."""
     if volumes.amount is None:
         return volumes
-    amount = volumes.amount + instance.per_hour * HOURS_OF_A_MONTH
-    return MonthlyPrice(amount, is_minimum=volumes.is_minimum)
+    return replace(volumes, amount=volumes.amount + instance.per_hour * HOURS_OF_A_MONTH)
 
 
 def _share(value: float | None, count: int) -> float | None:

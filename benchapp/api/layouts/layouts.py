@@ -91,6 +91,10 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
         bool | None, Meta(description="something provisioned is not recorded; at least what was measured")
     ]
     price_missing: Annotated[str, Meta(description="why the price is unknown; empty if it is known")]
+    volumes_price_per_month: Annotated[
+        float | None,
+        Meta(description="of the volumes only, also where the instance has no price; null if unknown"),
+    ]
     price_per_1000_iops: float | None
     is_on_front: Annotated[bool, Meta(description="no other layout is as cheap and faster")]
     interpolated_between_percent: Annotated[
@@ -246,8 +250,9 @@ def _describe_row(row: RankedLayout) -> LayoutAnswer:
         if row.at_load is None
         else build(LayoutLoadAnswer, row.at_load, **_describe_levels(row.at_load)),
         price_per_month=row.price_amount,
-        price_is_minimum=None if price is None or price.amount is None else price.is_minimum,
+        price_is_minimum=None if price is None or row.least_price is None else price.is_minimum,
         price_missing="no prices" if price is None else price.missing,
+        volumes_price_per_month=None if price is None else price.volumes_amount,
         interpolated_between_percent=load.between,
         series=load.series_ids,
         incidents=row.incident_ids,

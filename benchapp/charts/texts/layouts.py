@@ -61,7 +61,7 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
     basis = f" ({describe_interpolation(best.load)})" if best.load.between else ""
     if best.price is None:
         return f"{best.layout.title} meets the requirement with the largest margin{basis}"
-    if best.price_amount is None:
+    if best.least_price is None:
         return f"{best.layout.title} meets the requirement; its price is unknown{basis}"
     price = describe_price(best, ranking.currency)
     return f"{best.layout.title} meets the requirement for {price} per month{basis}"
@@ -76,9 +76,13 @@ def describe_interpolation(load: MeasuredLoad) -> str:
 
 
 def describe_price(row: RankedLayout, currency: str) -> str:
-    """Return the price, with "at least" where something provisioned is not recorded."""
-    text = format_money(row.price_amount, currency)
-    return f"at least {text}" if row.price is not None and row.price.is_minimum else text
+    """Return the price, with "at least" where something provisioned is not recorded; with "(volumes only)" where the
+    price of the instance is unknown."""
+    text = format_money(row.least_price, currency)
+    if row.price is None or row.least_price is None:
+        return text
+    text = f"at least {text}" if row.price.is_minimum else text
+    return f"{text} (volumes only)" if row.price.amount is None else text
 
 
 def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterator[str]:
@@ -136,6 +140,12 @@ def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
         yield f"{format_count(ranking.hidden_count, 'series')} hidden by the fixed dimensions."
     if ranking.incomplete_count:
         yield f"{format_count(ranking.incomplete_count, 'load')} not counted: only one direction was measured."
+    count = sum(row.price_amount is None and row.least_price is not None for row in ranking.unpriced)
+    if count:
+        yield (
+            f"{format_count(count, 'layout')} with the price of the volumes only: the price of the instance is"
+            ' unknown. "Price includes: Volumes only" ranks all layouts by the price of their volumes.'
+        )
     if ranking.is_cut:
         yield "More series match than are read: narrow the filter."
 
@@ -179,8 +189,8 @@ def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
     """Return each requirement that a layout does not meet: "IOPS 19 344 of 20 000 (−3.3 %)"."""
     return [
         f"price {describe_price(row, currency)}, at most {format_money(lack.required, currency)}"
-        if lack.name == "price" and lack.value is None and row.price_amount is not None
-        else _describe_lack(lack, currency)
+        if lack.name == "price" and lack.value is None and row.least_price is not None
+        else _describe_lack(lack, row, currency=currency)
         for lack in row.assessment.lacks
     ]
 
@@ -212,7 +222,7 @@ def list_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
     ]
 
 
-def _describe_lack(lack: Lack, currency: str) -> str:
+def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
     name = _LACKING[lack.name]
     if lack.value is None:
         return f"{name} unknown"
@@ -223,7 +233,7 @@ def _describe_lack(lack: Lack, currency: str) -> str:
         )
         return f"{value} of {required} IOPS (−{format_percent(lack.shortfall)})"
     if lack.name == "price":
-        value, required = format_money(lack.value, currency), format_money(lack.required, currency)
+        value, required = describe_price(row, currency), format_money(lack.required, currency)
     elif lack.name == "capacity_bytes":
         value, required = _format_capacity(lack.value), _format_capacity(lack.required)
         return f"{value} of {required} (−{format_percent(lack.shortfall)})"

@@ -128,6 +128,13 @@ class RankedLayout:
         return None if self.price is None else self.price.amount
 
     @property
+    def least_price(self) -> float | None:
+        """Return the price per month, of the volumes alone where that of the instance is unknown; None if unknown."""
+        if self.price is None or self.price.amount is not None:
+            return self.price_amount
+        return self.price.volumes_amount
+
+    @property
     def price_per_1000_iops(self) -> float | None:
         """Return the price per month of 1 000 measured IOPS (median); None if unknown."""
         iops = self.load.levels.iops
@@ -436,8 +443,8 @@ def _answer(
         [load.levels for load in loads],
         question.requirement,
         capacity_bytes=layout.capacity_bytes,
-        price=None if price is None else price.amount,
-        is_price_minimum=price is not None and price.is_minimum,
+        price=None if price is None else price.volumes_amount if price.amount is None else price.amount,
+        is_price_minimum=price is not None and (price.is_minimum or price.amount is None),
     )
     at_load = None if assessment.at_load is None else loads[assessment.at_load]
     return RankedLayout(layout, assessment, loads[assessment.best], at_load, price)
@@ -451,7 +458,7 @@ def _find_price(
         return None
     amounts = price_list.volumes.get(layout.volume_type or "")
     if amounts is None:
-        return MonthlyPrice(None, f"no price of volume type {layout.volume_type or 'unknown'}")
+        return MonthlyPrice(None, _describe_missing("volume type", layout.volume_type))
     measured = [
         max((level.median or 0.0 for level in levels if level is not None), default=None)
         for levels in (
@@ -467,8 +474,12 @@ def _find_price(
         return price
     instance = price_list.instances.get(layout.instance_type or "")
     if instance is None:
-        return MonthlyPrice(None, f"no price of instance type {layout.instance_type or 'unknown'}")
+        return replace(price, amount=None, missing=_describe_missing("instance type", layout.instance_type))
     return add_instance(price, instance)
+
+
+def _describe_missing(kind: str, name: str | None) -> str:
+    return f"no price of {kind} {name}" if name else f"the {kind} is unknown"
 
 
 def _mark_front(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
@@ -499,11 +510,12 @@ def _add_marks(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
 
 
 def _rank(row: RankedLayout) -> tuple[Any, ...]:
-    assessment, price = row.assessment, row.price_amount
+    assessment, price = row.assessment, row.least_price
     is_met = row.verdict == "meets"
     return (
         VERDICTS.index(row.verdict),
         0.0 if is_met else round(assessment.shortfall, 9),
+        row.price_amount is None,
         price is None,
         price or 0.0,
         -(assessment.margin or 0.0),

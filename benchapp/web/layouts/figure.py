@@ -121,7 +121,7 @@ def make_layouts_figure(
             )
             for name, caption, rows in (
                 ("ranking", "Ranking", ranking.rows),
-                ("unpriced", "Without a price", ranking.unpriced),
+                ("unpriced", "Without a full price", ranking.unpriced),
             )
             if rows
         ),

@@ -29,11 +29,14 @@ def test_ranking_has_the_answer_its_numbers_and_the_closest_miss(reader: Client)
     assert (first["verdict"], first["volume_type"], first["volume_count"]) == ("meets", "gp3", 8)
     assert (first["iodepth"], first["iops_median"], first["latency_p99_median_ns"]) == (32, 23_500, 2e6)
     assert first["price_per_month"] == pytest.approx(642.56)
+    assert first["volumes_price_per_month"] == pytest.approx(81.92)
     assert (first["n"], len(first["series"]), first["incidents"], first["lacks"]) == (3, 1, [], [])
     assert body["counts"] == {"meets": 3, "median-only": 0, "misses": 3, "unknown": 0}
     assert (body["currency"], body["series"], body["is_cut"]) == ("USD", 12, False)
     assert body["closest_miss"]["lacks"][0]["name"] == "iops"
-    assert body["layouts"][-1]["price_missing"] == "no price of volume type local"
+    last = body["layouts"][-1]
+    assert last["price_missing"] == "no price of volume type local"
+    assert (last["price_per_month"], last["volumes_price_per_month"]) == (None, None)
 
     text = reader.get(f"{PATH}?iops=20000&p99_ms=3&capacity_gb=1000&format=csv").content.decode()
     rows = list(csv.DictReader(io.StringIO(text)))

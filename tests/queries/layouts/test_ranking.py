@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.test import TestCase
 
+from benchapp.charts.texts.layouts import describe_price
 from benchapp.grammar import Filter, parse_filter
-from benchapp.models import Price
+from benchapp.models import Price, Series
 from benchapp.queries.charts.scaling import read_scaling
 from benchapp.queries.charts.scaling_shapes import ScalingRequest
 from benchapp.queries.layouts.question import LayoutQuestion
@@ -65,6 +66,24 @@ class TestPlantedLayouts(TestCase):
         assert (unpriced.verdict, unpriced.layout.volume_type) == ("meets", "local")
         assert unpriced.price is not None
         assert unpriced.price.missing == "no price of volume type local"
+
+    def test_layout_whose_instance_has_no_price_has_that_of_its_volumes(self) -> None:
+        Price.objects.exclude(instance_type="").delete()
+        Series.objects.filter(volume_count=1).update(instance_type=None)
+
+        ranking = rank_layouts(replace(ASKED, max_price=100), now=LATER)
+
+        assert ranking.rows == ()
+        (gp3,) = [row for row in ranking.unpriced if row.layout.volume_size_bytes == 128 * 2**30]
+        (io2,) = [row for row in ranking.unpriced if row.layout.volume_count == 1]
+        assert (gp3.price_amount, gp3.least_price) == (None, pytest.approx(81.92))
+        assert describe_price(gp3, "USD") == "USD 81.92 (volumes only)"
+        # The instance costs something: the total may be above what is asked for, or is.
+        assert (gp3.verdict, io2.verdict) == ("unknown", "misses")
+        assert [row.price and row.price.missing for row in (gp3, io2)] == [
+            "no price of instance type m5.4xlarge",
+            "the instance type is unknown",
+        ]
 
     def test_closest_miss_names_what_it_lacks(self) -> None:
         ranking = rank_layouts(replace(ASKED, iops=45_000, p99_ms=3.5), now=LATER)

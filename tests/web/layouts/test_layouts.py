@@ -12,7 +12,7 @@ from django.utils import timezone
 from benchapp.charts.images.layouts import draw_layouts
 from benchapp.charts.images.options import ImageOptions
 from benchapp.grammar import TERMS_MAXIMUM, Filter
-from benchapp.models import Run
+from benchapp.models import Price, Run
 from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import rank_layouts
 from tests.factories import (
@@ -78,6 +78,17 @@ def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client,
     assert (
         "No series of this pattern and block size matches" in Page(viewer.get(f"{ASKED}&q=host:other")).words
     )
+
+
+def test_page_has_the_price_of_the_volumes_where_that_of_the_instance_is_unknown(viewer: Client) -> None:
+    plant_layouts()
+    Price.objects.exclude(instance_type="").delete()
+
+    words = Page(viewer.get(ASKED)).words
+
+    assert "meets the requirement for USD 81.92 (volumes only) per month" in words
+    assert "5 layouts with the price of the volumes only" in words
+    assert "no price of instance type m5.4xlarge" in words
 
 
 def test_page_has_what_to_measure_next_with_commands_per_host(viewer: Client) -> None:
