@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from statistics import median
 from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -27,8 +28,9 @@ from benchapp.web.site.value_texts import describe_age, format_count, format_int
 
 # Smaller deviations of a pattern are not named in the title.
 _DEVIATION: Final = 0.02
-# The newest days whose mean median the title compares.
-_NEWEST_DAYS: Final = 7
+# The title compares the newest days with values, of the last seven. One outlier does not change the median of three.
+_RECENT_DAYS: Final = 7
+_TITLE_DAYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def _make_fleet_chart(range: DayRange) -> OverviewChart:
             "100 %: the initial level of each series: that of the first of these days, or its first level."
             " A day of a series is its last valid run, without failed and excluded runs and maintenance."
             f" Line: median over the series; band: p10–p90.{_describe_sample(fleet.patterns)} IOPS; days in UTC."
+            " Title: median of the newest three days with runs."
         ),
         keys=[
             ChartKey(shape, color, line.name)
@@ -174,17 +177,18 @@ def _describe_sample(patterns: Sequence[PatternDays]) -> str:
 
 
 def _describe_fleet(fleet: FleetDays) -> str:
-    """Return the finding: the pattern whose newest week deviates most from its level."""
+    """Return the finding: the pattern whose newest days deviate most from its level; none of too few days."""
     newest = {
-        line.name: sum(known) / len(known)
+        line.name: median(known[-_TITLE_DAYS:])
         for line in fleet.patterns
-        if (known := [day.median for day in line.days[-_NEWEST_DAYS:] if day])
+        if len(known := [day.median for day in line.days[-_RECENT_DAYS:] if day]) >= _TITLE_DAYS
     }
-    if not newest or _describe_missing_days(fleet):
+    if not newest:
         return f"Fleet throughput by pattern, {_name_days(fleet.range)}"
     name = max(newest, key=lambda each: abs(newest[each] - 1))
     if abs(newest[name] - 1) < _DEVIATION:
-        return f"Fleet throughput: all patterns within {_DEVIATION * 100:.0f} % of their initial level"
+        subject = "all patterns" if len(newest) == len(fleet.patterns) else ", ".join(newest)
+        return f"Fleet throughput: {subject} within {_DEVIATION * 100:.0f} % of the initial level"
     return f"Fleet throughput: {name} at {newest[name] * 100:.0f} % of its initial level"
 
 

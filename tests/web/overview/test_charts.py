@@ -69,7 +69,7 @@ def test_fleet_chart_has_the_numbers_of_its_table_and_of_the_api(viewer: Client,
     answer = viewer.get("/api/v1/fleet/levels").json()
     rows = list(csv.DictReader(io.StringIO(viewer.get("/api/v1/fleet/levels?format=csv").content.decode())))
 
-    assert "Fleet throughput: random read at" in page.words
+    assert "Fleet throughput: random read at 75 % of its initial level" in page.words
     assert "100 %: the initial level of each series" in page.words
     assert line["name"] == "random read"
     assert line["values"][-1] == {"median": 0.75, "p10": 0.55, "p90": 0.95, "n": 2}
@@ -115,10 +115,28 @@ def test_fleet_chart_begins_with_the_second_day(viewer: Client) -> None:
     add_series([1000.0], start_at=today)
     first = read_chart(viewer, "fleet").words
     add_series([1000.0, 1000.0], start_at=today - DAY, step=DAY)
+    second = read_chart(viewer, "fleet").words
+    add_series([1000.0] * 3, start_at=today - 2 * DAY, step=DAY)
 
     assert "The chart begins with the second day of runs." in first
     assert "within" not in first
-    assert "all patterns within 2 % of their initial level" in read_chart(viewer, "fleet").words
+    assert "Fleet throughput by pattern, 90 days" in second
+    assert "all patterns within 2 % of the initial level" in read_chart(viewer, "fleet").words
+
+
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ([100.0] * 10 + [None] * 6 + [40.0], "Fleet throughput by pattern, 90 days"),
+        ([100.0] * 10 + [40.0], "all patterns within 2 % of the initial level"),
+        ([100.0] * 10 + [40.0, 40.0], "random read at 40 % of its initial level"),
+    ],
+)
+def test_one_day_is_no_change_of_the_fleet(values: list[float | None], title: str, viewer: Client) -> None:
+    today = timezone.now().replace(hour=0, minute=0, second=1)
+    add_series(values, start_at=today - (len(values) - 1) * DAY, step=DAY)
+
+    assert title in read_chart(viewer, "fleet").words
 
 
 def test_unknown_chart_is_named_with_the_valid_ones(viewer: Client) -> None:
