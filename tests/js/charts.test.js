@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findNearest, shorten, spreadApart } from "../../static/js/charts/shared/marks.js";
+import { drawLabeledLines, findNearest, placeLabels, shorten, spreadApart } from "../../static/js/charts/shared/marks.js";
 import { assignStyles, COLOR_NAMES, withAlpha } from "../../static/js/charts/shared/palette.js";
 import { buildPercentiles, describeMark, preparePercentiles } from "../../static/js/charts/latency/percentiles.js";
 import { moveBy } from "../../static/js/site/navigation.js";
@@ -115,4 +115,45 @@ test("keys walk the points and stop at the ends", () => {
   assert.equal(moveBy("Home", 4, 10), 0);
   assert.equal(moveBy("End", 4, 10), 9);
   assert.equal(moveBy("a", 4, 10), null);
+});
+
+const tall = { left: 0, right: 300, top: 0, bottom: 200, width: 300 };
+
+test("the label of a line is above it, and below it at the upper edge", () => {
+  const [edge, inside] = placeLabels([{ y: 100 }, { y: 5 }], tall);
+
+  assert.deepEqual(edge, { y: 5, labelY: 13.5, isApart: false });
+  assert.deepEqual(inside, { y: 100, labelY: 91.5, isApart: false });
+});
+
+test("labels of near lines cover neither each other nor any of the lines", () => {
+  for (const heights of [[100, 105], [100, 100], [100, 104, 108], [5, 8, 11, 14], [190, 193, 196], [60, 90, 91, 92, 120, 121]]) {
+    const placed = placeLabels(heights.map((y) => ({ y })), tall);
+
+    const rows = placed.map(({ labelY }) => labelY);
+    assert.deepEqual(rows, [...rows].sort((a, b) => a - b), `${heights}: in the order of the lines`);
+    rows.slice(1).forEach((y, place) => assert.ok(y - rows[place] >= 13, `${heights}: ${rows}`));
+    rows.forEach((y) => heights.forEach((line) => assert.ok(Math.abs(y - line) >= 6.5, `${heights}: ${rows}`)));
+    rows.forEach((y) => assert.ok(y >= 6.5 && y <= 193.5, `${heights}: ${rows}`));
+  }
+});
+
+test("two near lines have a label on each side, three have strokes from the labels of one side", () => {
+  const findApart = (heights) => placeLabels(heights.map((y) => ({ y })), tall).map(({ isApart }) => isApart);
+
+  assert.deepEqual(findApart([100, 105]), [false, false]);
+  assert.deepEqual(findApart([100, 103, 106]), [true, true, false]);
+});
+
+test("labels of limit, references and thresholds are placed together", () => {
+  const written = [];
+  const ctx = new Proxy(
+    { measureText: (text) => ({ width: 6 * text.length }), fillText: (text, x, y) => written.push([text, y]) },
+    { get: (own, name) => own[name] ?? (() => {}), set: () => true },
+  );
+  const lines = { limit: { value: 100, label: "good" }, references: [{ value: 102, label: "SSD" }], thresholds: [{ value: 150, label: "threshold" }] };
+
+  drawLabeledLines(lines, {}).afterDatasetsDraw({ ctx, chartArea: tall, options: {}, scales: { y: { getPixelForValue: (value) => value } } });
+
+  assert.deepEqual(written, [["good", 91.5], ["SSD", 110.5], ["threshold", 141.5]]);
 });

@@ -3,7 +3,7 @@ import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
 import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawEndLabels, drawLimit, drawMessage, drawReference, drawThreshold } from "../shared/marks.js";
+import { drawEndLabels, drawLabeledLines, drawMessage } from "../shared/marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 import { formatOffset, zonedTicks } from "../shared/zones.js";
 
@@ -109,9 +109,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], planne
       { id: "layout", afterLayout: onLayout },
       drawMarks(panel, { colors, isCrowded, hasNames, changes, planned, getState }),
       ...(panel.isEmpty ? [drawMessage("no values in this time range", colors)] : []),
-      ...(panel.limit === null ? [] : [drawLimit(panel.limit, colors)]),
-      ...panel.references.map((reference, place) => drawReference(reference, place, colors)),
-      ...panel.thresholds.map((threshold, place) => drawThreshold(threshold, place, colors)),
+      drawLabeledLines(panel, colors),
       drawEndLabels(findEnds, colors),
     ],
   };

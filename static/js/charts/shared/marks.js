@@ -1,6 +1,9 @@
 // Marks: plugins of Chart.js for marks that it cannot draw, or not fast; and the mark nearest to a pointer.
 
 const LABEL_HEIGHT = 13;
+// Between a line and its label; of the stroke from one of several labels to its line.
+const LABEL_APART = 2;
+const LEADER_WIDTH = 12;
 
 /** Labels at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
 export function drawEndLabels(findEnds, colors) {
@@ -20,44 +23,104 @@ export function drawEndLabels(findEnds, colors) {
   };
 }
 
-/** A dashed line across the chart with its label: a limit {value, label} between good and bad. */
-export function drawLimit(limit, colors) {
-  return drawLabeledLine(limit, { id: "limit", dash: [6, 4], color: colors.ink });
-}
-
-/** A dotted line across the chart with its label: what a known system {value, label} reached. */
-export function drawReference(reference, place, colors) {
-  return drawLabeledLine(reference, { id: `reference-${place}`, dash: [2, 3], color: colors.ink });
-}
-
-/** A dashed line across the chart with its label: a threshold {value, label} of a subscription. */
-export function drawThreshold(threshold, place, colors) {
-  return drawLabeledLine(threshold, { id: `threshold-${place}`, dash: [6, 4], color: colors.ink });
-}
-
-function drawLabeledLine({ value, label }, { id, dash, color }) {
+/**
+ * Lines across the chart with their labels, which cover neither each other nor the lines near them.
+ * limit: {value, label} between good and bad, or null. references: [{value, label}] of known systems, dotted. thresholds:
+ * [{value, label}] of subscriptions.
+ */
+export function drawLabeledLines({ limit, references, thresholds }, colors) {
+  const lines = [
+    ...(limit === null ? [] : [{ ...limit, dash: [6, 4] }]),
+    ...references.map((reference) => ({ ...reference, dash: [2, 3] })),
+    ...thresholds.map((threshold) => ({ ...threshold, dash: [6, 4] })),
+  ];
   return {
-    id,
+    id: "labeledLines",
     afterDatasetsDraw(chart) {
       const { ctx, chartArea, scales } = chart;
-      const y = scales.y.getPixelForValue(value);
       ctx.save();
-      ctx.setLineDash(dash);
       ctx.lineWidth = 1.25;
-      ctx.strokeStyle = color;
-      trace(ctx, [
-        { x: chartArea.left, y },
-        { x: chartArea.right, y },
-      ]);
-      ctx.stroke();
+      ctx.strokeStyle = colors.ink;
+      ctx.fillStyle = colors.ink;
+      const placed = placeLabels(
+        lines.map((line) => ({ ...line, y: scales.y.getPixelForValue(line.value) })),
+        chartArea,
+      );
+      for (const { y, dash } of placed) {
+        ctx.setLineDash(dash);
+        trace(ctx, [
+          { x: chartArea.left, y },
+          { x: chartArea.right, y },
+        ]);
+        ctx.stroke();
+      }
+      ctx.setLineDash([]);
       ctx.font = `11px ${getFamily(chart)}`;
-      ctx.fillStyle = color;
-      // Above the line where there is room, else below it.
-      const isAbove = y - chartArea.top >= LABEL_HEIGHT;
-      ctx.textBaseline = isAbove ? "bottom" : "top";
-      ctx.fillText(shorten(ctx, label, chartArea.width - 8), chartArea.left + 4, y + (isAbove ? -3 : 3));
+      ctx.textBaseline = "middle";
+      ctx.lineJoin = "round";
+      for (const { label, y, labelY, isApart } of placed) {
+        const indent = isApart ? LEADER_WIDTH : 0;
+        const text = shorten(ctx, label, chartArea.width - 8 - indent);
+        const x = chartArea.left + 4 + indent;
+        // The halo separates the text from what is drawn behind it.
+        ctx.lineWidth = 3;
+        ctx.strokeStyle = colors.paper;
+        ctx.strokeText(text, x, labelY);
+        ctx.fillText(text, x, labelY);
+        if (isApart) {
+          drawLeader(ctx, { from: { x: x - 3, y: labelY }, to: { x: chartArea.left + 3, y } }, colors);
+        }
+      }
       ctx.restore();
     },
+  };
+}
+
+// From a label to its line, on which it ends in a dot.
+function drawLeader(ctx, { from, to }, colors) {
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = colors.ink;
+  trace(ctx, [from, to]);
+  ctx.stroke();
+  ctx.beginPath();
+  ctx.arc(to.x, to.y, 2, 0, 2 * Math.PI);
+  ctx.fill();
+}
+
+/**
+ * Return lines [{y}] from top to bottom with labelY, the middle of their labels, and isApart: several labels are on the same
+ * side of near lines. A label is above its line. Those of lines near each other are in the order of the lines, half of them above the first
+ * and half below the last one, as far as there is room.
+ */
+export function placeLabels(lines, { top, bottom }) {
+  const groups = [...lines].sort((a, b) => a.y - b.y).map((line) => stackLabels([line], { top, bottom }));
+  for (let place = 0; place + 1 < groups.length; ) {
+    const [one, next] = groups.slice(place, place + 2);
+    if (one.to > next.from) {
+      groups.splice(place, 2, stackLabels([...one.lines, ...next.lines], { top, bottom }));
+      place = Math.max(0, place - 1);
+    } else {
+      place += 1;
+    }
+  }
+  return groups.flatMap((group) => group.lines);
+}
+
+function stackLabels(lines, { top, bottom }) {
+  const [first, last] = [lines[0].y, lines.at(-1).y];
+  const countRows = (room) => Math.max(0, Math.floor((room - LABEL_APART) / LABEL_HEIGHT));
+  const most = countRows(first - top);
+  const above = Math.min(most, Math.max(Math.ceil(lines.length / 2), lines.length - countRows(bottom - last)));
+  const below = lines.length - above;
+  const placed = lines.map((line, place) =>
+    place < above
+      ? { ...line, labelY: first - LABEL_APART - (above - place - 0.5) * LABEL_HEIGHT, isApart: above > 1 }
+      : { ...line, labelY: last + LABEL_APART + (place - above + 0.5) * LABEL_HEIGHT, isApart: below > 1 },
+  );
+  return {
+    lines: placed,
+    from: first - (above > 0 ? LABEL_APART + above * LABEL_HEIGHT : 0),
+    to: last + (below > 0 ? LABEL_APART + below * LABEL_HEIGHT : 0),
   };
 }
 
