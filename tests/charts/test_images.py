@@ -8,6 +8,7 @@ import pytest
 
 from benchapp.charts.images.axes import make_value_axis, spread_apart
 from benchapp.charts.images.frame import draw_image, measure_text, shorten_text, wrap_text
+from benchapp.charts.images.line_labels import place_labels
 from benchapp.charts.images.options import ImageOptions, TooManyPixels
 from benchapp.charts.images.styles import COLORS, SERIES_COLORS, STYLES, assign_styles
 
@@ -88,6 +89,22 @@ def test_value_axis_has_round_ticks_in_one_unit(values, unit, options, ticks, na
 def test_labels_are_moved_apart_and_stay_inside():
     assert spread_apart([50.0, 51.0, 99.0], top=0, bottom=100, height=10) == [50.0, 60.0, 99.0]
     assert spread_apart([99.0, 98.0], top=0, bottom=100, height=10) == [100.0, 90.0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "places"),
+    [
+        ((100, 5), [(91.5, False), (13.5, False)]),
+        ((105, 100), [(113.5, False), (91.5, False)]),
+        ((100, 103, 106), [(78.5, True), (91.5, True), (114.5, False)]),
+        ((190, 195), [(168.5, True), (181.5, True)]),
+    ],
+)
+def test_labels_of_near_lines_cover_neither_each_other_nor_the_lines(lines, places):
+    """The same places as in tests/js/charts.test.js."""
+    found = place_labels(lines, top=0, bottom=200)
+
+    assert [(each.y, each.is_apart) for each in found] == places
 
 
 def test_text_is_wrapped_and_cut_to_a_width():

@@ -126,6 +126,14 @@ test("the label of a line is above it, and below it at the upper edge", () => {
   assert.deepEqual(inside, { y: 100, labelY: 91.5, isApart: false });
 });
 
+test("labels are where images have them", () => {
+  // The same places as in tests/charts/test_images.py.
+  const findPlaces = (heights) => placeLabels(heights.map((y) => ({ y })), tall).map(({ labelY, isApart }) => [labelY, isApart]);
+
+  assert.deepEqual(findPlaces([100, 103, 106]), [[78.5, true], [91.5, true], [114.5, false]]);
+  assert.deepEqual(findPlaces([190, 195]), [[168.5, true], [181.5, true]]);
+});
+
 test("labels of near lines cover neither each other nor any of the lines", () => {
   for (const heights of [[100, 105], [100, 100], [100, 104, 108], [5, 8, 11, 14], [190, 193, 196], [60, 90, 91, 92, 120, 121]]) {
     const placed = placeLabels(heights.map((y) => ({ y })), tall);

@@ -27,6 +27,7 @@ from benchapp.charts.images.frame import (
     shorten_text,
 )
 from benchapp.charts.images.legend import LegendEntry, draw_sample, write_dash
+from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import GRAY_STYLE, LineStyle, assign_styles, style_of_value
 from benchapp.charts.texts.comparison import find_shared_parts
@@ -189,7 +190,7 @@ class _HistoryPanel:
             self._draw_small_steps(axes, line)
             self._draw_spread_increase(axes, line, style, plot=plot)
         self._draw_changes(axes, plot)
-        self._draw_thresholds(axes)
+        self._draw_thresholds(axes, plot)
         if not any(True for _ in self._list_values()):
             self.canvas.write_message(plot, f"No run has a value of {self.metric.label}.")
         if has_ends:
@@ -367,23 +368,15 @@ class _HistoryPanel:
             clip_on=False,
         )
 
-    def _draw_thresholds(self, axes: Axes) -> None:
+    def _draw_thresholds(self, axes: Axes, plot: ImageBox) -> None:
         """Draw the thresholds as dashed lines with their labels at the left."""
+        labels = []
         for found in self.thresholds:
             limit = found.threshold.limit
             axes.axhline(limit, color=self.colors.ink, linewidth=1.25, linestyle=(0, (5, 3)))
-            # Above the line where there is room, else below it.
-            is_above = limit < self.axis.low + 0.93 * (self.axis.high - self.axis.low)
-            axes.annotate(
-                name_threshold(found, series_count=len(self.lines)),
-                (0, limit),
-                xycoords=("axes fraction", "data"),
-                xytext=(4, 2 if is_above else -2),
-                textcoords="offset points",
-                va="bottom" if is_above else "top",
-                fontsize=9,
-                color=self.colors.ink,
-            )
+            name = name_threshold(found, series_count=len(self.lines))
+            labels.append(LineLabel(name, axes.get_xlim()[0], limit))
+        write_line_labels(self.canvas, axes, labels, width=plot.width)
 
     def _draw_planned(self, axes: Axes, plot: ImageBox, *, has_names: bool) -> None:
         """Shade planned events from a line at their start, named above the environment changes where there is room."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
 from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
+from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
 from benchapp.charts.texts.level_range import describe_level_range
@@ -165,8 +166,8 @@ class _ScalingPanel:
         for found in self.models:
             if found.model is not None and self.chart.facets[found.facet] is facet:
                 self._draw_model(axes, found, found.model)
-        for limit in facet.limits:
-            self._draw_limit(axes, facet, limit=limit, plot=plot)
+        labels = (self._draw_limit(axes, facet, limit) for limit in facet.limits)
+        write_line_labels(self.canvas, axes, [each for each in labels if each], width=plot.width)
         self._draw_knees(axes, facet)
         if not any(cell.spread or cell.state == "failed" for line in facet.lines for cell in line.cells):
             self.canvas.write_message(plot, "No values")
@@ -299,15 +300,18 @@ class _ScalingPanel:
                 color=self.colors.regression if worse else self.colors.improvement,
             )
 
-    def _draw_limit(self, axes: Axes, facet: ScalingFacet, *, limit: ScalingLimit, plot: ImageBox) -> None:
-        """Draw a limit at each x: targets solid, others dashed; one far above all values is named only."""
+    def _draw_limit(self, axes: Axes, facet: ScalingFacet, limit: ScalingLimit) -> LineLabel | None:
+        """Draw a limit at each x: targets solid, others dashed; one far above all values is named only.
+
+        Return its label; None where it is not known.
+        """
         if self.chart.over is not None:
-            return
+            return None
         known = [
             (place, value) for place, value in zip(self._list_places(), limit.values, strict=True) if value
         ]
         if not known:
-            return
+            return None
         name = f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}"
         line: Any = "-" if limit.target else (0, (6, 4))
         shown = [(place, value) for place, value in known if value <= LIMIT_REACH * self.most]
@@ -322,15 +326,7 @@ class _ScalingPanel:
         size = format_with_unit(known[0][1], self.chart.metric)
         # Names of published limits have it.
         text = f"{name if size in name else f'{name} {size}'}{'' if shown else ' ↑'}"
-        axes.annotate(
-            shorten_text(text, plot.width - 8),
-            (place - half, value),
-            xytext=(4, 3 if shown else -12),
-            textcoords="offset points",
-            fontsize=TEXT_PX,
-            color=self.colors.ink,
-            bbox={"facecolor": self.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
-        )
+        return LineLabel(text, place - half, value)
 
     def _draw_model(self, axes: Axes, found: CurveModel, model: ScalingModel) -> None:
         """Draw a scaling model with its band, and hollow points at the predicted widths."""
