@@ -211,18 +211,22 @@ def _detect_all(
     outcomes = {}
     for series in claimed:
         plan = plans[series.series_id]
-        for metric in METRIC_FIELDS:
+        metrics = [
+            metric
+            for metric in METRIC_FIELDS
+            if (key := (series.series_id, metric)) not in extended
+            and (metric in series.metrics or key in stored)
+        ]
+        for metric, evaluated in plan.select_evaluated(metrics).items():
             key = (series.series_id, metric)
-            if key not in extended and (metric in series.metrics or key in stored):
-                evaluated = plan.select_evaluated(metric)
-                outcomes[key] = judge_series_metric(
-                    select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
-                    stored.get(key, ()),
-                    smallest_change=series.thresholds[metric],
-                    quiet=plan.list_quiet(metric),
-                    usual_spread=usual_spreads.get(key),
-                    now=now,
-                )
+            outcomes[key] = judge_series_metric(
+                select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
+                stored.get(key, ()),
+                smallest_change=series.thresholds[metric],
+                quiet=plan.list_quiet(metric),
+                usual_spread=usual_spreads.get(key),
+                now=now,
+            )
     return outcomes
 
 

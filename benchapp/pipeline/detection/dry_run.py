@@ -142,7 +142,7 @@ def report_detection(
     )
     history = plan.window
     measured = select_metric(
-        plan.select_evaluated(metric), series_id, metric, baseline_from_at=policy.baseline_from_at
+        plan.select_evaluated([metric])[metric], series_id, metric, baseline_from_at=policy.baseline_from_at
     )
     inputs = measured.without_seasons()
     usual_spread = _read_usual_spread(history, series_id, metric)

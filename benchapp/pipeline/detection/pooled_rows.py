@@ -237,8 +237,11 @@ class PooledWrites:
                     self.marked.add(row.series_id)
                 continue
             made = _make_row(change, line, row, now)
-            # Later runs add members until the change is confirmed.
-            is_open = change.detected is not None and change.state == ChangeState.PROVISIONAL
+            # Later runs add members until the change is confirmed. A new one may be confirmed at once, after an import
+            # or a time without workers.
+            is_open = change.detected is not None and (
+                change.state == ChangeState.PROVISIONAL or not change.rows
+            )
             if row is not None:
                 if made is None or (made.started_at != row.started_at and not self._take(made, stored)):
                     made = _keep_row(change, row, now)

@@ -7,7 +7,7 @@ clears `Series.judging_resumes` with the mark for detection. A measurement that 
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
@@ -184,10 +184,11 @@ class EvaluationPlan:
         """Return at most the newest 2 000 measurements up to that run."""
         return self._select(self.end, self.end)
 
-    def select_evaluated(self, metric: str) -> StoredHistory:
-        """Return the runs that are evaluated of a metric, at most the newest 2 000 measurements up to the last one."""
-        end = self.ends.get(metric, self.end)
-        return self._select(end, end)
+    def select_evaluated(self, metrics: Iterable[str]) -> dict[str, StoredHistory]:
+        """Return the evaluated runs of each metric, at most the newest 2 000 measurements up to the last one."""
+        ends = {metric: self.ends.get(metric, self.end) for metric in metrics}
+        windows = {end: self._select(end, end) for end in set(ends.values())}
+        return {metric: windows[end] for metric, end in ends.items()}
 
     def list_quiet(self, metric: str) -> Floats:
         """Return the finite values of the runs after those that are evaluated of a metric."""

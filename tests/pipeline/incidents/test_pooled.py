@@ -64,17 +64,23 @@ def slower_host() -> tuple[list[Series], list[int]]:
     return cells, measure(cells, 6, factor=0.97)
 
 
-def measure(cells: Sequence[Series], runs: int, *, factor: float = 1.0, seed: int = 2) -> list[int]:
-    """Measure all series again; return the events to notify about."""
-    return measure_values(cells, factor * make_noise(len(cells), runs, seed=seed))
+def measure(
+    cells: Sequence[Series], runs: int, *, factor: float = 1.0, seed: int = 2, at_once: bool = False
+) -> list[int]:
+    """Measure all series again; return the events to notify about. at_once: evaluated after the last run only."""
+    return measure_values(cells, factor * make_noise(len(cells), runs, seed=seed), at_once=at_once)
 
 
-def measure_values(cells: Sequence[Series], values: np.ndarray) -> list[int]:
-    """Measure all series again, one run after the other, evaluated after each; return the events to notify about."""
+def measure_values(cells: Sequence[Series], values: np.ndarray, *, at_once: bool = False) -> list[int]:
+    """Measure all series again, one run after the other, evaluated after each unless told otherwise.
+
+    Return the events to notify about.
+    """
     events: list[int] = []
-    for run in values.T:
+    for number, run in enumerate(values.T, start=1):
         add_common_run(cells, run.tolist())
-        events += judge_until_done()
+        if not at_once or number == values.shape[1]:
+            events += judge_until_done()
     return events
 
 
@@ -135,7 +141,7 @@ def test_series_of_one_volume_type_have_a_pooled_level() -> None:
     values = make_noise(40, 6, seed=2)
     values[1::2] *= 0.97
 
-    measure_values(cells, values)
+    measure_values(cells, values, at_once=True)
 
     incident = get_incident()
     (level,) = incident.pooled_levels
@@ -216,7 +222,7 @@ def test_large_change_of_a_quarter_is_no_change_of_the_others(seed: int) -> None
     cells = make_cells(make_host("db-1"), values[:, :RUNS].tolist())
     judge_until_done()
 
-    measure_values(cells, values[:, RUNS:])
+    measure_values(cells, values[:, RUNS:], at_once=True)
 
     incident = get_incident()
     changes = Change.objects.filter(incident=incident).exclude(state="withdrawn")
@@ -224,9 +230,18 @@ def test_large_change_of_a_quarter_is_no_change_of_the_others(seed: int) -> None
     assert incident.relative == pytest.approx(-0.3, abs=0.05)
 
 
+def test_change_of_all_series_is_found_after_a_time_without_workers(quiet_host: list[Series]) -> None:
+    """Ten sweeps that are evaluated together: the change is confirmed when it is found."""
+    measure(quiet_host, 10, factor=0.97, at_once=True)
+
+    assert get_incident().relative == pytest.approx(-0.03, abs=0.01)
+    states = Change.objects.filter(method=POOLED_METHOD).values_list("state", flat=True)
+    assert (len(states) >= 20, set(states)) == (True, {"confirmed"})
+
+
 def test_return_of_all_series_is_a_recovery(quiet_host: list[Series]) -> None:
     cells = quiet_host
-    measure(cells, 10, factor=0.97)
+    measure(cells, 10, factor=0.97, at_once=True)
 
     measure(cells, 5, seed=3)
 
@@ -242,7 +257,7 @@ def test_pooled_level_that_is_nearly_back_recovers_after_three_runs(
 ) -> None:
     """A quarter of the step is left, as by chance; half of it is not a recovery."""
     cells = quiet_host
-    measure(cells, 10, factor=0.97)
+    measure(cells, 10, factor=0.97, at_once=True)
 
     values = factor * make_noise(24, 3, seed=4)
     measure_values(cells, values[:, :2])
@@ -259,7 +274,7 @@ def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower(
     cells = quiet_host
     low = make_noise(24, 10, seed=2) * 0.97
     low[:8] *= 0.6
-    measure_values(cells, low)
+    measure_values(cells, low, at_once=True)
 
     high = make_noise(24, 5, seed=3)
     high[:8] *= 0.6
@@ -285,12 +300,12 @@ def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
 
 
 def test_recovery_is_found_with_the_last_series_of_a_sweep() -> None:
-    cells = make_quiet_host(series=60, targets=[{"volume_type": "st1"}, {"volume_type": "gp3"}])
+    cells = make_quiet_host(series=48, targets=[{"volume_type": "st1"}, {"volume_type": "gp3"}])
     changed = [cell.pk for cell in cells[::2]]
-    values = make_noise(60, 15, seed=4)
+    values = make_noise(48, 15, seed=4)
     values[::2, :12] *= 0.965
     values[::2, 12:] *= 0.991
-    measure_values(cells, values[:, :12])
+    measure_values(cells, values[:, :12], at_once=True)
 
     for run in values[:, 12:].T:
         add_common_run(cells, run.tolist())
@@ -404,13 +419,16 @@ def make_quiet_hosts(*names: str) -> list[list[Series]]:
     return hosts
 
 
-def measure_together(hosts: Sequence[Sequence[Series]], *, factors: Sequence[float], runs: int) -> None:
-    """Measure the series of all hosts, times the factor of their host; all are evaluated after each run."""
+def measure_together(
+    hosts: Sequence[Sequence[Series]], *, factors: Sequence[float], runs: int, at_once: bool = False
+) -> None:
+    """Measure the series of all hosts, times the factor of their host; all are evaluated after each or the last run."""
     values = [factor * make_noise(20, runs, seed=10 + number) for number, factor in enumerate(factors)]
     for run in range(runs):
         for cells, of_host in zip(hosts, values, strict=True):
             add_common_run(cells, of_host[:, run].tolist())
-        judge_until_done()
+        if not at_once or run == runs - 1:
+            judge_until_done()
 
 
 def test_hosts_that_are_evaluated_together_have_their_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,13 +460,13 @@ def test_hosts_that_are_evaluated_together_have_their_own_changes(monkeypatch: p
 def test_stored_changes_of_a_host_are_those_of_its_own_series() -> None:
     """The runs of one of two slower hosts are excluded: only its changes are withdrawn."""
     hosts = make_quiet_hosts("db-1", "db-2")
-    measure_together(hosts, factors=[0.97, 0.97], runs=5)
+    measure_together(hosts, factors=[0.97, 0.97], runs=5, at_once=True)
     live = Change.objects.filter(method=POOLED_METHOD).exclude(state="withdrawn")
     scopes = Counter(live.values_list("series__scope", flat=True))
 
     low = Measurement.objects.filter(started_at__gte=NOON + timedelta(hours=RUNS))
     low.filter(series__scope="host:db-1").update(is_excluded=True)
-    measure_together(hosts, factors=[1.0, 0.97], runs=2)
+    measure_together(hosts, factors=[1.0, 0.97], runs=2, at_once=True)
 
     assert min(scopes["host:db-1"], scopes["host:db-2"]) >= 15
     remaining = Counter(live.values_list("series__scope", flat=True))
@@ -489,7 +507,7 @@ def test_only_series_with_the_metric_count() -> None:
     values[:20] *= 0.97
     values[20:] *= 1.03
 
-    measure_values(cells, values)
+    measure_values(cells, values, at_once=True)
 
     (level,) = get_incident().pooled_levels
     assert (level["metric"], level["series"]) == ("iops", 20)
