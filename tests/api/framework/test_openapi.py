@@ -476,7 +476,7 @@ def find_wrong_methods(client, address, documented):
 
 
 def test_committed_document_is_that_of_the_code(tmp_path):
-    call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"), "--validate", "--fail-on-warn")
+    call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"), "--fail-on-warn")
 
     generated, committed = (
         (tmp_path / "openapi.yaml").read_text(),
