@@ -117,7 +117,7 @@ def _measure_size(relative: float) -> float:
 
 
 def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
-    """Return whether a drift is a step that other series of the scope show clearly, and that has an incident.
+    """Return whether a drift is a step that series of the scope show clearly, and that has an incident.
 
     steps: those within its slope.
     """
@@ -130,7 +130,8 @@ def _is_explained(change: Change, steps: Collection[_Step]) -> bool:
 
     A noisy series may show a step as a long slope, if at all.
     """
-    if _is_slope(change) or len({step.series_id for step in steps}) < _EXPLAINING_SERIES:
+    others = {step.series_id for step in steps} - {change.series_id}
+    if _is_slope(change) or len(others) < _EXPLAINING_SERIES:
         return False
     return median(step.size for step in steps) >= _EXPLAINED_SHARE * _measure_size(change.relative)
 
@@ -141,14 +142,14 @@ def _is_slope(change: Change) -> bool:
 
 
 def _list_within(change: Change, steps: Collection[_Step]) -> list[_Step]:
-    """Return the steps of other series that began within the slope of a drift, or shortly before or after it.
+    """Return the steps that began within the slope of a drift, or shortly before or after it.
 
-    Without those of incidents that the series is in, too, or does not have the common factor of: they concern all
-    hosts with it, and no series without it.
+    Without those of incidents with a step of the series before the slope, which it comes in addition to, or with a
+    common factor that the series does not have: they concern all hosts with it, and no series without it.
     """
     first, last, interval = _read_slope(change)
     margin = _STEP_MARGIN_RUNS * interval
-    own = {step.incident_id for step in steps if step.series_id == change.series_id}
+    own = {step.incident_id for step in steps if step.series_id == change.series_id and step.at <= first}
     within = [
         step for step in steps if step.incident_id not in own and first - margin <= step.at <= last + margin
     ]

@@ -62,6 +62,9 @@ _SHARE_MINIMUM: Final = 0.5
 _ROLLOUT: Final = timedelta(days=1)
 # Share of the shorter slope in which two drifts are one.
 _OVERLAP: Final = 0.5
+# Share of an incident's series that must have the common factor of another one. On a host where the factor was found in
+# some of its series only, one of four may have changed by chance.
+_COVERED_SHARE: Final = 0.75
 # Common factors of one scope only.
 _OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 
@@ -111,7 +114,7 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bo
     near = _find_near(incident, is_drift=is_drift, is_rollout=sign[0] == "suspect")
     alike = [other for other in near if sign in _list_signatures(other)]
     if sign[0] == "factor" and len(alike) > 1:
-        # Besides two with the factor, one with too few series for any counts, too, if the factor covers all of them.
+        # Besides two with the factor, one with too few series for any counts, too, if the factor covers most of them.
         known = {other.pk for other in alike}
         alike += [other for other in near if other.pk not in known and _is_covered(other, sign)]
     wide = next((other for other in alike if other.scope == ""), None)
@@ -122,7 +125,7 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bo
 
 
 def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> int | None:
-    """Merge an incident with too few series for a common factor into a wide one whose factor covers all of them."""
+    """Merge an incident with too few series for a common factor into a wide one whose factor covers most of them."""
     for wide in (other for other in _find_near(incident, is_drift=is_drift) if other.scope == ""):
         factors = (sign for sign in _list_signatures(wide) if sign[0] == "factor")
         if any(_is_covered(incident, sign) for sign in factors):
@@ -131,11 +134,13 @@ def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> i
 
 
 def _is_covered(incident: Incident, factor: Sign) -> bool:
-    """Return whether all changes of an incident are in series with a common factor of another one."""
+    """Return whether most series of an incident have a common factor of another one."""
     _, name, value = factor
     changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    changed = set(changes.values_list("series_id", flat=True))
     condition = match_series(parse_filter(f"{name}:{value}"), "series__")
-    return changes.exists() and not changes.exclude(condition).exists()
+    covered = set(changes.filter(condition).values_list("series_id", flat=True))
+    return bool(changed) and len(covered) >= _COVERED_SHARE * len(changed)
 
 
 def _is_untouched(incident: Incident) -> bool:

@@ -465,6 +465,24 @@ def test_long_slope_of_one_series_waits_if_steps_of_others_explain_it(
     assert (not assigned, drift.incident is None) == (waits, waits)
 
 
+@pytest.mark.parametrize(
+    ("own_at", "waits"), [(62, True), (10, False)], ids=["within the slope", "before it"]
+)
+def test_slope_is_not_reported_besides_the_step_of_the_same_series(own_at: int, *, waits: bool) -> None:
+    """As when the latency of a noisy series shows the step that its IOPS show as a slope."""
+    drift = make_drift_beside_steps(step=0.08, steps=2)
+    (incident,) = Incident.objects.all()
+    own = make_change(
+        drift.series, at=NOON + timedelta(hours=own_at), metric="latency_mean_ns", incident=incident
+    )
+
+    assigned = assign_drifts([drift.series_id], Events(NOON + timedelta(hours=100)))
+
+    assert own.incident_id == incident.pk
+    drift.refresh_from_db()
+    assert (not assigned, drift.incident is None) == (waits, waits)
+
+
 def test_step_of_several_hosts_explains_no_drift_without_its_factor() -> None:
     drift = make_drift_beside_steps(step=0.08, steps=2)
     factor = {"dimension": "volume_type", "value": "other", "share": 1.0, "text": ""}

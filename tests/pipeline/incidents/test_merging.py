@@ -112,6 +112,24 @@ def test_single_series_counts_as_a_scope_besides_two_hosts_with_its_common_facto
     assert Incident.objects.filter(merged_into=None).count() == count
 
 
+@pytest.mark.parametrize(("fell", "is_joined"), [((0, 2, 4, 1), True), ((0, 2, 1, 3), False)])
+def test_host_joins_if_three_of_four_affected_series_have_the_common_factor(
+    fell: tuple[int, ...], is_joined: bool
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [fallen(place) if place in fell else steady(place) for place in range(10)]
+    make_cells(make_host("db-3"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(scope="", merged_into=None)
+    assert wide.change_count == (10 if is_joined else 6)
+    assert Incident.objects.filter(merged_into=None).count() == (1 if is_joined else 2)
+
+
 def test_different_volume_types_on_three_hosts_stay_three_incidents() -> None:
     for number, kind in enumerate(("st1", "io2", "gp3")):
         layouts = [{"volume_type": kind}, {"volume_type": "standard"}]
