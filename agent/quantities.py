@@ -100,9 +100,14 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def format_change(change: float) -> str:
-    """Return a relative change in percent with its sign, as the server's pages do: −2.0 %, +120.0 %, ±0.0 %."""
-    sign = "±" if abs(change) < 0.0005 else "+" if change > 0 else "−"
-    return f"{sign}{abs(change) * 100:.1f} %"
+    """Return a relative change in percent with its sign, as the server's pages do: −2.0 %, +120 %, ±0.0 %.
+
+    The same table of cases (tests/data/change_cases.json) tests the server.
+    """
+    # 13.5 may be stored as 13.499999999999998: halves are rounded away from zero.
+    percent = abs(change) * 100 + 1e-9
+    size = f"{percent:.1f}" if percent < 9.95 else f"{percent:,.0f}".replace(",", _THIN_SPACE)
+    return f"{'±' if size == '0.0' else '+' if change > 0 else '−'}{size} %"
 
 
 def _format_digits(value: float) -> str:

@@ -196,6 +196,8 @@ _RATE_UNITS: Final[ContextVar[RateUnits]] = ContextVar("rate_units", default="si
 
 UNKNOWN: Final = "–"
 _THIN_SPACE: Final = "\u202f"
+# In percent: 13.5 may be stored as 13.499999999999998, which would be rounded to 13.
+_ROUNDING_ERROR: Final = 1e-9
 _PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches"}
 
 
@@ -288,18 +290,29 @@ def format_with_unit(value: float | None, measured: Measured) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Format a share, or the size of a change, with two significant digits: "0.35 %", "3.2 %", "15 %", "120 %"."""
+    """Format a share, a spread or a threshold with two significant digits: "0.35 %", "3.2 %", "15 %", "120 %"."""
     percent = abs(share) * 100
     if 0 < percent < 0.01:
         return "< 0.01 %"
-    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+    return f"{percent + _ROUNDING_ERROR:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def format_change_size(relative: float) -> str:
+    """Format the size of a relative change or difference without its sign: "8.3 %", "14 %", "6 109 %".
+
+    One decimal below 10 %, whole percents from 10 %; halves are rounded away from zero. The same table of cases
+    (tests/data/change_cases.json) tests `format_change` of the agent and static/js/site/format.js.
+    """
+    percent = abs(relative) * 100 + _ROUNDING_ERROR
+    if percent < 9.95:
+        return f"{percent:.1f} %"
+    return f"{percent:,.0f} %".replace(",", _THIN_SPACE)
 
 
 def format_signed_percent(relative: float) -> str:
-    """Format a relative change with its sign: "+8.3 %", "−20.0 %", "±0.0 %", "+6 109 %"."""
-    sign = "±" if abs(relative) < 0.0005 else "+" if relative > 0 else "−"
-    percent = abs(relative) * 100
-    return f"{sign}{group_thousands(percent) if percent >= 999.95 else f'{percent:.1f}'} %"
+    """Format a relative change or difference as `format_change_size`, with its sign: "+8.3 %", "−20 %", "±0.0 %"."""
+    size = format_change_size(relative)
+    return f"{'±' if size == '0.0 %' else '+' if relative > 0 else '−'}{size}"
 
 
 def format_count(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,15 @@ from benchapp.metrics import (
     REFERENCE_LINES,
     find_limit,
     find_references,
+    format_change_size,
+    format_percent,
     format_signed_percent,
     format_value,
     lower_label,
     show_rates_in,
 )
 
+CHANGE_CASES = json.loads((Path(__file__).parent / "data" / "change_cases.json").read_text())
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())
 RATE_CASES = json.loads((Path(__file__).parent / "data" / "rate_cases.json").read_text())
 
@@ -88,15 +92,17 @@ def test_label_within_a_sentence_keeps_its_abbreviations(label: str, text: str) 
     assert lower_label(label) == text
 
 
-@pytest.mark.parametrize(
-    ("relative", "text"),
-    [
-        (0.0004, "±0.0 %"),
-        (0.083, "+8.3 %"),
-        (-0.2, "−20.0 %"),
-        (9.999, "+999.9 %"),
-        (61.094, "+6\u202f109 %"),
-    ],
-)
-def test_relative_change_has_its_sign_and_from_1000_percent_no_decimals(relative: float, text: str) -> None:
-    assert format_signed_percent(relative) == text
+@pytest.mark.parametrize("case", CHANGE_CASES, ids=lambda case: case["text"])
+def test_change_has_one_decimal_below_10_percent_and_none_from_there(case: dict[str, Any]) -> None:
+    assert format_signed_percent(case["relative"]) == case["text"]
+    assert format_change_size(case["relative"]) == case["text"].lstrip("±+−")
+
+
+def test_share_of_half_a_percent_is_rounded_away_from_zero() -> None:
+    assert [format_percent(share) for share in (0.0035, 0.05, 0.125, 0.135, 0.145)] == [
+        "0.35 %",
+        "5 %",
+        "13 %",
+        "14 %",
+        "15 %",
+    ]

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.metrics import UNKNOWN, format_integer, format_value, lower_label
+from benchapp.metrics import UNKNOWN, format_integer, format_signed_percent, format_value, lower_label
 from benchapp.times import (
     format_clock,
     format_date,
@@ -91,12 +91,9 @@ def amount(value: float) -> str:
 
 
 @register.filter
-def signed(value: float | None) -> str:
-    """Format a difference in percent with sign and one decimal."""
-    if value is None:
-        return ""
-    sign = "±" if abs(value) < 0.05 else "+" if value > 0 else "−"
-    return f"{sign}{abs(value):.1f}"
+def signed(relative: float | None) -> str:
+    """Format a relative difference with its sign for a column in percent; "" without one."""
+    return "" if relative is None else format_signed_percent(relative).removesuffix(" %")
 
 
 @register.filter

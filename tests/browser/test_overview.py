@@ -17,7 +17,7 @@ def test_arrows_move_between_hosts_and_enter_opens_one(visit: Callable[..., Watc
 
     strip.locator("a").first.focus()
     page.keyboard.press("End")
-    expect(readout).to_contain_text("db-09: ▼ IOPS −15.0 % since")
+    expect(readout).to_contain_text("db-09: ▼ IOPS −15 % since")
     page.keyboard.press("ArrowLeft")
     expect(readout).to_contain_text("db-03: last run")
     page.keyboard.press("Enter")

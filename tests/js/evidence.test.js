@@ -36,7 +36,7 @@ test("each run is a mark on its side, at a deterministic position", () => {
 
 test("the description of a run after the change has the difference vs. median before", () => {
   assert.equal(describeEntry(evidence, evidence.entries[0]), "Before, 12 May 2026 02:10 UTC · 990 IOPS");
-  assert.equal(describeEntry(evidence, evidence.entries[3]), "After, 12 May 2026 02:10 UTC · 850 IOPS · −15.0 % vs. median before");
+  assert.equal(describeEntry(evidence, evidence.entries[3]), "After, 12 May 2026 02:10 UTC · 850 IOPS · −15 % vs. median before");
 });
 
 test("sides differ in shape and not only in color", () => {
@@ -52,10 +52,10 @@ test("a side without runs has no level", () => {
 });
 
 test("the description of a change has sign, word, size, interval and state", () => {
-  assert.equal(describeDetectedChange(CHANGE), "▼ regression −15.2 % (−18.1 to −12.4), confirmed");
+  assert.equal(describeDetectedChange(CHANGE), "▼ regression −15 % (−18 to −12 %), confirmed");
   assert.equal(
     describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
-    "▲ improvement +20.0 %, suspected",
+    "▲ improvement +20 %, suspected",
   );
 });
 
@@ -65,7 +65,7 @@ test("the first run of a new level is described as such in its metric only", () 
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850, latency_p99_ns: 10 }];
   const { marks } = readHistory({ metrics, lines: [line], lines_left_out: 0, resolution: null, points, buckets: [] }, { isDoubtful: () => false });
 
-  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: start of a new level"));
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15 % (−18 to −12 %), confirmed: start of a new level"));
   assert.equal(describeValue(marks[0], { metric: "latency_p99_ns", unit: "ns" }).some((part) => part.includes("level begins")), false);
 });
 
@@ -74,5 +74,5 @@ test("a drift is not described as a new level", () => {
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
   const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, resolution: null, points, buckets: [] }, { isDoubtful: () => false });
 
-  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15.2 % (−18.1 to −12.4), confirmed: drift from the baseline"));
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15 % (−18 to −12 %), confirmed: drift from the baseline"));
 });

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { drawMatrix, layMatrix } from "../../static/js/charts/matrix/matrix_image.js";
 
 const colors = { ink: "ink", muted: "muted", line: "line", paper: "paper", accent: "accent", regression: "red", improvement: "green" };
-const cell = { level: "24 000", shift: { text: "▼ −25.0 % worse", kind: "worse" }, points: [[2, 4], [70, 16]], notes: ["1 d · n 12"] };
+const cell = { level: "24 000", shift: { text: "▼ −25 % worse", kind: "worse" }, points: [[2, 4], [70, 16]], notes: ["1 d · n 12"] };
 const panel = (label, cells) => ({ label, corner: "Pattern by volumes", columns: cells.map((_, place) => `${place + 1}`), rows: [{ label: "4k random read", cells }] });
 
 /** A context that notes what is written, where, and in which color; and what is filled. */
@@ -40,7 +40,7 @@ test("the picture has every word of the page, in the colors of its theme", () =>
   const { texts, fills } = context.noted;
   assert.deepEqual(
     texts.map(({ text }) => text),
-    ["5 GiB files", "Pattern by volumes", "1", "2", "4k random read", "24 000", "▼ −25.0 % worse", "1 d · n 12", "not measured"],
+    ["5 GiB files", "Pattern by volumes", "1", "2", "4k random read", "24 000", "▼ −25 % worse", "1 d · n 12", "not measured"],
   );
   assert.deepEqual(fills[0], { box: [0, 0, 480, 124], color: "paper" });
   assert.equal(texts.find(({ text }) => text.endsWith("worse")).color, "red");

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.csv_export import format_number
-from benchapp.metrics import format_value
+from benchapp.metrics import format_signed_percent, format_value
 from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEvent, PlannedEventKind, Series
 from benchapp.pipeline.incidents.accepted_levels import accept_level
 from benchapp.pipeline.judge import judge_due
@@ -211,7 +211,7 @@ def test_earlier_level_is_named_with_its_end(viewer: Client) -> None:
 
     change = Change.objects.get(series=series)
     assert f"Was {format_value(before.median, 'operations/s')} IOPS until" in page.words
-    assert f"−{abs(change.relative) * 100:.1f} %" in page.words
+    assert format_signed_percent(change.relative) in page.words
 
 
 def test_step_below_the_threshold_is_named_differently(viewer: Client) -> None:

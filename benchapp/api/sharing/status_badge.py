@@ -22,7 +22,7 @@ from benchapp.api.framework.problems import bad_parameter
 from benchapp.api.framework.responses import answer_json, answer_text
 from benchapp.api.framework.view import ApiView
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters
-from benchapp.metrics import CATALOG, format_integer, format_value
+from benchapp.metrics import CATALOG, format_change_size, format_integer, format_value
 from benchapp.models.filtering import match_series
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.level_range import read_main_levels
@@ -134,7 +134,7 @@ def _describe_one(
     own = next((mark for mark in regressed if mark.metric == shown.name), None)
     if own is not None:
         sign = "▲" if own.relative > 0 else "▼"
-        return StatusText(name, f"{value} {sign} {abs(own.relative) * 100:.0f} %", _RED)
+        return StatusText(name, f"{value} {sign} {format_change_size(own.relative)}", _RED)
     return StatusText(name, f"{value} (regression)", _RED) if regressed else StatusText(name, value, _GREEN)
 
 

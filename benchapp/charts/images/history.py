@@ -38,7 +38,7 @@ from benchapp.charts.texts.history import (
     list_levels,
     name_threshold,
 )
-from benchapp.metrics import CATALOG, Metric, format_count, format_value, format_with_unit
+from benchapp.metrics import CATALOG, Metric, format_change_size, format_count, format_value, format_with_unit
 from benchapp.models import ChangeState
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
@@ -487,7 +487,7 @@ def describe_change_mark(mark: ChangeMark, *, has_incident: bool) -> str:
     """Return the label of a change: "▼ 21 %, incident 12"."""
     sign = "▲" if mark.relative > 0 else "▼"
     incident = f", incident {mark.incident_id}" if has_incident and mark.incident_id else ""
-    return f"{sign} {abs(mark.relative) * 100:.0f} %{incident}"
+    return f"{sign} {format_change_size(mark.relative)}{incident}"
 
 
 def _list_rows(history: SeriesHistory, metric: Metric, styles: Sequence[LineStyle]) -> list[LegendEntry]:

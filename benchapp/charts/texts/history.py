@@ -12,6 +12,7 @@ from benchapp.metrics import (
     Metric,
     ReferenceLimit,
     ReferenceLine,
+    format_change_size,
     format_count,
     format_percent,
     format_signed_percent,
@@ -235,12 +236,12 @@ def _describe_last_run(metric: Metric, level: LevelRow) -> str:
     last, median = format_with_unit(level.last, metric), level.median
     if not median or level.n == 1:
         return f"Last run: {last}."
-    percent = (level.last / median - 1) * 100
-    if abs(percent) < 0.05:
+    difference = level.last / median - 1
+    if abs(difference) < 0.0005:
         return f"Last run: {last}, equal to the median."
-    way = "above" if percent > 0 else "below"
-    assessment = "better" if (percent > 0) == (metric.better == "higher") else "worse"
-    return f"Last run: {last}, {abs(percent):.1f} % {way} the median ({assessment})."
+    way = "above" if difference > 0 else "below"
+    assessment = "better" if (difference > 0) == (metric.better == "higher") else "worse"
+    return f"Last run: {last}, {format_change_size(difference)} {way} the median ({assessment})."
 
 
 def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:

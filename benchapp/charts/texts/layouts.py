@@ -8,7 +8,6 @@ from benchapp.metrics import (
     CATALOG,
     UNKNOWN,
     format_count,
-    format_percent,
     format_signed_percent,
     format_value,
     format_with_unit,
@@ -231,18 +230,18 @@ def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
             format_value(lack.value, "operations/s"),
             format_value(lack.required, "operations/s"),
         )
-        return f"{value} of {required} IOPS (−{format_percent(lack.shortfall)})"
+        return f"{value} of {required} IOPS ({format_signed_percent(-lack.shortfall)})"
     if lack.name == "price":
         value, required = describe_price(row, currency), format_money(lack.required, currency)
     elif lack.name == "capacity_bytes":
         value, required = _format_capacity(lack.value), _format_capacity(lack.required)
-        return f"{value} of {required} (−{format_percent(lack.shortfall)})"
+        return f"{value} of {required} ({format_signed_percent(-lack.shortfall)})"
     elif lack.name == "bandwidth_bytes_per_s":
         value, required = format_value(lack.value, "bytes/s"), format_value(lack.required, "bytes/s")
-        return f"{value} of {required} (−{format_percent(lack.shortfall)})"
+        return f"{value} of {required} ({format_signed_percent(-lack.shortfall)})"
     else:
         value, required = format_value(lack.value, "ns"), format_value(lack.required, "ns")
-    return f"{name} {value}, at most {required} (+{format_percent(lack.value / lack.required - 1)})"
+    return f"{name} {value}, at most {required} ({format_signed_percent(lack.value / lack.required - 1)})"
 
 
 def _format_capacity(size_bytes: float) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.metrics import format_percent, format_value, format_with_unit, lower_label
+from benchapp.metrics import format_change_size, format_percent, format_value, format_with_unit, lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
     AtLimit,
@@ -164,12 +164,12 @@ class SentenceWriter:
 
     def _drop(self, share: float) -> str:
         """Describe a fall to a share of a value; a lower latency is better."""
-        drop = f"{(1 - share) * 100:.1f}" if share < 0.0095 else f"{(1 - share) * 100:.0f}"
-        return f"drops by {drop} %" + ("" if self._is_more_better else " (better)")
+        drop = f"{(1 - share) * 100:.1f} %" if share < 0.0095 else format_change_size(1 - share)
+        return f"drops by {drop}" + ("" if self._is_more_better else " (better)")
 
     def _growth(self, factor: float) -> str:
         if factor < 1.5:
-            return f"increases by {format_percent(factor - 1)}"
+            return f"increases by {format_change_size(factor - 1)}"
         return f"{'scales' if self._is_more_better else 'increases'} {factor:.1f}x"
 
     def _span(self, first: CurvePoint, last: CurvePoint) -> str:

@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import find_suspicion_band
-from benchapp.metrics import CATALOG, format_count, list_judged_metrics
+from benchapp.metrics import CATALOG, format_count, format_percent, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
@@ -245,8 +245,8 @@ def _list_reasons(
     smallest, wanted = judged.profile.smallest_change, policy.smallest_change
     if smallest is not None and smallest > wanted:
         yield (
-            f"The noise is too high for the threshold of {wanted:.0%}: the smallest change detectable in five runs is"
-            f" {smallest:.0%}.".replace("%", " %")
+            f"The noise is too high for the threshold of {format_percent(wanted)}: the smallest change detectable in"
+            f" five runs is {format_percent(smallest)}."
         )
     if policy.baseline_from_at is not None:
         yield f"Baseline accepted from {format_moment(policy.baseline_from_at)}; earlier runs are not compared."

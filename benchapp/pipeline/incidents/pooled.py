@@ -5,7 +5,7 @@ from typing import Any
 
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import CATALOG, format_integer
+from benchapp.metrics import CATALOG, format_integer, format_signed_percent
 from benchapp.models import Change
 from benchapp.pipeline.incidents.common_factors import name_value
 
@@ -38,5 +38,4 @@ def _describe(metric: str, pooled: dict[str, Any], *, is_rise: bool) -> str:
     if name := pooled["dimension"]:
         is_text = DIMENSIONS[name].kind == "text"
         series += f" with {name_value(name, pooled['value'] if is_text else int(pooled['value']))}"
-    sign = "−" if pooled["median"] < 0 else "+"
-    return f"{CATALOG[metric].label} {way} in {series}, median {sign}{abs(pooled['median']) * 100:.1f} %"
+    return f"{CATALOG[metric].label} {way} in {series}, median {format_signed_percent(pooled['median'])}"

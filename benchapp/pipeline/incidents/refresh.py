@@ -9,7 +9,7 @@ from typing import Any, Final
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.severity import judge_severity
 from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
-from benchapp.metrics import CATALOG, SMALLEST_CHANGES, format_integer
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES, format_integer, format_signed_percent
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
@@ -198,10 +198,10 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else f"{len(scopes)} hosts or pools"
     counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
     cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
-    size = _write_percent(typical.relative)
+    size = format_signed_percent(typical.relative)
     if typical.series > 1:
         low, high = sorted((typical.low, typical.high), key=abs)
-        ends = [_write_percent(end).removesuffix(" %") for end in (low, high)]
+        ends = [format_signed_percent(end).removesuffix(" %") for end in (low, high)]
         size += f" ({ends[0]} to {ends[1]} %)" if ends[0] != ends[1] else ""
     if slope is not None:
         verb = "decreased" if typical.relative < 0 else "increased"
@@ -217,7 +217,3 @@ def _write_days(slope: Slope) -> str:
     if first.date() == last.date():
         return f"on {first:%-d %b}"
     return f"between {first:%-d %b{'' if first.year == last.year else ' %Y'}} and {last:%-d %b}"
-
-
-def _write_percent(relative: float) -> str:
-    return f"{'−' if relative < 0 else '+'}{abs(relative) * 100:.0f} %"

@@ -8,7 +8,14 @@ from urllib.parse import urlencode
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.dimensions import DIMENSIONS, name_pattern
 from benchapp.grammar import write_value
-from benchapp.metrics import CATALOG, format_integer, format_value, show_rates_in
+from benchapp.metrics import (
+    CATALOG,
+    format_change_size,
+    format_integer,
+    format_signed_percent,
+    format_value,
+    show_rates_in,
+)
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
 from benchapp.times import format_utc_moment, to_iso
@@ -98,9 +105,10 @@ def _format_sentence(
 def format_metric_size(size: Mapping[str, Any]) -> str:
     """Format the changes of one metric: "IOPS −15 % (−9.0 % to −31 %) in 12 series"."""
     series, low, high = size["series"], *sorted((size["low"], size["high"]), key=abs)
-    ends = [_signed(end) for end in (low, high)]
+    ends = [format_signed_percent(end) for end in (low, high)]
     span = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
-    return f"{CATALOG[size['metric']].label} {_signed(size['relative'])}{span} in {format_integer(series)} series"
+    typical = f"{CATALOG[size['metric']].label} {format_signed_percent(size['relative'])}"
+    return f"{typical}{span} in {format_integer(series)} series"
 
 
 def _format_with_place(change: Change) -> str:
@@ -121,7 +129,7 @@ def _format_change(change: Change) -> str:
     metric = CATALOG[change.metric]
     way = "up" if change.relative >= 0 else "down"
     return (
-        f"{metric.label} {format_value(change.after_median, metric.unit)}, {way} {_percent(change.relative)} "
+        f"{metric.label} {format_value(change.after_median, metric.unit)}, {way} {format_change_size(change.relative)} "
         f"from {format_value(change.before_median, metric.unit)}"
     )
 
@@ -140,10 +148,9 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
 
 def _make_level(change: Change, base_url: str) -> MessageLevel:
     metric = CATALOG[change.metric]
-    sign = "+" if change.relative >= 0 else "−"
     interval = ""
     if change.relative_low is not None and change.relative_high is not None:
-        interval = f" ({_signed(change.relative_low)} to {_signed(change.relative_high)})"
+        interval = f" ({format_signed_percent(change.relative_low)} to {format_signed_percent(change.relative_high)})"
     query = urlencode({"metric": change.metric})
     return MessageLevel(
         name=f"{metric.label} · {name_series_briefly(change.series)}",
@@ -151,7 +158,7 @@ def _make_level(change: Change, base_url: str) -> MessageLevel:
         after=change.after_median,
         before_text=format_value(change.before_median, metric.unit),
         after_text=format_value(change.after_median, metric.unit),
-        text=f"{sign}{_percent(change.relative)}{interval}",
+        text=f"{format_signed_percent(change.relative)}{interval}",
         is_regression=change.is_regression,
         url=f"{base_url}/series/{change.series_id}/?{query}" if base_url else "",
     )
@@ -220,12 +227,3 @@ def _make_facts(
             for change in shown
         ],
     }
-
-
-def _percent(relative: float) -> str:
-    value = abs(relative) * 100
-    return f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
-
-
-def _signed(relative: float) -> str:
-    return f"{'+' if relative >= 0 else '−'}{_percent(relative)}"

@@ -18,8 +18,8 @@ from benchapp.web.site.series_marks import ShownMark, show_mark, show_scope_mark
 from benchapp.web.site.sparkline import Box, make_step_line, make_y_scale
 from benchapp.web.site.time_range import AskedRange
 from benchapp.web.site.value_texts import (
+    format_change_size,
     format_count,
-    format_percent,
     format_signed_percent,
     format_with_unit,
 )
@@ -166,7 +166,7 @@ def _describe_comparison(host: HostRow, pattern: HostPattern) -> str:
     whole = peers if pattern.comparison.n == 1 else f"the median of {peers}"
     if abs(relative) < _EQUAL_WITHIN:
         return f"equal to {whole}"
-    return f"{format_percent(relative)} {'above' if relative > 0 else 'below'} {whole}"
+    return f"{format_change_size(relative)} {'above' if relative > 0 else 'below'} {whole}"
 
 
 def _explain_no_peers(host: HostRow) -> str:

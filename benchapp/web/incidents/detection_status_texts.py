@@ -12,6 +12,7 @@ from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
     format_percent,
+    format_signed_percent,
 )
 
 # Difference from the usual run from which a phase of a season is named, and ranges of phases at most.
@@ -99,8 +100,7 @@ def describe_phases(season: str, factors: Sequence[float]) -> list[str]:
     sized = [(sum(factors[phase] for phase in each) / len(each) - 1, each) for each in ranges]
     sized.sort(key=lambda item: -abs(item[0]))
     return [
-        f"{_name_phases(season, each)} {'+' if size > 0 else '−'}{format_percent(size)}"
-        for size, each in sized[:_SEASON_RANGES]
+        f"{_name_phases(season, each)} {format_signed_percent(size)}" for size, each in sized[:_SEASON_RANGES]
     ]
 
 

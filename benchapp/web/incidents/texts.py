@@ -9,8 +9,8 @@ from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
 from benchapp.times import format_moment
 from benchapp.web.site.value_texts import (
+    format_change_size,
     format_count,
-    format_percent,
     format_signed_percent,
 )
 
@@ -52,7 +52,7 @@ def describe_incident(detail: IncidentDetail) -> str:
     way = "up" if row.relative > 0 else "down"
     workload = f"{detail.workloads[0]} " if len(detail.workloads) == 1 else ""
     what = f"{workload}{_name_metric(row.metric)} of {describe_scopes(detail.scopes)}"
-    size = format_percent(row.relative)
+    size = format_change_size(row.relative)
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_moment(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"

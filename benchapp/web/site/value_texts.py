@@ -1,5 +1,6 @@
 """Ages, counts, shares and values with units as text."""
 
+from benchapp.metrics import format_change_size as format_change_size
 from benchapp.metrics import format_count as format_count
 from benchapp.metrics import format_integer as format_integer
 from benchapp.metrics import format_percent as format_percent

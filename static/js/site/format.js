@@ -59,15 +59,25 @@ export function nameUnit(scale, unit) {
   return unit === "operations/s" ? "IOPS" : scale.suffix;
 }
 
+/** Format the size of a relative change: "8.3 %", "14 %"; tested with the cases of tests/data/change_cases.json. */
+export function formatChangeSize(relative) {
+  // 13.5 may be stored as 13.499999999999998: halves are rounded away from zero.
+  const percent = Math.abs(relative) * 100 + 1e-9;
+  return `${percent < 9.95 ? percent.toFixed(1) : groupThousands(percent)} %`;
+}
+
+/** Format a relative change with its sign: "+8.3 %", "−20 %", "±0.0 %". */
+export function formatSignedPercent(relative) {
+  const size = formatChangeSize(relative);
+  return `${size === "0.0 %" ? "±" : relative > 0 ? "+" : "−"}${size}`;
+}
+
 /** Format the change from an earlier value in percent: "+3.2 %", "+6 109 %"; null without an earlier value. */
 export function formatDifference(value, before) {
   if (value === null || before === null || before === undefined || before === 0) {
     return null;
   }
-  const percent = (value / before - 1) * 100;
-  const sign = Math.abs(percent) < 0.05 ? "±" : percent > 0 ? "+" : "−";
-  const size = Math.abs(percent);
-  return `${sign}${size >= 999.95 ? groupThousands(size) : size.toFixed(1)} %`;
+  return formatSignedPercent(value / before - 1);
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -42,7 +42,7 @@ def reporting(host: Machine) -> Machine:
 def test_terminal_shows_results_levels_badges_and_the_page(reporting: Machine, server: HostileServer) -> None:
     ended = reporting.measure(is_terminal=True)
 
-    level = "−2.0 %, within the usual range of 23 runs; p99 latency +31.0 %, outside the usual range"
+    level = "−2.0 %, within the usual range of 23 runs; p99 latency +31 %, outside the usual range"
     assert ended.stdout.splitlines() == [
         "workload        IOPS    bandwidth  mean latency  p99 latency  vs. level",
         f"4k random read  33\u202f415  137 MB/s   1.24 ms       8.50 ms      {level}",
@@ -117,11 +117,11 @@ def test_json_has_the_same_results(reporting: Machine) -> None:
         (ResultRow("x", "read", 0, {}, {}, {}), "no earlier run of this series"),
         (
             ResultRow("x", "read", 0, {}, {}, {"iops": LevelComparison(1, 0.1, None)}),
-            "+10.0 % (1 run: too few for a usual range)",
+            "+10 % (1 run: too few for a usual range)",
         ),
         (
             ResultRow("x", "read", 0, {}, {}, {"elapsed_s": LevelComparison(9, 0.5, False)}),
-            "+50.0 %, outside the usual range of 9 runs",
+            "+50 %, outside the usual range of 9 runs",
         ),
     ],
 )

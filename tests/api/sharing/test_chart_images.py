@@ -233,7 +233,7 @@ def test_incident_has_both_sides_of_its_largest_change(reader, incident):
     assert "median 1\u202f010 IOPS, p10–p90 1\u202f002 to 1\u202f018, n = 3" in texts
     assert "before: 3 runs" in texts
     assert "after: 3 runs" in texts
-    assert "IOPS −19.8 %" in texts
+    assert "IOPS −20 %" in texts
     assert "all changes of this incident were withdrawn" in none
 
 

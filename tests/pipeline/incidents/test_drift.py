@@ -122,7 +122,7 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
     first, again = judge_all(), judge_all()
 
     incident = get_incident()
-    assert incident.title == "db-1: IOPS decreased by 6 % between 23 Nov and 28 Nov in 1 series"
+    assert incident.title == "db-1: IOPS decreased by 6.0 % between 23 Nov and 28 Nov in 1 series"
     assert (len(first.event_ids), again) == (1, Judged())
     assert list(IncidentEvent.objects.values_list("kind", "text")) == [("opened", "gradual change")]
 
@@ -391,7 +391,7 @@ def test_drifts_of_a_volume_type_on_three_hosts_are_one_incident() -> None:
 
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count) == ("", 6)
-    assert "3 hosts or pools: IOPS decreased by 6 % between" in wide.title
+    assert "3 hosts or pools: IOPS decreased by 6.0 % between" in wide.title
     assert wide.title.endswith("in 6 of 12 series, exactly the series with volume type st1")
 
 

@@ -1,12 +1,17 @@
 """Titles and starts of incidents: the typical change decides, and numbers are written as on pages."""
 
+import re
 from datetime import timedelta
 
 import pytest
 
 from benchapp.analysis.incidents.typical_change import MetricSize
+from benchapp.charts.images.history import describe_change_mark
 from benchapp.pipeline.incidents.common_factors import Breadth
 from benchapp.pipeline.incidents.refresh import find_start, write_title
+from benchapp.pipeline.notifications.incident_message import format_metric_size
+from benchapp.queries.incidents.changes import list_changes_of
+from benchapp.web.incidents.tables import make_size
 from tests.factories import NOON, make_change, make_series
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -18,7 +23,25 @@ def test_counts_have_thin_spaces_between_thousands() -> None:
 
     title = write_title(size, breadth, slope=None)
 
-    assert title == "db-1: IOPS −10 % (−5 to −20 %) in 1\u202f000 of 1\u202f200 series"
+    assert title == "db-1: IOPS −10 % (−5.0 to −20 %) in 1\u202f000 of 1\u202f200 series"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("after", "shown"), [(865.0, "14 %"), (945.0, "5.5 %")])
+def test_title_message_page_and_chart_show_one_size_of_a_change(after: float, shown: str) -> None:
+    change = make_change(make_series([1000.0] * 30), after=after)
+    size = MetricSize("iops", 1, *[change.relative] * 3, 0.05)
+    sizes = {"metric": "iops", "series": 1, **dict.fromkeys(("relative", "low", "high"), change.relative)}
+    (mark,) = list_changes_of([change.series_id], metrics=["iops"])[change.series_id]
+
+    texts = [
+        write_title(size, Breadth(("host:db-1",), 1, 4, 0.8, []), slope=None),
+        format_metric_size(sizes),
+        make_size(change.relative, None, None, is_regression=True).text,
+        describe_change_mark(mark, has_incident=False),
+    ]
+
+    assert [re.findall(r"[\d.]+ %", text) for text in texts] == [[shown]] * 4
 
 
 @pytest.mark.django_db

@@ -159,9 +159,9 @@ def test_change_of_level_is_said_with_what_changed_around_it(viewer: Client) -> 
         "db-01: 802 IOPS since 22 Nov 2026 00:00 UTC. Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC."
         " Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS" in words
     )
-    assert "−20.0 % (worse)." in words
+    assert "−20 % (worse)." in words
     assert "kernel 5.15 → 6.1" in words
-    assert "IOPS over time: 802 IOPS since 22 Nov 2026, −20.0 %" in words
+    assert "IOPS over time: 802 IOPS since 22 Nov 2026, −20 %" in words
 
 
 def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> None:
@@ -175,11 +175,11 @@ def test_page_of_one_series_says_its_change_of_level_first(viewer: Client) -> No
     words = Page(viewer.get(address)).words
     before = Page(viewer.get(address, {"to": "2026-11-21T20:00:00Z"})).words
 
-    assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, −20.0 %" in words
+    assert "4k random read on db-01: 802 IOPS since 22 Nov 2026, −20 %" in words
     assert "Current level: 802 IOPS, median of 12 runs since 22 Nov 2026 00:00 UTC." in words
     assert (
         "Was 1\u202f002 IOPS until 21 Nov 2026 23:00 UTC."
-        " Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS (12 runs), −20.0 % (worse)." in words
+        " Detected change: 1\u202f002 IOPS (12 runs), then 802 IOPS (12 runs), −20 % (worse)." in words
     )
     assert "4k random read on db-01: median 1\u202f002" in before
     assert "Level at the end of the time range: 1\u202f002 IOPS, median of 12 runs." in before

@@ -42,7 +42,7 @@ def test_cell_has_median_change_sparkline_age_and_a_link_to_its_history(viewer: 
 
     (cell,) = [tag for _, tag in page.tags if "data-cell" in tag]
     assert cell["href"] == f"/series/{series.pk}/?metric=iops"
-    assert f"▼ −25.0 % since {incident.started_at:%-d %b}" in page.words
+    assert f"▼ −25 % since {incident.started_at:%-d %b}" in page.words
     assert "4k random read, 1 volume: 18\u202f0271 d · n 10" in page.words
     assert cell["title"].startswith("p10 17\u202f798 IOPS, p90 18\u202f221 IOPS; median 18027.0")
     assert f"was 24\u202f036 IOPS until {incident.started_at - timedelta(days=1):%-d %b %Y}" in cell["title"]
@@ -262,8 +262,8 @@ def test_title_and_summary_list_changes_and_the_caption_describes_a_cell(viewer:
     page = Page(viewer.get(reverse("matrix"), {"q": "host:*"}))
 
     assert "over volumes: 1 of 3 combinations regressed, 1 improved" in page.words
-    assert "Regressed: 4k random read, 1 volume (−25.0 %)." in page.words
-    assert "Improved: 4k random read, 2 volumes (+25.0 %)." in page.words
+    assert "Regressed: 4k random read, 1 volume (−25 %)." in page.words
+    assert "Improved: 4k random read, 2 volumes (+25 %)." in page.words
     assert "higher is better. 3 of 3 combinations." in page.words
 
 

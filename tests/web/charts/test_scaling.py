@@ -502,7 +502,7 @@ def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("scaling")))
 
-    assert "2 of 3 values have an open regression: −22.0 % to −20.0 %." in page.words
+    assert "2 of 3 values have an open regression: −22 % to −20 %." in page.words
     assert len([link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]) == 2
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.metrics import format_value
+from benchapp.metrics import format_signed_percent, format_value
 from benchapp.models import Host, Incident, Level, Measurement, Series
 from benchapp.pipeline.judge import judge_due
 from benchapp.queries.hosts.environment import list_host_environment_changes
@@ -167,7 +167,7 @@ def test_regression_shows_on_list_page_and_answer_with_the_same_numbers(viewer: 
     listed = Page(viewer.get(reverse("hosts"))).words
     answer = viewer.get("/api/v1/hosts/db-1").json()
 
-    relative = f"−{-answer['worst_change_relative'] * 100:.1f} %"
+    relative = format_signed_percent(answer["worst_change_relative"])
     assert f"1 open regression, largest change: IOPS {relative} since" in page.words
     assert f"▼ IOPS {relative} since" in listed
     assert f"{format_value(level.median, 'operations/s')} IOPS" in page.words

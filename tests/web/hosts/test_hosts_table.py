@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.metrics import format_signed_percent
 from benchapp.models import Change, Host, Incident, Level, Series
 from benchapp.pipeline.judge import judge_due
 from tests.factories import add_series, make_change, make_environment, make_host, make_incident, make_run
@@ -62,10 +63,10 @@ def test_row_has_incident_worst_change_history_kernel_and_runs_as_the_answer_has
     assert (first["incidents"], first["severity"]) == ([incident.pk], incident.severity)
     assert first["worst_change_relative"] == change.relative
     assert (first["worst_change_series_id"], first["worst_change_metric"]) == (slow.pk, "iops")
-    assert f"▼ IOPS −{-change.relative * 100:.1f} %" in page.words
+    assert f"▼ IOPS {format_signed_percent(change.relative)}" in page.words
     ratio = levels[1].median / levels[0].median
     assert first["relative_level"] == pytest.approx(ratio, abs=1e-6)
-    assert f"−{(1 - ratio) * 100:.1f} %" in page.words
+    assert format_signed_percent(ratio - 1) in page.words
     assert (first["kernel"], first["run_count"], first["agent_version"]) == ("6.8.0", 40, "1.2.3")
     assert "6.8.0" in page.words
     assert (second["incidents"], second["severity"], second["worst_change_relative"]) == ([], None, None)

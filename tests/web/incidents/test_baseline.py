@@ -63,7 +63,7 @@ def test_preview_has_old_and_new_level_of_each_series(editor: Client) -> None:
 
     words = preview(editor, incident).words
 
-    assert "IOPS1\u202f000850▼ −15.0 %21 Nov 2026 13:00" in words
+    assert "IOPS1\u202f000850▼ −15 %21 Nov 2026 13:00" in words
     assert "2 levels of 2 series become baselines" in words
     assert "Other open incidents of these series None." in words
     assert "None had a notice of this incident" in words

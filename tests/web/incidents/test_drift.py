@@ -30,7 +30,7 @@ def test_inbox_and_incident_show_the_drift(drifted: Series, viewer: Client) -> N
     inbox = Page(viewer.get("/incidents/")).words
     page = Page(viewer.get(f"/incidents/{incident.pk}/")).words
 
-    assert "db-1: IOPS decreased by 6 % between" in inbox
+    assert "db-1: IOPS decreased by 5.7 % between" in inbox
     assert "IOPS of db-1 drifted down 5.7 % from the baseline of 21 Nov 2026 12:00 UTC" in page
     assert "gradual change" in page
     assert "drift, provisional" in page

@@ -104,9 +104,9 @@ def test_open_changes_come_first(viewer: Client) -> None:
     series = words[words.index("Recent series") :]
 
     assert "1 open incident" in words
-    assert "▼ −20.0 % since" in series
+    assert "▼ −20 % since" in series
     assert series.index("db-worse") < series.index("db-better") < series.index("db-unchanged")
-    assert "▲ +30.0 % since" in series
+    assert "▲ +30 % since" in series
     assert "9.00 s" in series
 
 
@@ -170,7 +170,7 @@ def test_cells_show_regression_silence_failure_and_age(viewer: Client) -> None:
         "db-worse": "worse-2",
     }
     titles = {path.split("/")[2]: str(named["title"]) for path, named in cells.items()}
-    assert "▼ IOPS −30.0 % since" in titles["db-worse"]
+    assert "▼ IOPS −30 % since" in titles["db-worse"]
     assert "silent for 22 h" in titles["db-worse"]
     assert "failed with error 5" in titles["db-failed"]
     assert "last run 9 d ago" in titles["db-old"]

@@ -19,7 +19,7 @@ def test_scatter_plot_has_the_finding_the_slope_and_the_runs(viewer: Client) -> 
     response = viewer.get("/dependence/")
 
     words = Page(response).words
-    assert "Bandwidth −10.0 % from 1 extent to 101 extents; 9 runs." in words
+    assert "Bandwidth −10 % from 1 extent to 101 extents; 9 runs." in words
     assert "−100 kB/s per extent" in words
     assert response.content.count(b"<circle") == 9
 

@@ -436,7 +436,7 @@ def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client) -> None:
     ("newest", "cell"),
     [
         (1010.0, "+1.0 % within the usual range of 31 runs"),
-        (700.0, "−30.0 % outside the usual range of 31 runs"),
+        (700.0, "−30 % outside the usual range of 31 runs"),
     ],
 )
 def test_result_is_compared_to_the_level_of_its_series(newest: float, cell: str, viewer: Client) -> None:

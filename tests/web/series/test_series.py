@@ -230,7 +230,7 @@ def make_row(n: int, last: float, **fields: Any) -> LevelRow:
     [
         (make_row(1, 2.0e6, change=None), "Last run: 2.00 ms."),
         (make_row(3, 3.0e6, change=None), "Too few runs for a spread."),
-        (make_row(9, 2.5e6, change=None), "Last run: 2.50 ms, 25.0 % above the median (worse)."),
+        (make_row(9, 2.5e6, change=None), "Last run: 2.50 ms, 25 % above the median (worse)."),
         (make_row(9, 2.0e6, change=None), "Last run: 2.00 ms, equal to the median."),
         (make_row(9, 2.0e6, change=None), "Current level: 2.00 ms, median of 9 runs."),
         (make_row(9, 2.0e6, change=None), "80 % of its runs are between 1.00 ms and 3.00 ms (p10–p90)."),
@@ -247,12 +247,12 @@ def test_sentences_of_a_level(level: LevelRow, sentence: str) -> None:
             ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, False),
             (
                 "Was 2.00 ms until 21 Nov 2026 21:00 UTC."
-                " Detected change: 1.90 ms (60 runs), then 2.66 ms (8 runs), +40.0 % (worse)."
+                " Detected change: 1.90 ms (60 runs), then 2.66 ms (8 runs), +40 % (worse)."
             ),
         ),
         (
             ("latency_p99_ns", 0.4, 1.9e6, 60, 2.66e6, 8, True, 5, True),
-            "Was 2.00 ms until 21 Nov 2026 21:00 UTC: recovered from +40.0 %.",
+            "Was 2.00 ms until 21 Nov 2026 21:00 UTC: recovered from +40 %.",
         ),
         (("iops", -0.3, 100.0, 60, 70.0, 8, True, 5, False), "Was 2.00 ms until 21 Nov 2026 21:00 UTC."),
     ],
@@ -315,7 +315,7 @@ def test_page_of_a_series_describes_a_larger_spread_and_two_states(viewer: Clien
 
     assert "The standard deviation increased from 2 % to 8 % on 18 Nov" in words
     assert (
-        "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20.0 %). The rarer one was entered 5 times"
+        "1\u202f000 IOPS in 70 % of the runs, 800 IOPS in the others (−20 %). The rarer one was entered 5 times"
         in words
     )
 

@@ -52,7 +52,7 @@ def test_card_shows_level_change_spread_and_history(viewer: Client) -> None:
     page = Page(viewer.get(reverse("series_list")))
 
     assert "1 series, 1 with an open regression" in page.words
-    assert "▼ −20.0 % since 22 Nov" in page.words
+    assert "▼ −20 % since 22 Nov" in page.words
     assert "800 IOPS" in page.words
     assert "was 1\u202f000 IOPS until 21 Nov 2026" in {tag.get("title") for _, tag in page.tags}
     assert f"/series/{series.pk}/?metric=iops" in page.links

@@ -66,7 +66,7 @@ def test_two_series_are_compared_whatever_they_differ_in(viewer: Client) -> None
     page = follow(viewer, "compare", kind="series", selected=[one.pk, other.pk], metric="iops")
 
     assert "db-02, depth 32 vs. db-01, depth 8: 1 of 1 worse, 0 better" in page.words
-    assert "IOPS: 100 on db-01 → 80.0 on db-02 (−20.0 %" in page.words
+    assert "IOPS: 100 on db-01 → 80.0 on db-02 (−20 %" in page.words
 
 
 def test_two_hosts_are_compared_by_their_filters(viewer: Client) -> None:
@@ -130,7 +130,7 @@ def test_change_is_compared_between_its_two_levels(viewer: Client) -> None:
         "&b_from=2026-11-22T00:00:00Z&b_to=2026-11-22T06:00:00Z&metric=iops"
     )
     page = Page(viewer.get(response["Location"]))
-    assert "4k random read on db-01, IOPS: 100 → 80.0 (−20.0 %" in page.words
+    assert "4k random read on db-01, IOPS: 100 → 80.0 (−20 %" in page.words
     assert "6 and 6 runs" in page.words
 
 

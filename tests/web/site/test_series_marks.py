@@ -30,12 +30,12 @@ def make_mark(**fields: Any) -> SeriesMark:
 @pytest.mark.parametrize(
     ("fields", "text", "kind"),
     [
-        ({}, "▼ −21.7 % since 8 Nov", "worse"),
-        ({"is_regression": False, "relative": 0.25}, "▲ +25.0 % since 8 Nov", "better"),
-        ({"started_at": AT.replace(year=2025)}, "▼ −21.7 % since 8 Nov 2025", "worse"),
-        ({"metric": "latency_p99_ns", "relative": 0.4}, "▲ p99 latency +40.0 % since 8 Nov", "worse"),
-        ({"state": "recovered"}, "recovered from −21.7 %", "settled"),
-        ({"state": "accepted"}, "accepted −21.7 % on 8 Nov", "settled"),
+        ({}, "▼ −22 % since 8 Nov", "worse"),
+        ({"is_regression": False, "relative": 0.25}, "▲ +25 % since 8 Nov", "better"),
+        ({"started_at": AT.replace(year=2025)}, "▼ −22 % since 8 Nov 2025", "worse"),
+        ({"metric": "latency_p99_ns", "relative": 0.4}, "▲ p99 latency +40 % since 8 Nov", "worse"),
+        ({"state": "recovered"}, "recovered from −22 %", "settled"),
+        ({"state": "accepted"}, "accepted −22 % on 8 Nov", "settled"),
     ],
 )
 def test_mark_names_size_start_and_state(fields: dict[str, Any], text: str, kind: str) -> None:
@@ -54,4 +54,4 @@ def test_host_is_marked_with_the_metric() -> None:
     shown = show_scope_mark(ScopeMark(make_mark(started_at=AT.replace(year=2020)), (3,), Severity.HIGH))
 
     assert shown
-    assert shown.text == "▼ IOPS −21.7 % since 8 Nov 2020"
+    assert shown.text == "▼ IOPS −22 % since 8 Nov 2020"

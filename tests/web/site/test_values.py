@@ -70,7 +70,7 @@ def test_zero_is_a_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"), [(None, ""), (1.24, "+1.2"), (-37.96, "−38.0"), (0.01, "±0.0"), (-0.04, "±0.0")]
+    ("given", "shown"), [(None, ""), (0.0124, "+1.2"), (-0.3796, "−38"), (0.0001, "±0.0"), (-0.0004, "±0.0")]
 )
 def test_difference_has_a_sign(given: float | None, shown: str) -> None:
     assert values.signed(given) == shown

@@ -33,7 +33,7 @@ class PointLine:
     error: int
     value: NumberCell
     level: tuple[NumberCell, ...]
-    difference_percent: float | None
+    difference: float | None
     codes: tuple[str, ...]
     is_excluded: bool = False
 
@@ -69,7 +69,7 @@ def _make_line(point: Point, level: PointLevel | None, metric: Metric, *, scale:
             value, scale, metric.name, reason="the run failed" if point.error else "see run page"
         ),
         level=tuple(make_cell(each, scale, metric.name, reason="no level") for each in numbers),
-        difference_percent=(value / level.median - 1) * 100 if is_compared and value and level else None,
+        difference=value / level.median - 1 if is_compared and value and level else None,
         is_excluded=point.is_excluded,
         codes=point.badges,
     )

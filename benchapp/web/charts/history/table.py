@@ -21,8 +21,8 @@ _CHANGES_SHOWN: Final = 50
 class HistoryTableLine:
     """One series over the time range. left_out: failed or excluded runs; cells: in the order of COLUMNS.
 
-    The level is the last within the time range, n its runs. change_percent: of the change that begins it; changed_at:
-    its start. None for the first level.
+    The level is the last within the time range, n its runs. change: the relative size of the change that begins
+    it; changed_at: its start. None for the first level.
     """
 
     series_id: int
@@ -32,7 +32,7 @@ class HistoryTableLine:
     n: int
     left_out: int
     cells: tuple[NumberCell, ...]
-    change_percent: float | None
+    change: float | None
     changed_at: datetime | None
     mark: ShownMark | None
 
@@ -108,7 +108,7 @@ def _make_line(
         cells=tuple(
             make_cell(value, scale, metric.name, reason="no runs in this time range") for value in numbers
         ),
-        change_percent=change.relative * 100 if change and change.metric == metric.name else None,
+        change=change.relative if change and change.metric == metric.name else None,
         changed_at=level.from_at if level and change else None,
         mark=show_mark(mark, metric=metric.name),
     )

@@ -1,5 +1,5 @@
 // Parses API histories for panels, readout and overview.
-import { formatDifference, formatValue } from "../../site/format.js";
+import { formatDifference, formatSignedPercent, formatValue } from "../../site/format.js";
 import { assignStyles, styleOfValue } from "../shared/palette.js";
 import { formatMoment } from "../shared/zones.js";
 import { readPlanned } from "./planned.js";
@@ -153,17 +153,13 @@ export function withUnit(value, unit) {
 /** Describe a detected change: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
 export function describeDetectedChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
   const word = isRegression ? "regression" : "improvement";
-  const interval = low === null || high === null ? "" : ` (${signed(low)} to ${signed(high)})`;
-  return `${signOf(relative)} ${word} ${signed(relative)} %${interval}, ${state}`;
+  const interval = low === null || high === null ? "" : ` (${formatSignedPercent(low).replace(" %", "")} to ${formatSignedPercent(high)})`;
+  return `${signOf(relative)} ${word} ${formatSignedPercent(relative)}${interval}, ${state}`;
 }
 
 /** Direction of a change. */
 export function signOf(relative) {
   return relative < 0 ? "▼" : "▲";
-}
-
-function signed(relative) {
-  return `${relative < 0 ? "−" : "+"}${Math.abs(relative * 100).toFixed(1)}`;
 }
 
 function describeDetected({ from, to, line }, metric) {
@@ -175,7 +171,7 @@ function describeDetected({ from, to, line }, metric) {
 function describeSmallSteps({ from, to, line }, metric) {
   return line.smallSteps
     .filter((step) => step.metric === metric && step.at >= from && step.at <= to)
-    .map(({ relative }) => `step of ${signed(relative)} %, below the threshold: not reported`);
+    .map(({ relative }) => `step of ${formatSignedPercent(relative)}, below the threshold: not reported`);
 }
 
 function describeSpreadIncreases({ to, line }, metric) {

@@ -1,4 +1,5 @@
 // Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
+import { formatChangeSize } from "../../site/format.js";
 import { signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
@@ -229,7 +230,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
     ctx.lineWidth = 1.5;
     ctx.setLineDash(state === "suspected" ? [3, 3] : []);
     drawVertical(ctx, x, chartArea);
-    const text = `${signOf(relative)} ${(Math.abs(relative) * 100).toFixed(0)} %`;
+    const text = `${signOf(relative)} ${formatChangeSize(relative)}`;
     const { width } = ctx.measureText(text);
     const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
     // Overlapping labels are only in the tooltip.
