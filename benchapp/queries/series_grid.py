@@ -106,6 +106,8 @@ def read_series_grid(
 ) -> SeriesGrid:
     """Return a page of the series that match a filter, 200 each; a page behind the last gives the last.
 
+    Groups are in the order of their first series; if sorted by name, of their labels.
+
     metric: None for IOPS, or for the elapsed time where no series has IOPS. At most 20 000 series are sorted, the most
     recently measured. One query if nothing was written since the last; else three more for those, four with spreads,
     and four for a page; two more for the fallback. span: series with runs in it, and their levels at its end, without
@@ -132,7 +134,7 @@ def _read_grid(
     marks = {} if span.to_at else read_series_marks(table.array("series_id").tolist(), metric=name)
     groups = _rank(table, _GROUPS[group])
     keys = _sort_by_spread(table, name, span) if sort == "spread" else _SORTS[sort](table, marks)
-    order = np.lexsort((*reversed(keys), groups))
+    order = np.lexsort((*reversed(keys), _place_groups(groups, keys[: _GROUP_KEYS[sort]])))
     page_count = max(1, -(-table.length // SERIES_ON_A_PAGE))
     shown = max(1, min(page, page_count))
     places = order[(shown - 1) * SERIES_ON_A_PAGE : shown * SERIES_ON_A_PAGE]
@@ -175,6 +177,12 @@ def _rank(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 _Keys = tuple[NDArray[np.generic], ...]
+
+
+def _place_groups(groups: NDArray[np.int64], keys: _Keys) -> NDArray[np.int64]:
+    """Return for each row the place of its group: by its first row in the order of the keys, then by its values."""
+    ordered = groups[np.lexsort((groups, *reversed(keys)))]
+    return np.unique(ordered, return_index=True)[1][groups]
 
 
 def _sort_by_change(table: SeriesTable, marks: Mapping[int, SeriesMark]) -> _Keys:
@@ -222,6 +230,9 @@ _SORTS: Final[Mapping[GridSort, Callable[[SeriesTable, Mapping[int, SeriesMark]]
     "age": lambda table, marks: (table.array("last_at"), _rank(table, _NAME)),
     "name": lambda table, marks: (_rank(table, _NAME), table.array("series_id")),
 }
+# How many keys of a sort order the groups too. Not the time of the last run behind changes: groups without a change
+# would change places with each run.
+_GROUP_KEYS: Final[Mapping[GridSort, int]] = {"change": 3, "newest": 1, "age": 1, "spread": 1, "name": 0}
 
 
 def _read_parts(

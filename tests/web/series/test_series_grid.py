@@ -132,6 +132,24 @@ def test_series_are_sorted(sort: str, names: list[str], view: str, five: Client)
     assert list_names(page) == names
 
 
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        # "b" and "c" have open regressions, "d" an improvement; "e" ran last. Groups without a change are in the order
+        # of their names.
+        ("change", ["b", "c", "d", "a", "e"]),
+        ("newest", ["e", "b", "c", "d", "a"]),
+        ("age", ["a", "b", "c", "d", "e"]),
+        ("spread", ["e", "a", "b", "c", "d"]),
+        ("name", ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_groups_are_in_the_order_of_their_first_series(sort: str, names: list[str], five: Client) -> None:
+    page = Page(five.get(reverse("series_list"), {"sort": sort, "group": "host"}))
+
+    assert list_names(page) == names
+
+
 def test_recovered_changes_come_before_series_without_one(viewer: Client) -> None:
     for name, after in (("better", 1300.0), ("worse", 800.0)):
         series = add_series([1000.0] * 12, host=make_host(name))
