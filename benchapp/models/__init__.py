@@ -12,7 +12,7 @@ from benchapp.models.change import (
     PooledEvaluation,
 )
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
-from benchapp.models.host import ApiToken, Host, Scope
+from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
 from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
 from benchapp.models.level import Level
@@ -81,6 +81,7 @@ __all__ = [
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",
+    "SAMPLE_HOST",
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
     "THRESHOLD_MINIMUM",

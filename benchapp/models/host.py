@@ -1,11 +1,14 @@
 """Hosts, and API tokens."""
 
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from django.db import models
 
 from benchapp.models.account import User
+
+# The host of the sample data (manage.py load_sample). Counts of hosts leave it out: nothing runs on it.
+SAMPLE_HOST: Final = "ebs-2013"
 
 
 class HostQuerySet(models.QuerySet["Host"]):

@@ -9,6 +9,7 @@ from django.db.models import Count, Min, Sum
 from django.utils import timezone
 
 from benchapp.models import (
+    SAMPLE_HOST,
     Host,
     Incident,
     IncidentState,
@@ -26,7 +27,8 @@ from benchapp.queries.hosts.schedules import list_known, read_schedules
 class Totals:
     """Counts. submissions, notices: by state, with all states; open_incidents: of regressions, by severity, with all.
 
-    to_evaluate: series with measurements since their last evaluation. silent_hosts: of those that are not retired.
+    to_evaluate: series with measurements since their last evaluation. hosts: not retired, without that of the sample
+    data; silent_hosts: of them.
     """
 
     submissions: Mapping[str, int]
@@ -56,7 +58,7 @@ def count_totals(*, now: datetime | None = None) -> Totals:
         # Counted with each run: to count rows takes longer with each run.
         runs=Host.objects.aggregate(runs=Sum("run_count"))["runs"] or 0,
         series=Series.objects.filter(last_at__isnull=False).count(),
-        hosts=Host.objects.active().count(),
+        hosts=Host.objects.active().exclude(name=SAMPLE_HOST).count(),
         silent_hosts=_count_silent(),
         to_evaluate=Series.objects.filter(judging_is_due=True).count(),
         notices=_count(Notice.objects.all(), "state", NoticeState.values),

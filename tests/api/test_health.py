@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from benchapp.api.ingest.limits import find_shortage
-from benchapp.models import Notice, PinnedChart, State
+from benchapp.models import SAMPLE_HOST, Notice, PinnedChart, State
 from benchapp.queries.charts.history import LINES_DEFAULT
 from benchapp.queries.missing_columns import check_columns
 from tests.factories import (
@@ -123,6 +123,8 @@ def test_database_that_is_away_is_not_ready(client, monkeypatch):
 @pytest.mark.django_db
 def test_metrics_count_what_there_is(reader):
     make_run(make_host("a"))
+    make_host("retired", retired_at=timezone.now())
+    make_host(SAMPLE_HOST)
     make_submission(state=State.RECEIVED)
 
     lines = reader.get("/metrics").content.decode().splitlines()

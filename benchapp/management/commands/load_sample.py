@@ -8,8 +8,9 @@ from django.urls import reverse
 
 from benchapp.management.commands.import_study import describe_import
 from benchapp.management.database import add_data_directory, use_database
+from benchapp.models import SAMPLE_HOST
 from benchapp.pipeline.importing.files import UnknownHost
-from benchapp.pipeline.importing.sample import HOST, SOURCE, Loaded, load_sample
+from benchapp.pipeline.importing.sample import SOURCE, Loaded, load_sample
 
 
 class Command(BaseCommand):
@@ -36,6 +37,6 @@ class Command(BaseCommand):
 def describe_sample(loaded: Loaded) -> list[str]:
     """Return the lines of the summary."""
     return [
-        *describe_import(loaded.imported, host=HOST, title=SOURCE.title),
+        *describe_import(loaded.imported, host=SAMPLE_HOST, title=SOURCE.title),
         f"studies: {len(loaded.studies)}, {loaded.new_studies} new; see {reverse('studies')}",
     ]

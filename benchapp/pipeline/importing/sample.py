@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from benchapp.models import PanelKind, Study
+from benchapp.models import SAMPLE_HOST, PanelKind, Study
 from benchapp.pipeline.importing.files import find_host
 from benchapp.pipeline.importing.published import Imported, import_published
 from benchapp.pipeline.importing.published_csv import read_table
 from benchapp.pipeline.importing.sample_studies import SAMPLE_STUDIES, SamplePanel
 from benchapp.pipeline.intake.published_document import Publication
 
-HOST: Final = "ebs-2013"
 FILE: Final = Path(__file__).resolve().parent.parent.parent / "samples" / "ebs-2013.csv"
 SOURCE: Final = Publication(
     title="Amazon EBS benchmarks, eight studies, April 2013",
@@ -47,7 +46,7 @@ def load_sample() -> Loaded:
 
     A study without an owner is recognized by its title. Raises UnknownHost if the host is retired.
     """
-    host = find_host(HOST, may_create=True)
+    host = find_host(SAMPLE_HOST, may_create=True)
     runs = read_table(FILE.read_text(encoding="utf-8"), _DEFAULTS)
     imported = import_published(runs, SOURCE, host_id=host.pk)
     made = [
@@ -79,7 +78,10 @@ def _make_panel(filter: str, panel: SamplePanel) -> dict[str, str]:
 
 
 def _list_parameters(filter: str, panel: SamplePanel) -> Iterator[tuple[str, str]]:
-    yield "q", " ".join(part for part in (f"host:{HOST}", panel.filter or filter, panel.narrower) if part)
+    yield (
+        "q",
+        " ".join(part for part in (f"host:{SAMPLE_HOST}", panel.filter or filter, panel.narrower) if part),
+    )
     yield "x", panel.x
     yield "metric", panel.metric
     yield "color", panel.color

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from psycopg import sql
 
 from benchapp.grammar import Filter
-from benchapp.models import Host
+from benchapp.models import SAMPLE_HOST, Host
 from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.agent_versions import is_outdated
@@ -76,6 +76,11 @@ class HostRow:
     def scope(self) -> str:
         """Return the scope of its series: pool:NAME or host:NAME."""
         return _name_scope(self.name, self.pool)
+
+    @property
+    def is_sample(self) -> bool:
+        """Return whether it is the host of the sample data, which counts of hosts leave out."""
+        return self.name == SAMPLE_HOST
 
     @property
     def silent_since(self) -> datetime | None:

@@ -199,7 +199,11 @@ def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager |
 
 
 def summarize_hosts(hosts: Sequence[HostRow]) -> str:
-    """Return "8 hosts, 2 with open regressions, 1 silent, 3 with an outdated agent"."""
+    """Return "8 hosts, 2 with open regressions, 1 silent, 3 with an outdated agent"; the sample is not counted."""
+    has_sample = any(host.is_sample for host in hosts)
+    hosts = [host for host in hosts if not host.is_sample]
+    if has_sample and not hosts:
+        return "Sample data"
     affected = sum(host.mark is not None for host in hosts)
     silent = sum(host.silent_since is not None for host in hosts)
     parts = [format_count(len(hosts), "host")]
@@ -210,7 +214,7 @@ def summarize_hosts(hosts: Sequence[HostRow]) -> str:
     outdated = sum(is_outdated(host.agent_version, read_agent_version()) for host in hosts)
     if outdated:
         parts.append(f"{outdated} with an outdated agent")
-    return ", ".join(parts)
+    return ", ".join(parts) + (", and sample data" if has_sample else "")
 
 
 def _make_head(query: QueryDict, column: HostColumn, order: HostOrder) -> HostColumnHead:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
-from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
+from benchapp.models import SAMPLE_HOST
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
     SERIES_MAXIMUM,

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.agent_archive import read_agent_version
 from benchapp.charts.texts.matrix import describe_previous, format_metric_value
-from benchapp.pipeline.importing.sample import HOST as SAMPLE_HOST
+from benchapp.models import SAMPLE_HOST
 from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
 from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab

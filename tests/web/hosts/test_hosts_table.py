@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.metrics import format_signed_percent
-from benchapp.models import Change, Host, Incident, Level, Series
+from benchapp.models import SAMPLE_HOST, Change, Host, Incident, Level, Series
 from benchapp.pipeline.judge import judge_due
 from tests.factories import add_series, make_change, make_environment, make_host, make_incident, make_run
 from tests.pipeline.detection.judging import make_cells, make_level
@@ -43,6 +43,18 @@ def list_names(response: Any) -> list[str]:
 
 def list_group_names(response: Any) -> list[str]:
     return re.findall(r'scope="rowgroup">([^<]*) <span', response.content.decode())
+
+
+def test_heading_does_not_count_the_host_of_the_sample(viewer: Client) -> None:
+    make_host(SAMPLE_HOST)
+    alone = Page(viewer.get("/hosts/"))
+    make_host("db-1")
+
+    both = Page(viewer.get("/hosts/"))
+
+    assert "Sample data" in alone.words
+    assert "1 host, and sample data" in both.words
+    assert SAMPLE_HOST in both.words
 
 
 def test_row_has_incident_worst_change_history_kernel_and_runs_as_the_answer_has_them(viewer: Client) -> None:
