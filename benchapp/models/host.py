@@ -23,6 +23,7 @@ class Host(models.Model):
     """A machine that runs benchmarks.
 
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
+    last_seen_at: the last use of its token, to 10 minutes, or its enrollment; imported results do not count.
     run_count: its runs, counted in the transaction that stores them: counting rows would take longer with each run.
     schedule: [{profile, every_s, splay_s, directory}], of newer agents also {at_minute, parameters, is_from_server};
     null: not reported, empty: nothing is scheduled.

@@ -81,7 +81,9 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     pool: Annotated[str, Meta(description="empty: no pool")]
     created_at: Time
-    last_seen_at: Time | None
+    last_seen_at: Annotated[
+        Time | None, Meta(description="last use of its token, to 10 minutes; imported results do not count")
+    ]
     agent_version: str
     is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
     retired_at: Time | None

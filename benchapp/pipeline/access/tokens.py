@@ -249,6 +249,18 @@ def _find_token(public_id: str) -> ApiToken | None:
 def _note_use(token: ApiToken, now: datetime) -> None:
     if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_RESOLUTION:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        if token.host_id is not None:
+            _note_host(token.host_id, now)
+
+
+def _note_host(host_id: int, now: datetime) -> None:
+    """Note when a host was last seen. Skipped while a worker stores its results, so that no POST waits for that."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE benchapp_host SET last_seen_at = %s WHERE id ="
+            " (SELECT id FROM benchapp_host WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)",
+            [now, host_id],
+        )
 
 
 def _digest(secret: str) -> bytes:

@@ -322,15 +322,15 @@ def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
 
 
 def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
-    """Update last seen, agent version and number of runs of these hosts; earlier: runs that were stored before."""
-    seen: dict[int, tuple[Any, str]] = {}
+    """Update agent version and number of runs of these hosts; earlier: runs that were stored before."""
+    versions: dict[int, str] = {}
     for plan in sorted(plans, key=lambda plan: plan.source.received_at):
-        seen[plan.source.host_id] = (plan.source.received_at, plan.agent_version)
+        versions[plan.source.host_id] = plan.agent_version
     counts = Counter(run.source.host_id for plan in plans for run in plan.runs)
     with connection.cursor() as cursor:
-        for host_id, (received_at, agent_version) in sorted(seen.items()):
+        for host_id, agent_version in sorted(versions.items()):
             cursor.execute(
-                "UPDATE benchapp_host SET last_seen_at = GREATEST(last_seen_at, %s),"
-                " agent_version = COALESCE(NULLIF(%s, ''), agent_version), run_count = run_count + %s WHERE id = %s",
-                [received_at, agent_version, counts[host_id] - earlier[host_id], host_id],
+                "UPDATE benchapp_host SET agent_version = COALESCE(NULLIF(%s, ''), agent_version),"
+                " run_count = run_count + %s WHERE id = %s",
+                [agent_version, counts[host_id] - earlier[host_id], host_id],
             )

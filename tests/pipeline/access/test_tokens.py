@@ -92,3 +92,12 @@ def test_use_is_noted_at_most_every_ten_minutes(host: Host) -> None:
 
     assert first is not None
     assert ApiToken.objects.get(pk=row.pk).last_used_at == first
+    assert Host.objects.get().last_seen_at == first
+
+
+def test_use_of_a_token_without_host_is_not_a_sight_of_a_host(host: Host) -> None:
+    _, plaintext = issue_token(scope=Scope.ADMIN)
+
+    read_token(plaintext)
+
+    assert Host.objects.get().last_seen_at is None

@@ -41,6 +41,15 @@ def test_list_shows_last_seen_and_last_run(viewer: Client) -> None:
     assert reverse("run", args=[run.pk]) in page.links
 
 
+def test_host_with_imported_results_only_was_never_seen(viewer: Client) -> None:
+    Host.objects.filter(pk=make_run(make_host("db-01")).host_id).update(run_count=1)
+
+    page = Page(viewer.get(reverse("host", args=["db-01"])))
+
+    assert "Last seennever: its results were imported or uploaded" in page.words
+    assert "last seen" not in page.words
+
+
 @pytest.mark.parametrize(("pool", "query"), [("", "host:db-01"), ("blue 2", 'pool:"blue 2"')])
 def test_page_links_the_charts_of_its_series(viewer: Client, pool: str, query: str) -> None:
     host = make_host("db-01", pool=pool)
