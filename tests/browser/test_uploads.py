@@ -97,6 +97,21 @@ def test_preview_names_series_until_the_form_changes(page: Any) -> None:
     assert "new series" not in row.inner_text()
 
 
+def test_preview_shows_a_problem_and_upload_leaves_the_file_out(page: Any) -> None:
+    choose(page, "07_json.out")
+    page.evaluate(DROP, ["notes.txt", "buy disks"])
+    page.get_by_role("button", name="Preview").click()
+
+    wait_for_row(page, "notes.txt", "problem").get_by_text("no-report").wait_for()
+    wait_for_row(page, "07_json.out", "new series")
+    page.get_by_role("status").filter(has_text="2 files: 1 ready, 1 with a problem").wait_for()
+    page.get_by_role("button", name="Upload 1 of 2 files").click()
+
+    wait_for_row(page, "07_json.out", "accepted")
+    wait_for_row(page, "notes.txt", "problem")
+    assert page.get_by_role("button", name="Upload", exact=True).is_disabled()
+
+
 def test_file_that_was_there_says_so(page: Any, database: Any) -> None:
     choose(page, "07_json.out")
     upload(page)

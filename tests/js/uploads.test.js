@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, test } from "node:test";
 import { postForm } from "../../static/js/site/api.js";
-import { isHidden, makeBatches, readSubmission, splitLogName, summarize } from "../../static/js/uploads/batches.js";
+import {
+  describeUpload,
+  isHidden,
+  makeBatches,
+  readPreview,
+  readSubmission,
+  splitLogName,
+  summarize,
+} from "../../static/js/uploads/batches.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 
@@ -104,6 +112,30 @@ test("the summary counts each state that occurs", () => {
 
   assert.equal(summarize(rows), "5 files: 2 stored (4 runs), 1 already uploaded, 1 rejected, 1 queued");
   assert.equal(summarize([{ state: "stored", runs: 1 }]), "1 file: 1 stored (1 run)");
+});
+
+test("files with a problem are counted apart from those that are ready, and not uploaded", () => {
+  const [ready, problem] = [{ state: "ready" }, { state: "problem" }];
+
+  assert.equal(summarize([ready, problem]), "2 files: 1 ready, 1 with a problem");
+  assert.deepEqual(
+    [[], [ready, ready], [ready, problem, ready], [problem]].map(describeUpload),
+    [
+      { label: "Upload", isDisabled: false },
+      { label: "Upload", isDisabled: false },
+      { label: "Upload 2 of 3 files", isDisabled: false },
+      { label: "Upload", isDisabled: true },
+    ],
+  );
+});
+
+test("a preview of a file that would be rejected is a problem, one that the server could not make is none", () => {
+  const read = (answer) => readPreview({ series: null, omitted: 0, detail: "why", ...answer }).state;
+
+  assert.equal(read({ status: 422, code: "no-report" }), "problem");
+  assert.equal(read({ status: 413, code: "body-too-big" }), "problem");
+  assert.equal(read({ status: 503, code: "busy" }), "ready");
+  assert.equal(read({ status: 200, code: "", series: [] }), "ready");
 });
 
 test("a submission is stored, was there, is rejected with its reason, or waits", () => {

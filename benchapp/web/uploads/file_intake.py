@@ -34,7 +34,7 @@ _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty":
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """Result of one file. status, code: as in the API; id: empty if nothing was stored.
+    """Result of one file. status, code: as in the API, 503 if there is no preview; id: empty if nothing was stored.
 
     log_count: number of logs attached to it. series: those that it would join or create, of a preview; None if it was
     not previewed. omitted: number of further ones.
@@ -180,9 +180,8 @@ def _take(
 def _preview(name: str, submission: IncomingSubmission, *, log_count: int) -> FileResult:
     if len(submission.body) > VALIDATED_BYTES_MAXIMUM:
         limit = VALIDATED_BYTES_MAXIMUM // 2**20
-        return FileResult(
-            name, 413, "body-too-big", f"a preview reads at most {limit} MiB; the file can be uploaded"
-        )
+        # The preview is unavailable; nothing is known about the file.
+        return FileResult(name, 503, detail=f"a preview reads at most {limit} MiB; the file can be uploaded")
     if not _PREVIEWS.acquire(blocking=False):
         return FileResult(name, 503, "busy", "other files are being previewed: try again")
     known = find_known(submission)

@@ -93,7 +93,7 @@ def _answer_page(
         return redirect("upload_files")
     only = results[0]
     if not only.is_accepted:
-        form.add_error("file", f"{only.detail} ({only.code})")
+        form.add_error("file", f"{only.name}: {only.detail} ({only.code})")
         return None
     if only.is_new:
         messages.success(request, "Accepted. It is processed within seconds.", extra_tags="good")

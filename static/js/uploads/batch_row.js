@@ -4,6 +4,7 @@ import { STATES } from "./batches.js";
 
 const BUTTONS = {
   ready: "Remove",
+  problem: "Remove",
   queued: "Cancel",
   sending: "Cancel",
   refused: "Retry",

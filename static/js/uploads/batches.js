@@ -52,15 +52,26 @@ export function summarize(rows) {
     [count("canceled"), "canceled"],
     [count("waiting"), "processing"],
     [count("sending"), "uploading"],
-    [count("ready", "previewing", "queued"), "queued"],
+    [count("queued"), "queued"],
+    [count("ready", "previewing"), "ready"],
+    [count("problem"), count("problem") === 1 ? "with a problem" : "with problems"],
   ];
   const counts = parts.filter(([number]) => number > 0).map(([number, label]) => `${number} ${label}`);
   return `${rows.length === 1 ? "1 file" : `${rows.length} files`}: ${counts.join(", ")}`;
 }
 
+/** Describe the button that uploads: {label, isDisabled}. Files with a problem are not uploaded. */
+export function describeUpload(rows) {
+  const count = (...states) => rows.filter(({ state }) => states.includes(state)).length;
+  const [ready, problems] = [count("ready", "previewing"), count("problem")];
+  const label = ready > 0 && problems > 0 ? `Upload ${ready} of ${ready + problems} files` : "Upload";
+  return { label, isDisabled: ready === 0 && problems > 0 };
+}
+
 /** Label and badge class of each state. */
 export const STATES = {
   ready: { label: "ready", kind: "" },
+  problem: { label: "problem", kind: "bad" },
   previewing: { label: "previewing", kind: "waiting" },
   queued: { label: "queued", kind: "" },
   sending: { label: "uploading", kind: "waiting" },
@@ -84,6 +95,15 @@ export function readSubmission(submission, { isKnown = false } = {}) {
     return { state: isKnown ? "known" : "stored", code: "", detail: "", runs };
   }
   return { state: "waiting", code: "", detail: "processed within seconds", runs };
+}
+
+/** Convert the preview of a file: {state, code, detail, preview}; "problem" if the file would be rejected. */
+export function readPreview({ status, code, detail, series, omitted, state }) {
+  if (series !== null) {
+    return { state: "ready", code: "", detail: "", preview: { series, omitted, isKnown: state === "known" } };
+  }
+  // Without a preview nothing is known about the file.
+  return { state: status === 503 ? "ready" : "problem", code, detail, preview: null };
 }
 
 function groupByFolder(files) {

@@ -1,6 +1,6 @@
 // Upload page: each output is sent separately, two at a time, with a row for progress and result.
 import { getJson, postForm } from "../site/api.js";
-import { makeBatches, readSubmission, summarize } from "./batches.js";
+import { describeUpload, makeBatches, readPreview, readSubmission, summarize } from "./batches.js";
 import { listChosen, listDropped } from "./dropped_files.js";
 import { packBatch, BatchTooBig } from "./packed_batch.js";
 import { makeParts, showButton, showResult, showShare } from "./batch_row.js";
@@ -13,6 +13,7 @@ const SUMMARY_EVERY_MS = 500;
 const form = document.querySelector("[data-upload-form]");
 const input = form.querySelector("input[name=file]");
 const zone = form.querySelector("[data-drop-zone]");
+const uploadButton = form.querySelector("[data-upload]");
 const previewButton = form.querySelector("[data-preview]");
 const clearButton = form.querySelector("[data-clear]");
 const section = document.querySelector("[data-batches]");
@@ -57,6 +58,7 @@ function change(row, state, news = {}) {
 function showSummary() {
   section.hidden = rows.length === 0;
   clearButton.hidden = !rows.some(isFinished);
+  showUploadButton();
   // Read by screen readers: not too often.
   summaryTimer ??= setTimeout(() => {
     summaryTimer = null;
@@ -65,6 +67,16 @@ function showSummary() {
       summary.textContent = text;
     }
   }, SUMMARY_EVERY_MS);
+}
+
+function showUploadButton() {
+  const { label, isDisabled } = describeUpload(rows);
+  if (isDisabled && document.activeElement === uploadButton) {
+    // A disabled button would lose the focus.
+    section.querySelector(".table-box").focus();
+  }
+  uploadButton.textContent = label;
+  uploadButton.disabled = isDisabled;
 }
 
 function isFinished({ state }) {
@@ -80,7 +92,7 @@ function remove(gone) {
 }
 
 function press(row) {
-  if (row.state === "ready" || !row.isSendable) {
+  if (["ready", "problem"].includes(row.state) || !row.isSendable) {
     remove([row]);
   } else if (row.state === "queued") {
     change(row, "canceled");
@@ -122,11 +134,15 @@ async function send(row) {
 
 // One after the other: the server parses each file while this page waits.
 async function previewAll() {
-  for (const row of rows.filter(({ state, isSendable }) => state === "ready" && isSendable)) {
-    if (row.state === "ready") {
+  for (const row of rows.filter(canPreview)) {
+    if (canPreview(row)) {
       await preview(row);
     }
   }
+}
+
+function canPreview({ state, isSendable }) {
+  return ["ready", "problem"].includes(state) && isSendable;
 }
 
 async function preview(row) {
@@ -135,23 +151,24 @@ async function preview(row) {
     const batch = await packBatch(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
     batch.append(previewButton.name, previewButton.value);
     const answer = await postForm(form.action, batch);
-    const { series, omitted, state, code, detail } = answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0];
-    showPreview(row, series === null ? { code, detail } : { preview: { series, omitted, isKnown: state === "known" } });
+    showPreview(row, readPreview(answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]));
   } catch (error) {
-    showPreview(row, { detail: error.message });
+    // Without an answer nothing is known about the file; a value of the form or the file itself is a problem.
+    const isUnanswered = error.name === "ApiProblem" && error.code !== "form-invalid";
+    showPreview(row, { state: isUnanswered ? "ready" : "problem", detail: error.message });
   }
 }
 
 // Unless the file was sent to be stored meanwhile.
-function showPreview(row, news) {
+function showPreview(row, { state, ...news }) {
   if (row.state === "previewing") {
-    change(row, "ready", news);
+    change(row, state, news);
   }
 }
 
 // What was previewed is no longer true for other values of the form.
 function forgetPreviews() {
-  for (const row of rows.filter(({ state }) => state === "ready")) {
+  for (const row of rows.filter(({ state }) => ["ready", "problem"].includes(state))) {
     change(row, "ready");
   }
 }

@@ -217,6 +217,13 @@ def test_preview_names_the_series_that_a_file_joins_and_stores_nothing(editor: C
     assert Submission.objects.count() == stored
 
 
+def test_file_that_is_too_big_for_a_preview_is_no_problem(editor: Client, host: Any) -> None:
+    (answer,) = post(editor, {"a.json": OUTPUT + b" " * 2**21}, do="preview").json()["files"]
+
+    assert (answer["status"], answer["code"], answer["series"]) == (503, "", None)
+    assert "the file can be uploaded" in answer["detail"]
+
+
 def test_preview_without_script_is_on_the_same_page_with_the_form(editor: Client, host: Any) -> None:
     page = Page(post(editor, {"a.json": OUTPUT}, wants_json=False, do="preview", volume_count="4"))
 

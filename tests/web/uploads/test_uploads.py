@@ -258,11 +258,11 @@ def test_same_file_twice_is_one_upload(editor: Client) -> None:
 @pytest.mark.parametrize(
     ("content", "fields", "words"),
     [
-        (b"hello", {}, "(no-report)"),
+        (b"hello", {}, "fio.json: no fio"),
         (b"{}", {"host": "nobody"}, "Unknown host"),
         (b"{}", {"layout": "volume_sort=gp3"}, "parameter &#x27;volume_sort&#x27; is unknown"),
         (b"{}", {"layout": "volume_count=many"}, "volume_count"),
-        (b"", {}, "(body-empty)"),
+        (b"", {}, "fio.json: the file is empty"),
     ],
 )
 def test_file_that_cannot_be_taken_in_says_why(content, fields, words: str, editor: Client) -> None:
