@@ -199,16 +199,6 @@ def pairs(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 @register.filter
-def fact(value: Any) -> str:
-    """Format a fact of the environment, also a nested one: "vda, vdb", "rotational 1 · nr_requests 256"."""
-    if isinstance(value, Mapping):
-        return " · ".join(f"{name} {fact(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return ", ".join(fact(part) for part in value)
-    return UNKNOWN if value is None or value == "" else str(value)
-
-
-@register.filter
 def as_command(argv: Iterable[Any]) -> str:
     """Format the arguments of a command for a shell."""
     return join(str(argument) for argument in argv)

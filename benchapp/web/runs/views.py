@@ -19,6 +19,7 @@ from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.runs.traces import read_traces
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.badge_texts import list_quality_findings
+from benchapp.web.runs.fact_texts import list_facts
 from benchapp.web.runs.percentile_table import make_percentile_table
 from benchapp.web.runs.tables import (
     describe_kinds,
@@ -90,6 +91,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     context = {
         "run": detail,
         "title": _format_run_title(detail),
+        "facts": list_facts(detail.environment.facts),
+        "conditions": list_facts(detail.command.get("conditions") or {}),
         "failure": _describe_failure(detail),
         "columns": columns,
         "lines": lines,

@@ -14,6 +14,7 @@ from tests.factories import (
     NOON,
     add_series,
     calculate_levels,
+    make_environment,
     make_host,
     make_measurement,
     make_run,
@@ -197,6 +198,18 @@ def test_failed_run_says_so_in_words(viewer: Client) -> None:
     assert f"Run {run.pk} on db-01 failed" in words
     assert "fio reported error 5 (Input/output error)." in words
     assert "fio: io_u error" in words
+
+
+def test_run_shows_facts_and_conditions_with_labels_and_units(viewer: Client) -> None:
+    run = make_run(
+        environment=make_environment(facts={"limits": {"memory_bytes": 2**31}}),
+        command={"conditions": {"extent_mean_bytes": 2**25}},
+    )
+
+    words = Page(viewer.get(reverse("run", args=[run.pk]))).words
+
+    assert "Limitsmemory 2.00 GiB" in words
+    assert "At the time of this run Mean size of extents32.0 MiB" in words
 
 
 def test_run_knows_the_one_before_and_the_next(viewer: Client) -> None:

@@ -98,20 +98,6 @@ def test_mapping_with_a_key_named_items_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("tsc", "tsc"),
-        (["vda", "vdb"], "vda, vdb"),
-        ({"rotational": "1", "disks": ["vda"]}, "rotational 1 · disks vda"),
-        (None, "–"),
-        ([], ""),
-    ],
-)
-def test_nested_fact_is_formatted_as_text(value: object, text: str) -> None:
-    assert values.fact(value) == text
-
-
-@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("{% url 'runs' %}", "/runs/"),
