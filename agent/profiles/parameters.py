@@ -7,13 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from agent.quantities import format_size, parse_count, parse_size
+from agent.quantities import format_size, parse_count, parse_duration, parse_size
 
 DIRECTIONS = ("read", "write", "randread", "randwrite", "rw", "randrw")
 _LATENCY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s)", re.ASCII)
 _LATENCY_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SECTOR_BYTES = 512
 _BLOCK_MAXIMUM = 64 * 2**20
+_DURATION_MAXIMUM_S = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,22 @@ def read_positive(text: str) -> int:
     if value < 1:
         raise ValueError("must be at least 1")
     return value
+
+
+def read_ramp(text: str) -> int:
+    """Return seconds from 10, 10s, 15m or 6h."""
+    seconds = parse_duration(text)
+    if seconds > _DURATION_MAXIMUM_S:
+        raise ValueError(f"{text} exceeds the maximum of {_DURATION_MAXIMUM_S} s")
+    return seconds
+
+
+def read_runtime(text: str) -> int:
+    """Return seconds, at least 1."""
+    seconds = read_ramp(text)
+    if seconds < 1:
+        raise ValueError("must be at least 1 s")
+    return seconds
 
 
 def read_file_size(text: str) -> int:

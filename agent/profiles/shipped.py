@@ -15,8 +15,9 @@ from agent.profiles.parameters import (
     read_flag,
     read_latency,
     read_positive,
+    read_ramp,
+    read_runtime,
 )
-from agent.quantities import parse_count
 
 # fio's overhead per job: start, file layout, reaping. Measured with fio 3.33 on a slow disk.
 _STEP_OVERHEAD_S = 0.5
@@ -149,7 +150,7 @@ def _need_seqread(values: Mapping[str, Any]) -> Needs:
 
 
 def _runtime(default_s: int, description: str) -> Parameter:
-    return Parameter("runtime", default_s, "s", description, read_positive)
+    return Parameter("runtime", default_s, "s", description, read_runtime)
 
 
 def _size(default_bytes: int, description: str = "size of the test file") -> Parameter:
@@ -182,7 +183,7 @@ def _netapp(
             _count("jobs", jobs, "number of jobs, each with its own file"),
             _size(10 * _GIB, "file size per job"),
             _runtime(60, "runtime"),
-            Parameter("ramp", 5, "s", "ramp-up time that is not measured", parse_count),
+            Parameter("ramp", 5, "s", "ramp-up time that is not measured", read_ramp),
         ),
     }
 
@@ -212,7 +213,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
                 None,
                 "s",
                 "runtime of each job",
-                read_positive,
+                read_runtime,
                 "16, 32, 64, 128 s for 5G, 15G, 50G, 100G",
             ),
             _count("jobs", 64, "jobs with 4 KiB blocks"),

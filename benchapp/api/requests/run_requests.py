@@ -47,6 +47,7 @@ from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Host, RunRequestState
+from benchapp.models.requests.request_policy import read_value
 from benchapp.pipeline.requests.polling import (
     HostPoll,
     end_request,
@@ -75,6 +76,7 @@ from benchapp.queries.hosts.run_requests import (
     read_run_request,
 )
 
+PARAMETERS_HELP: Final = "in base units, or text with a unit: `64MiB`, `10m`, `500us`"
 _PROFILES_MAXIMUM: Final = 20
 _PARAMETERS_MAXIMUM: Final = 50
 _VALUES_MAXIMUM: Final = 50
@@ -181,6 +183,22 @@ class ParameterValueField(serializers.Field[Any, Any, Any, Any]):
     def to_representation(self, value: Any) -> Any:
         """Return the value."""
         return value
+
+
+class RunParametersField(serializers.DictField):
+    """Parameters of a run, as the forms read them."""
+
+    child = ParameterValueField()
+
+    def to_internal_value(self, data: Any) -> dict[str, int | str]:
+        """Return the values in base units."""
+        values: dict[str, int | str] = super().to_internal_value(data)
+        for name, value in values.items():
+            try:
+                values[name] = read_value(name, value)
+            except ValueError as error:
+                raise serializers.ValidationError({name: [str(error)]}) from None
+        return values
 
 
 class _StrictInput(serializers.Serializer[Any]):
@@ -297,7 +315,7 @@ class RunRequestInput(serializers.Serializer[Any]):
         required=False, min_value=1, max_value=_NUMBER_MAXIMUM, help_text="a run of this host"
     )
     profile = serializers.CharField(required=False, max_length=100)
-    parameters = serializers.DictField(child=ParameterValueField(), required=False)
+    parameters = RunParametersField(required=False, help_text=PARAMETERS_HELP)
     directory = serializers.CharField(
         required=False,
         max_length=_DIRECTORY_MAXIMUM,

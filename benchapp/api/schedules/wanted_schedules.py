@@ -34,7 +34,7 @@ from benchapp.api.framework.permissions import MayReadOrEdit, find_person
 from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.requests.run_requests import ParameterValueField
+from benchapp.api.requests.run_requests import PARAMETERS_HELP, RunParametersField
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models.schedules.timetable import DAY_MINUTES, INTERVALS
 from benchapp.pipeline.schedules.wanted_schedules import (
@@ -136,9 +136,7 @@ class WantedRunInput(serializers.Serializer[Any]):
         trim_whitespace=False,
         help_text="absolute; required unless every_s is null",
     )
-    parameters = serializers.DictField(
-        child=ParameterValueField(), required=False, default=dict, help_text="in base units"
-    )
+    parameters = RunParametersField(required=False, default=dict, help_text=PARAMETERS_HELP)
 
 
 class WantedScheduleInput(WantedRunInput):

@@ -1,7 +1,7 @@
 """What a host allows the server to request, as its agent reported it. The agent decides again by the same rules."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,10 +24,17 @@ _SIZES: Final = frozenset({"size", "bs"})
 # For display, in powers of 1024.
 _SUFFIXES: Final = {"t": 2**40, "g": 2**30, "m": 2**20, "k": 2**10}
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
-# The grammar of `parse_size` of the agent, which the server does not import.
-_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(i?)(b?)", re.IGNORECASE | re.ASCII)
+# The grammars of the agent (agent/quantities.py, agent/profiles/parameters.py), which the server does not import.
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kmgtp]?)(i?)(b?)", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _SIZE_MAXIMUM: Final = 2**62
+_DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd]?)", re.IGNORECASE | re.ASCII)
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LATENCY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s)", re.IGNORECASE | re.ASCII)
+_LATENCY_NS: Final = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_COUNT: Final = re.compile(r"(\d{1,10})([km]?)", re.IGNORECASE | re.ASCII)
+_COUNTS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+_NUMBER_MAXIMUM: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +79,25 @@ def describe_parameters(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def parse_parameter(name: str, text: str) -> ParameterValue:
-    """Return the value of a parameter: of a size in bytes, digits are a number, other text stays.
+    """Return the value of a parameter: a size, time, latency or count in its base unit; digits of another are a number.
 
-    ValueError for a size that agents do not accept.
+    ValueError for what agents do not accept; other text stays.
     """
-    if name in _SIZES:
-        return _parse_size(text)
-    return int(text) if _NUMBER.fullmatch(text) else text
+    value = read_value(name, text)
+    return int(text) if value is text and _NUMBER.fullmatch(text) else value
 
 
-def is_size(name: str) -> bool:
-    """Return whether the value of a parameter is in bytes."""
-    return name in _SIZES
+def read_value(name: str, value: ParameterValue) -> ParameterValue:
+    """Return a value in its base unit: text of a size, time, latency or count is read as by `parse_parameter`.
+
+    ValueError for what agents do not accept.
+    """
+    return _READERS[name](value.strip()) if isinstance(value, str) and name in _READERS else value
+
+
+def is_number(name: str) -> bool:
+    """Return whether the value of a parameter is a size, time, latency or count."""
+    return name in _READERS
 
 
 def describe_allowed(profiles: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -112,6 +126,59 @@ def _parse_size(text: str) -> int:
     if size_bytes > _SIZE_MAXIMUM:
         raise ValueError(f"{text[:80]!r} is too large; the maximum is 4 EiB")
     return size_bytes
+
+
+def _parse_duration(text: str) -> int:
+    """Return seconds: 90, 90s, 15m, 6h or 1d."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text[:80]!r} is not a valid duration; use seconds (90) or a unit (90s, 15m, 6h)")
+    return _limit(text, int(match[1]) * _SECONDS[match[2].lower()])
+
+
+def _parse_runtime(text: str) -> int:
+    seconds = _parse_duration(text)
+    if seconds < 1:
+        raise ValueError(f"{text[:80]!r} is too short; the minimum is 1 s")
+    return seconds
+
+
+def _parse_latency(text: str) -> int:
+    """Return nanoseconds: 500us, 10ms, 1.5s, or digits."""
+    if text.isascii() and text.isdigit() and len(text) <= 18 and int(text):
+        return int(text)
+    match = _LATENCY.fullmatch(text)
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(
+            f"{text[:80]!r} is not a valid latency; use nanoseconds or a unit (500us, 10ms, 1.5s)"
+        )
+    return round(float(match[1]) * _LATENCY_NS[match[2].lower()])
+
+
+def _parse_count(text: str) -> int:
+    """Return a whole number, at least 1; k and m are ×1000 and ×1 000 000."""
+    match = _COUNT.fullmatch(text)
+    number = int(match[1]) * _COUNTS[match[2].lower()] if match else 0
+    if number < 1:
+        raise ValueError(f"{text[:80]!r} is not a whole number, at least 1")
+    return _limit(text, number)
+
+
+def _limit(text: str, number: int) -> int:
+    if number > _NUMBER_MAXIMUM:
+        raise ValueError(f"{text[:80]!r} is too large; the maximum is {_NUMBER_MAXIMUM}")
+    return number
+
+
+# By parameter, of all profiles that agents ship.
+_READERS: Final[Mapping[str, Callable[[str], int]]] = {
+    **dict.fromkeys(_SIZES, _parse_size),
+    "runtime": _parse_runtime,
+    "ramp": _parse_duration,
+    "limit": _parse_latency,
+    **dict.fromkeys(("iodepth", "iodepth_maximum", "iodepth_sequential"), _parse_count),
+    **dict.fromkeys(("jobs", "jobs_large", "jobs_maximum", "rounds"), _parse_count),
+}
 
 
 def _describe_values(name: str, values: Mapping[str, Any]) -> str:

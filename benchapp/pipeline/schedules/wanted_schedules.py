@@ -19,7 +19,7 @@ from benchapp.models import (
 from benchapp.models.requests.request_policy import (
     ParameterValue,
     describe_parameters,
-    is_size,
+    is_number,
     parse_parameter,
 )
 from benchapp.models.schedules.timetable import (
@@ -145,8 +145,8 @@ def _check_measured(wanted: WantedRun) -> None:
             raise BadWantedSchedule("parameters", f"{name}: use a whole number in the base unit, or text")
         if isinstance(value, int) and abs(value) > _NUMBER_MAXIMUM:
             raise BadWantedSchedule("parameters", f"{name}: the number is too large")
-        if isinstance(value, str) and is_size(name):
-            raise BadWantedSchedule("parameters", f"{name}: use a whole number of bytes, as 67108864")
+        if isinstance(value, str) and is_number(name):
+            raise BadWantedSchedule("parameters", f"{name}: use a whole number in the base unit")
         if isinstance(value, str) and (
             len(value) > VALUE_MAXIMUM or not re.fullmatch(r"[\x21-\x7e]+", value)
         ):

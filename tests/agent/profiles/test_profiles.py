@@ -194,7 +194,7 @@ def test_saturation_with_a_synchronous_engine_increases_jobs_only() -> None:
     [
         ("quick", "runtme", "1", "unknown parameter 'runtme'"),
         ("quick", "runtime", "0", "at least 1"),
-        ("quick", "runtime", "soon", "not a whole number"),
+        ("quick", "runtime", "soon", "not a valid duration"),
         ("quick", "size", "100k", "a multiple of 1 MiB"),
         ("quick", "size", "64m\nexec_prerun=reboot", "not a valid size"),
         ("netapp-iops", "rw", "trim", "available: read, write"),

@@ -242,7 +242,7 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--set", "runtime=never"], 2, "not a whole number"),
+        (["--set", "runtime=never"], 2, "not a valid duration"),
         (["--target", "volume_typ=x"], 2, "unknown target field 'volume_typ'"),
         (["--label", "rack"], 2, "--label rack: expected KEY=VALUE"),
         (["--profile", "nope"], 2, "unknown profile 'nope'"),

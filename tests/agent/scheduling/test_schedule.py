@@ -74,7 +74,7 @@ def test_unsupported_interval_is_refused_with_the_supported_ones(machine: Machin
         (("--at", "2:5"), "--at 2:5"),
         (("--splay", "soon"), "--splay: 'soon' is not a valid duration"),
         (("--splay", "6h"), "runs would overlap"),
-        (("--set", "runtime=2h"), "not a whole number"),
+        (("--set", "runtime=2x"), "not a valid duration"),
         (("--set", "runtime=9000"), "runs would overlap"),
         (("--profile", "nope"), "unknown profile 'nope'"),
         (("--directory", "/nonexistent"), "/nonexistent is not a directory"),

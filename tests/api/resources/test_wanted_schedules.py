@@ -11,6 +11,7 @@ from benchapp.queries.hosts.wanted_schedules import find_zone
 from tests.factories import (
     make_environment,
     make_host,
+    make_request_policy,
     make_run,
     make_schedule_adoption,
     make_user,
@@ -97,9 +98,10 @@ def test_wanted_schedule_is_created_changed_and_removed_with_its_history(admin, 
         ({"pool": "blue", **QUICK, "directory": "/data/../etc"}, "/directory"),
         ({"pool": "blue", **QUICK, "directory": "/data\n* * * * * root x"}, "/directory"),
         ({"pool": "blue", **QUICK, "parameters": {"run time": 1}}, "/parameters"),
-        ({"pool": "blue", **QUICK, "parameters": {"runtime": "4 --jobfile /x"}}, "/parameters"),
+        ({"pool": "blue", **QUICK, "parameters": {"runtime": "4 --jobfile /x"}}, "/parameters/runtime"),
         ({"pool": "blue", **QUICK, "parameters": {"runtime": True}}, "/parameters/runtime"),
-        ({"pool": "blue", **QUICK, "parameters": {"size": "64MiB"}}, "/parameters"),
+        ({"pool": "blue", **QUICK, "parameters": {"size": "64x"}}, "/parameters/size"),
+        ({"pool": "blue", **QUICK, "parameters": {"runtime": "10ms"}}, "/parameters/runtime"),
         ({"pool": "x" * 101, **QUICK}, "/pool"),
     ],
 )
@@ -108,6 +110,27 @@ def test_values_that_are_not_valid_are_refused(admin, host, body, pointer):
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer), response.json()
     assert not WantedSchedule.objects.exists()
+
+
+def test_values_with_a_unit_are_read_as_in_the_form(admin):
+    body = {"pool": "blue", **QUICK, "parameters": {"size": "64MiB", "runtime": "10m", "rw": "read"}}
+
+    assert send(admin, body).json()["parameters"] == {"size": 2**26, "runtime": 600, "rw": "read"}
+
+
+def test_requested_run_has_the_same_values_with_a_unit(admin, host):
+    sizes = {"parameters": {"size": {"values": [2**26]}, "runtime": {"minimum": 4, "maximum": 600}}}
+    make_request_policy(host, profiles=[{"profile": "quick", **sizes}])
+    wanted = {"profile": "quick", "directory": "/data"}
+
+    created, refused = (
+        send(admin, {**wanted, "parameters": {"size": size, "runtime": "10m"}}, "/api/v1/hosts/db-7/requests")
+        for size in ("64MiB", "64x")
+    )
+
+    assert (created.status_code, created.json()["parameters"]) == (201, {"size": 2**26, "runtime": 600})
+    assert (refused.status_code, refused.json()["pointer"]) == (400, "/parameters/size")
+    assert "'64x' is not a valid size" in refused.json()["detail"]
 
 
 def test_second_schedule_of_a_profile_and_unknown_hosts_are_refused(admin, host):

@@ -1,7 +1,9 @@
 """Requests of runs: what may be requested, what a host is offered, and how results settle requests."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from agent.profiles.profile import list_profiles
+from agent.profiles.shipped import PROFILES
 from agent.quantities import parse_size
 from benchapp.models import Host, RunRequest, RunRequestState, State, Submission
 from benchapp.models.requests.request_policy import (
@@ -16,7 +19,9 @@ from benchapp.models.requests.request_policy import (
     describe_allowed,
     describe_parameters,
     find_refusal,
+    is_number,
     parse_parameter,
+    read_value,
 )
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.requests.polling import (
@@ -117,7 +122,11 @@ def test_allowed_sizes_have_the_suffixes_of_the_agent() -> None:
         ("size", "64MiB", 2**26, "size=64m"),
         ("size", "64MB", 64_000_000, "size=62500k"),
         ("runtime", "10", 10, "runtime=10"),
-        ("runtime", "10m", "10m", "runtime=10m"),
+        ("runtime", "10m", 600, "runtime=600"),
+        ("ramp", "0", 0, "ramp=0"),
+        ("limit", "1.5ms", 1_500_000, "limit=1500000"),
+        ("iodepth", "1k", 1000, "iodepth=1000"),
+        ("drop_caches", "yes", "yes", "drop_caches=yes"),
         ("rate", "-1", -1, "rate=-1"),
         ("rw", "randread", "randread", "rw=randread"),
     ],
@@ -162,6 +171,35 @@ def test_size_that_the_agent_refuses_is_refused(text: str) -> None:
         parse_size(text)
     with pytest.raises(ValueError, match=r"not a valid size; use bytes|too large"):
         parse_parameter("size", text)
+
+
+SHIPPED = {each.name: each for profile in PROFILES.values() for each in profile["parameters"]}
+
+
+def test_parameters_of_the_agent_that_are_numbers_are_known() -> None:
+    text = {"rw", "precondition", "drop_caches", "file"}
+
+    assert {name for name in SHIPPED if is_number(name)} == SHIPPED.keys() - text
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SHIPPED if is_number(name) and SHIPPED[name].unit != "bytes"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0", "1s", "10s", "10M", "2 h", "1d", "500us", "10ms", "1.5S", "16k", "64MiB"),
+        *("-1", "", "x", "٤s", "999999999d", "9999999999m"),
+    ],
+)
+def test_number_is_read_or_refused_as_by_the_agent(name: str, text: str) -> None:
+    def read(parse: Callable[[str], Any]) -> Any:
+        try:
+            return parse(text)
+        except ValueError:
+            return "refused"
+
+    assert read(partial(read_value, name)) == read(SHIPPED[name].read)
 
 
 def test_run_is_repeated_with_its_parameters_in_its_directory(host: Host) -> None:

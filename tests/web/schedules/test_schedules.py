@@ -109,6 +109,7 @@ def test_preview_names_what_a_host_refuses(host: Host) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"parameters": "runtime=10ms"}, "&#x27;10ms&#x27; is not a valid duration; use seconds (90)"),
         ({"parameters": "size=64x"}, "not a valid size; use bytes (4096) or a unit (64m, 64MiB, 64MB, 1.5g)"),
         ({"profile": "a b"}, "Use 1 to 100 letters"),
         ({"parameters": "runtime"}, "&#x27;runtime&#x27; is not NAME=VALUE."),
