@@ -73,7 +73,10 @@ class BadThreshold(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What values of a metric must meet: `value comparison limit`, in the base unit of the metric."""
+    """What values of a metric must meet: `value comparison limit`, in the base unit of the metric.
+
+    comparison: in the better direction of the metric; a violation is in the worse one.
+    """
 
     metric: str
     comparison: str
@@ -90,11 +93,6 @@ class Threshold:
         return (
             f"{lower_label(self.entry.label)} {self.comparison} {_write_limit(self.limit, self.entry.unit)}"
         )
-
-    @property
-    def is_regression(self) -> bool:
-        """Return whether a violation is in the worse direction of the metric."""
-        return (self.comparison in ("<", "<=")) == (self.entry.better == "lower")
 
     def is_met(self, value: float) -> bool:
         """Return whether a value meets the threshold."""
@@ -124,7 +122,11 @@ def parse_threshold(text: str) -> Threshold:
     limit = float(Decimal(number) * _read_unit(unit, metric, shown=shown))
     if not 0 < limit <= VALUE_MAXIMUM:
         raise BadThreshold(f"{shown}: the value must be greater than 0 and at most 10^15 in the base unit")
-    return Threshold(name, _SIGNS.get(sign, sign) or _DEFAULTS[metric.better], limit)
+    usual = Threshold(name, _DEFAULTS[metric.better], limit)
+    comparison = _SIGNS.get(sign, sign) or usual.comparison
+    if comparison[0] != usual.comparison:
+        raise BadThreshold(f"{shown}: {_explain_direction(usual)}")
+    return Threshold(name, comparison, limit)
 
 
 def is_violated(threshold: Threshold, values: Sequence[float], *, was_violated: bool) -> bool:
@@ -151,6 +153,16 @@ def find_start(threshold: Threshold, values: Sequence[float]) -> int | None:
         elif start is None:
             start = is_miss.index(True, first)
     return start
+
+
+def _explain_direction(usual: Threshold) -> str:
+    """Return what to write instead of a threshold in the worse direction, which is how rules of alerts are written."""
+    label, limit = lower_label(usual.entry.label), _write_limit(usual.limit, usual.entry.unit)
+    worse = "more" if usual.entry.better == "lower" else "less"
+    return (
+        f"values must meet a threshold, and {usual.entry.better} is better: write {usual.text}, which notifies when"
+        f" {label} is {limit} or {worse}"
+    )
 
 
 def _read_unit(unit: str, metric: Metric, *, shown: str) -> int:

@@ -405,7 +405,7 @@ def _read_series(ids: Iterable[int]) -> dict[int, Series]:
 
 
 def _find_expected(starts: Mapping[tuple[Threshold, int], datetime]) -> set[tuple[Threshold, int]]:
-    """Return the violations that begin within an expected change of their metric and direction."""
+    """Return the violations that begin within an expected regression of their metric."""
     times = starts.values()
     events = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
     series = Series.objects.filter(pk__in={series_id for _, series_id in starts})
@@ -414,7 +414,7 @@ def _find_expected(starts: Mapping[tuple[Threshold, int], datetime]) -> set[tupl
         (threshold, series_id)
         for (threshold, series_id), since_at in starts.items()
         if any(
-            event.covers(threshold.metric, is_regression=threshold.is_regression, at=since_at)
+            event.covers(threshold.metric, is_regression=True, at=since_at)
             for event in matched.get(series_id, ())
         )
     }
