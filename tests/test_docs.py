@@ -18,7 +18,7 @@ from benchapp.metrics import CATALOG
 from benchapp.pipeline.normalize.missing_reasons import MISSING
 from benchapp.web.docs.library import read_page
 from benchapp.web.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text
-from benchapp.web.site.reason_texts import REJECTED
+from benchapp.web.site.reason_texts import ALSO_ANSWERED, REJECTED
 from tests.documentation import FILES, ROOT, Block, Command, list_blocks, list_commands
 from tests.envelopes import read_fio
 from tests.test_packaging import read_known_variables
@@ -245,8 +245,9 @@ def test_problem_codes_that_are_listed_exist() -> None:
     page = read_page("errors")
     assert page is not None
     sections = {"answers", "rejections", "missing"}
-    others = {f"missing-{code}" for code in MISSING} | {f"rejected-{code}" for code in REJECTED}
-    assert page.anchors - sections == set(PROBLEMS) | others
+    # The pages of uploads link rejections by their codes.
+    assert page.anchors - sections == {*PROBLEMS, *REJECTED, *(f"missing-{code}" for code in MISSING)}
+    assert PROBLEMS.keys() & REJECTED.keys() == ALSO_ANSWERED
 
 
 def test_variables_of_the_agent_are_documented_and_exist() -> None:

@@ -23,7 +23,7 @@ from benchapp.web.docs.markdown_pages import (
 )
 from benchapp.web.docs.pages import DocumentationPage, make_page
 from benchapp.web.runs.badge_texts import BADGES
-from benchapp.web.site.reason_texts import MISSING, REJECTED
+from benchapp.web.site.reason_texts import ALSO_ANSWERED, MISSING, REJECTED
 
 DIRECTORY: Final[Path] = settings.BASE_DIR / "docs"
 # Files that pages link to: screenshots, templates of CI, dashboards.
@@ -58,9 +58,8 @@ def read_page(name: str) -> DocumentationPage | None:
         html = render_to_string("docs/_badges.html", {"badges": BADGES.items()})
         return make_page(f"{BASE_PATH}{name}", "Badges", html)
     if name == "errors":
-        html = render_to_string(
-            "docs/_error_codes.html", {"rejected": REJECTED.items(), "missing": MISSING.items()}
-        )
+        context = {"rejected": REJECTED.items(), "missing": MISSING.items(), "also_answered": ALSO_ANSWERED}
+        html = render_to_string("docs/_error_codes.html", context)
         return make_page(f"{BASE_PATH}{name}", "Error codes", html)
     file_name = f"{name or INDEX_NAME}.md"
     titles = _read_titles()

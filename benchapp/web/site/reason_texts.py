@@ -4,7 +4,7 @@ from typing import Final
 
 from benchapp.pipeline.normalize.missing_reasons import MISSING, describe_missing
 
-__all__ = ["MISSING", "REJECTED", "describe_missing"]
+__all__ = ["ALSO_ANSWERED", "MISSING", "REJECTED", "describe_missing"]
 
 REJECTED: Final = {
     "attempts-exhausted": "Processing failed five times; see the worker log. Retry after the cause is fixed.",
@@ -27,3 +27,7 @@ REJECTED: Final = {
     "unreadable-terse": "The output looks like fio's terse format, but no line has the fields of its version.",
     "truncated-report": "The report ends before any result: fio was killed or the output was truncated.",
 }
+# Codes of rejections that are also codes of answers of the API: links lead to those on the page of error codes.
+ALSO_ANSWERED: Final = frozenset(
+    ("envelope-invalid", "envelope-kind", "envelope-not-json", "envelope-schema", "reported-invalid")
+)
