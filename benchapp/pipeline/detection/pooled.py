@@ -395,8 +395,8 @@ def _judge_group(
 ) -> Iterator[PooledChange]:
     """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series.
 
-    values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported. Until a
-    change is confirmed, the members without an individual change must show it, too.
+    values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported. The
+    members without an individual change must show such a change, too, and half of it until it is confirmed.
     """
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
@@ -422,13 +422,17 @@ def _judge_group(
                 is_common
                 and not _ends_regression(found, detected, pool.metric)
                 and _is_significant(found, family)
-                and _is_shown_by_others(pool, change, stored)
+                and _is_shown_by_others(pool, change, stored, smallest=smallest)
             ):
                 yield change
         else:
             change = _describe(pool, group, values, decision, earlier[number])
             is_open = earlier[number].state == ChangeState.PROVISIONAL
-            if is_open and change.detected is not None and not _is_shown_by_others(pool, change, stored):
+            if (
+                is_open
+                and change.detected is not None
+                and not _is_shown_by_others(pool, change, stored, smallest=0.0)
+            ):
                 change = replace(change, state=ChangeState.WITHDRAWN)
             yield change
 
@@ -532,14 +536,22 @@ def _ends_regression(change: DetectedChange, others: Sequence[DetectedChange], m
     )
 
 
-def _is_shown_by_others(pool: _Pool, change: PooledChange, stored: StoredRows) -> bool:
-    """Return whether the members without an individual change show a pooled change, too."""
+def _is_shown_by_others(pool: _Pool, change: PooledChange, stored: StoredRows, *, smallest: float) -> bool:
+    """Return whether the members without an individual change show a pooled change, too; smallest: their change.
+
+    If no member has one, all show it.
+    """
     own = stored.find_own(change)
     members = change.group.members
     others = members[[pool.members[number].series_id not in own for number in members.tolist()]]
-    index = pool.find_index(change.started_at)
+    if len(others) == len(members):
+        return True
     return do_others_follow(
-        np.take(pool.ratios, others, axis=1), pool.weights[others], index, relative=change.relative
+        np.take(pool.ratios, others, axis=1),
+        pool.weights[others],
+        pool.find_index(change.started_at),
+        relative=change.relative,
+        smallest_change=smallest,
     )
 
 
