@@ -16,6 +16,7 @@ from tests.agent.sweeping.loops import run_tool
 from tests.agent.sweeping.test_sweep_loops import OBSTACLE
 from tests.clusters import make_place
 from tests.servers import ROOT, Servers, wait_for
+from tests.short_fio import write_short_fio
 
 pytestmark = [
     pytest.mark.fio,
@@ -110,24 +111,29 @@ def read_page(stack: Servers, path: str) -> str:
     return bytes(text).decode()
 
 
+def short_environment(stack: Servers, token: str, home: Path) -> dict[str, str]:
+    """Return the environment of an agent that finds a fio with short jobs: the way of the numbers is tested."""
+    (home / "bin").mkdir()
+    write_short_fio(home / "bin" / "fio")
+    return os.environ | {
+        "BENCH_AGENT_TOKEN": token,
+        "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
+        "BENCH_AGENT_SPOOL": str(home / "spool"),
+        "HOME": str(home),
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+    }
+
+
 def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
     stack: Servers, tokens: dict[str, str], tmp_path: Path
 ) -> None:
     token = tokens["wide-1"]
-    environment = os.environ | {
-        "BENCH_AGENT_TOKEN": token,
-        "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
-        "BENCH_AGENT_SPOOL": str(tmp_path / "spool"),
-        "HOME": str(tmp_path),
-    }
     directory = tmp_path / "bench"
     directory.mkdir()
 
     options = [
         "--profile",
         "quick",
-        "--set",
-        "runtime=1",
         "--directory",
         str(directory),
         "--wait",
@@ -137,7 +143,7 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
     done = subprocess.run(
         [sys.executable, "-m", "agent", "run", *options],
         cwd=ROOT,
-        env=environment,
+        env=short_environment(stack, token, tmp_path),
         capture_output=True,
         text=True,
         timeout=300,
@@ -214,20 +220,13 @@ def loops(tmp_path: Path) -> Iterator[list[str]]:
 
 
 def sweep(stack: Servers, token: str, *, loops: list[str], home: Path) -> None:
-    environment = os.environ | {
-        "BENCH_AGENT_TOKEN": token,
-        "BENCH_AGENT_URL": f"http://127.0.0.1:{stack.port}",
-        "BENCH_AGENT_SPOOL": str(home / "spool"),
-        "HOME": str(home),
-    }
     layout = ["--devices", ",".join(loops), "--stripes", ",".join(map(str, STRIPES)), "--raid", "btrfs"]
-    # A second of one process: it is the way of the numbers that is tested, not the disk.
-    settings = ("runtime=1", "jobs=1", "jobs_large=1")
+    settings = ("jobs=1", "jobs_large=1")
     tiny = ["--profile", "ebs-series", "--file-sizes", "8m", *(f"--set={each}" for each in settings)]
     ended = subprocess.run(
         [sys.executable, "-m", "agent", "sweep", *layout, *tiny, "--yes"],
         cwd=ROOT,
-        env=environment,
+        env=short_environment(stack, token, home),
         capture_output=True,
         text=True,
         timeout=300,

@@ -13,6 +13,7 @@ _NAME = re.compile(r"bench-agent_(?:bw|iops|lat|clat|slat)(?:\.[0-9]{1,6})?\.log
 _TOTAL_MAXIMUM = 8 * 10**6
 _COUNT_MAXIMUM = 200
 _MEGABYTE = 10**6
+_AVERAGED_MS = 1000
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Logs:
 
 
 def list_log_options(fio_version: str) -> tuple[str, ...]:
-    """Return the options for logs with 1 s averages; fio writes the files when a job ends."""
+    """Return the options for logs with averages over 1 s; fio writes the files when a job ends."""
     kinds = tuple(f"--write_{kind}_log={LOG_PREFIX}" for kind in ("bw", "iops", "lat"))
     # Jobs of a profile run one after the other and log times since their own start; epoch times keep their order.
     clock = ("--log_unix_epoch=1",) if re.match(r"fio-[3-9]\.", fio_version) else ()
-    return (*kinds, "--log_avg_msec=1000", *clock)
+    return (*kinds, f"--log_avg_msec={_AVERAGED_MS}", *clock)
 
 
 def read_logs(directory: int) -> Logs:

@@ -16,6 +16,7 @@ from agent.experiments import arm_switch, experiment_command
 from agent.experiments.experiment_command import order_arms
 from benchapp.analysis.experiments import paired_runs
 from tests.agent.conftest import Machine
+from tests.short_fio import write_short_fio
 
 # Writes the arms that the host was switched to, and becomes them.
 SWITCH = 'echo $BENCH_AGENT_ARM >> "$HOME/switches"; echo $BENCH_AGENT_ARM > "$HOME/arm"'
@@ -379,8 +380,7 @@ def test_number_of_pairs_has_a_limit(machine: Machine) -> None:
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
 def test_arms_are_measured_with_fio(machine: Machine, tmp_path: Path) -> None:
-    (machine.home / "fio").unlink()
-    (machine.home / "fio").symlink_to(shutil.which("fio") or "")
+    write_short_fio(machine.home / "fio")
 
     ended = start(
         machine,

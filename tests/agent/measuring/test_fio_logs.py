@@ -11,6 +11,7 @@ from agent.measuring import fio_logs as logs
 from agent.measuring.fio_logs import list_log_options, read_logs
 from tests.agent.conftest import FAKE_FIO, Machine, open_directory
 from tests.agent.server import HostileServer
+from tests.short_fio import write_short_fio
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
@@ -102,11 +103,13 @@ def test_epoch_times_are_enabled_from_fio_3(version: str, has_clock: bool) -> No
 
 @pytest.mark.fio
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio")
-def test_real_fio_logs_every_job_in_epoch_times(host: Machine, server: HostileServer) -> None:
-    (host.home / "fio").unlink()
-    (host.home / "fio").symlink_to(shutil.which("fio") or "")
+def test_real_fio_logs_every_job_in_epoch_times(
+    host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_AVERAGED_MS", 20)
+    write_short_fio(host.home / "fio", runtime="400ms")
 
-    assert host.measure("--logs", "--set", "runtime=2", "--set", "size=8m").returncode == 0
+    assert host.measure("--logs", "--set", "size=8m").returncode == 0
 
     found = only_stored(server)["logs"]
     names = [

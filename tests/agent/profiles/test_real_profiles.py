@@ -12,6 +12,7 @@ from benchapp.models import Kind
 from benchapp.pipeline.normalize.plan import PlannedRun, plan_submission
 from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from tests.agent.conftest import Machine
+from tests.short_fio import write_short_fio
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
@@ -22,8 +23,7 @@ pytestmark = [
 
 @pytest.fixture
 def real(machine: Machine) -> Machine:
-    (machine.home / "fio").unlink()
-    (machine.home / "fio").symlink_to(shutil.which("fio") or "")
+    write_short_fio(machine.home / "fio")
     return machine
 
 
@@ -80,7 +80,8 @@ def test_netapp_profiles_are_one_measurement(
     _, (run,) = measure(real, profile, "size=4m", "runtime=1", "ramp=1", *settings)
 
     assert describe(run) == [measured]
-    assert run.measurements[0].values["latency_p99_ns"] is not None
+    # Which 20 samples have; the p99 needs 1000.
+    assert run.measurements[0].values["latency_p50_ns"] is not None
 
 
 def test_gitlab_randrw_is_both_directions_without_latency(real: Machine) -> None:

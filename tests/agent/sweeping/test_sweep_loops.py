@@ -17,6 +17,7 @@ from agent.sweeping.signatures import read_content, read_signatures
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
 from tests.agent.sweeping.loops import SBIN, run_tool
+from tests.short_fio import write_short_fio
 
 MIB = 2**20
 # Sparse; the minimum of mkfs.xfs is 300 MiB.
@@ -126,8 +127,7 @@ def test_stripe_is_removed_if_the_spool_is_a_link(
 def test_raid0_over_16_devices_is_measured_with_fio(
     host: Machine, server: HostileServer, make_loops: MakeLoops
 ) -> None:
-    (host.home / "fio").unlink()
-    (host.home / "fio").symlink_to(shutil.which("fio") or "")
+    write_short_fio(host.home / "fio")
     loops = make_loops(16)
 
     # One job instead of the four of `quick`.
