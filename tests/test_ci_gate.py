@@ -1,7 +1,9 @@
 """A build that fails on a regression, and the commands of the documentation: agent, API, worker and PostgreSQL."""
 
+import contextlib
 import copy
 import hashlib
+import io
 import json
 import os
 import random
@@ -10,16 +12,18 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 import pytest
 import yaml
 
+from agent.commands.cli import main
 from tests.clusters import make_place
 from tests.documentation import Block, Command, list_blocks, list_commands
 from tests.envelopes import read_fio
@@ -64,6 +68,19 @@ def make_output(speed: float, *, at: datetime, seed: int, failed: bool = False) 
     return json.dumps(report)
 
 
+def run_agent(arguments: Sequence[str], *, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command of the agent in this process, which saves the imports, on a machine whose disks are idle."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environ, clear=True),
+        mock.patch("agent.measuring.load.OBSERVATION_S", 0.005),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+    ):
+        status = main(arguments)
+    return subprocess.CompletedProcess(arguments, status, stdout.getvalue(), stderr.getvalue())
+
+
 @dataclass
 class Build:
     """A CI job on a host: a working directory, the agent, and the variables that CI sets."""
@@ -104,15 +121,8 @@ class Build:
         self.send(speed, count)
         wait_for(lambda: self.servers.count("received") == 0, within_s=120, what="all runs stored")
 
-    def gate(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "agent", "gate", "--target", "volume_type=gp3", *arguments],
-            cwd=ROOT,
-            env=self.environ | environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def gate(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_agent(("gate", "--target", "volume_type=gp3", *arguments), environ=self.environ)
 
     def judge(self, *outputs: Path) -> tuple[int, dict[str, Any]]:
         """Return exit code and answer for files of one build."""
@@ -196,14 +206,18 @@ class Runner:
     home: Path
     variables: dict[str, str]
 
-    def run(self, steps: list[str], *, speed: float, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the steps of a job as CI does: each by bash, until one fails."""
+    def make_environ(self, speed: float, **variables: str) -> dict[str, str]:
+        """Return the variables of a job whose fio measures at this speed."""
         environ = self.build.environ | self.variables | variables
         environ |= {
             "FIO_PRINTS": str(self.build.measure(speed)),
             "BENCH_AGENT_SPOOL": str(self.home / "spool"),
         }
-        environ |= {"PATH": f"{self.home / 'bin'}:{os.environ['PATH']}", "HOME": str(self.home)}
+        return environ | {"PATH": f"{self.home / 'bin'}:{os.environ['PATH']}", "HOME": str(self.home)}
+
+    def run(self, steps: list[str], *, speed: float, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the steps of a job as CI does: each by bash, until one fails."""
+        environ = self.make_environ(speed, **variables)
         for step in steps:
             ended = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-e", "-c", step],
@@ -249,12 +263,11 @@ def runner(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Runner:
         },
     )
     (home / "agent.ini").write_text(f"[run]\nfio = {home}/bin/fio\n")
-    command = f"{sys.executable} -m agent run --profile quick --directory disk --label branch=main --no-send"
-    for _ in range(6):
-        ended = runner.run([f"PYTHONPATH={ROOT} {command}"], speed=1.0)
+    disk = str(home / "disk")
+    command = ("run", "--profile", "quick", "--directory", disk, "--label", "branch=main", "--no-send")
+    for arguments in (*[command] * 6, ("flush",)):
+        ended = run_agent(arguments, environ=runner.make_environ(1.0))
         assert ended.returncode == 0, ended.stderr
-    ended = runner.run([f"PYTHONPATH={ROOT} {sys.executable} -m agent flush"], speed=1.0)
-    assert ended.returncode == 0, ended.stderr
     wait_for(lambda: build.servers.count("received") == 0, within_s=120, what="all runs stored")
     # The agent's times have whole seconds; a baseline is older than the run.
     last = int(time.time())
