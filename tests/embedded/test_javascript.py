@@ -45,7 +45,7 @@ def registry():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.files, server.asked = {}, []
     server.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
