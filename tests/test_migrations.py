@@ -7,6 +7,8 @@ of 0001; its later states are those on its way through the other migrations.
 """
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -26,6 +28,7 @@ from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.posting.validation import describe_validation
+from benchapp.embedded.postgres import find_installation
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import pack_envelope
@@ -78,36 +81,69 @@ def test_no_migration_that_landed_is_gone() -> None:
 
 
 @contextmanager
-def use_database(name: str) -> Iterator[None]:
-    """Work on another database of the server."""
-    usual = connection.settings_dict["NAME"]
+def use_database(name: str, *, role: str = "") -> Iterator[None]:
+    """Work on another database of the server, with the rights of a role."""
+    usual = {key: connection.settings_dict[key] for key in ("NAME", "OPTIONS")}
     connection.close()
     connection.settings_dict["NAME"] = name
+    if role:
+        connection.settings_dict["OPTIONS"] = usual["OPTIONS"] | {"options": f"-c role={role}"}
     ContentType.objects.clear_cache()
     try:
         yield
     finally:
         connection.close()
-        connection.settings_dict["NAME"] = usual
+        connection.settings_dict.update(usual)
         ContentType.objects.clear_cache()
 
 
 @pytest.fixture(scope="module")
-def migrated_template(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
-    """Migrate a database that holds what the first commits kept, with planned events of 0012; return its name."""
+def migrated_template(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Migrate a database that holds what the first commits kept, with planned events of 0012; return its name.
+
+    As in compose, its owner is no superuser.
+    """
     name = f"{connection.settings_dict['NAME']}_kept"
+    role = f"{name}_owner"
     with django_db_blocker.unblock():
         _drop(name)
-        _create(name, "template0")
-        with psycopg.connect(**_parameters(name)) as loading:
+        _run_beside(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+        create_as_compose(name, role=role, secrets=tmp_path_factory.mktemp("secrets"))
+        with psycopg.connect(**_parameters(name), options=f"-c role={role}") as loading:
             loading.execute((KEPT / "oldest_schema.sql").read_bytes())
-        with use_database(name):
+        with use_database(name, role=role):
             migrate("benchapp", "0012")
             add_events_of_0012()
             migrate()
     yield name
     with django_db_blocker.unblock():
         _drop(name)
+        _run_beside(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
+def create_as_compose(name: str, *, role: str, secrets: Path) -> None:
+    """Run the script by which compose creates the database and its owner, with other names."""
+    (secrets / "database_password").write_text("0123456789abcdef")
+    script = (ROOT / "tools" / "create-database.sql").read_text().replace("/run/secrets", str(secrets))
+    for word, own_name in (("ROLE", role), ("OWNER", role), ("DATABASE", name)):
+        script = script.replace(f"{word} benchapp", f"{word} {own_name}")
+    done = subprocess.run(
+        [
+            find_installation() / "bin" / "psql",
+            "-XAtq",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            os.environ["DATABASE_URL"],
+        ],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def _create(name: str, template: str) -> None:
@@ -169,6 +205,22 @@ def test_oldest_database_gets_the_schema_of_a_fresh_one(
 
     assert sorted(migrated - fresh) == []
     assert sorted(fresh - migrated) == []
+
+
+def test_role_of_compose_is_no_superuser_and_owns_what_it_has_migrated(
+    transactional_db: None, migrated_template: str
+) -> None:
+    with psycopg.connect(**_parameters(migrated_template)) as migrated:
+        owners = migrated.execute(
+            "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'"
+        ).fetchall()
+        rights = migrated.execute(
+            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin FROM pg_roles WHERE rolname = %s",
+            owners[0],
+        ).fetchall()
+
+    assert owners == [(f"{migrated_template}_owner",)]
+    assert rights == [(False, False, False, True)]
 
 
 def test_oldest_database_takes_what_its_host_posts(kept_database: None) -> None:

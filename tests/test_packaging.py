@@ -451,6 +451,8 @@ def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
         "broker": valkey_server.url,
     }
 
+    # As services of compose wait for it; tests/test_migrations.py migrates an old database as the role of compose.
+    assert start("migrate", **servers).wait(PATIENCE_S) == 0, read_logs()
     running = {service: start(service, **servers) for service in ("web", "worker", "beat")}
     address = Address("127.0.0.1", servers["port"])
 
@@ -503,45 +505,6 @@ def ask_valkey(path: Path, *lines: str) -> str:
         while part := connection.recv(4096):
             answer += part
     return answer.decode()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_role_of_compose_is_no_superuser_and_the_command_of_compose_migrates_as_it(start, place):
-    """The script of compose, on the embedded server; its names are changed, as the tests' own are taken."""
-    (place / "database_password").write_text(SECRETS["database_password"])
-    script = (ROOT / "tools" / "create-database.sql").read_text().replace("/run/secrets", str(place))
-    script = script.replace("ROLE benchapp", "ROLE application").replace(
-        "OWNER benchapp", "OWNER application"
-    )
-    script = script.replace("DATABASE benchapp", "DATABASE application")
-    admin = os.environ["DATABASE_URL"]
-    run_sql(admin, script)
-    url = admin.replace("/benchapp?", "/application?") + "&options=-c%20role%3Dapplication"
-    try:
-        migrating = start("migrate", port=0, database=url, broker="redis://127.0.0.1:1/0")
-        status = migrating.wait(PATIENCE_S)
-        role = run_sql(
-            admin.replace("/benchapp?", "/application?"),
-            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin FROM pg_roles WHERE rolname = 'application';"
-            "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'",
-        )
-    finally:
-        run_sql(admin, "DROP DATABASE application;\nDROP ROLE application;")
-
-    assert status == 0, read_logs()
-    assert role.split() == ["f|f|f|t", "application"]
-
-
-def run_sql(url: str, script: str) -> str:
-    done = subprocess.run(
-        [find_installation() / "bin" / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", url],
-        input=script,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture
