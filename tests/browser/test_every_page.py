@@ -96,7 +96,8 @@ PAGES = {
     "documentation": "/docs/",
     "documentation page": "/docs/operations",
     "API reference": "/docs/api/reference",
-    "API reference of hosts": "/docs/api/reference/hosts",
+    # The shortest with every kind of element.
+    "API reference of schedules": "/docs/api/reference/schedules",
     "search of the documentation": "/docs/search?q=level",
     "search that finds nothing": "/docs/search?q=nosuchword",
 }
@@ -128,7 +129,9 @@ def check_everywhere(watched: Watched) -> None:
 @pytest.fixture(scope="module")
 def tab(tabs: Tabs) -> Iterator[Watched]:
     """Open one tab for all pages: Chromium keeps the process, with the scripts that it compiled."""
-    yield watch(tabs.open([], width=1440, color_scheme="light"))
+    watched = watch(tabs.open([], width=1440, color_scheme="light"))
+    watched.prepare_barriers()
+    yield watched
     tabs.close()
 
 
