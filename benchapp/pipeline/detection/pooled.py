@@ -69,6 +69,9 @@ from benchapp.pipeline.detection.reconcile import (
 _SLOTS_MAXIMUM: Final = 130
 # Slots from the newest one in which new changes are found.
 _REACH_SLOTS: Final = 60
+# Slots of a new level from which an evaluation can find it. A change that an earlier one could have found is not
+# reported once it is confirmed: noise of all series of a host in between made it significant.
+_FOUND_FROM_SLOTS: Final = 3
 # Slots on each side of a stored change for its level.
 _SIDE_SLOTS: Final = 60
 # Share of the series measured in the last slots that must be measured, and evaluated, since the newest evaluated slot.
@@ -184,6 +187,11 @@ def _judge_scopes(
         for scope, histories in _read_histories(evaluations, members)
         if (found := list(_list_pools(members[scope], histories)))
     }
+    # 0 before the first evaluation.
+    evaluated_to = {
+        evaluation.scope: to_microseconds(evaluation.evaluated_to_at) if evaluation.interval_s else None
+        for evaluation in evaluations
+    }
     _note_evaluated(evaluations, pools, newest)
     if not pools:
         return
@@ -197,7 +205,16 @@ def _judge_scopes(
     for scope, of_scope in pools.items():
         groups = list(list_groups(members[scope]))
         for pool in of_scope:
-            _judge_pool(pool, groups, stored[scope], hosts=hosts, tests=len(of_scope), writes=writes, now=now)
+            _judge_pool(
+                pool,
+                groups,
+                stored[scope],
+                evaluated_to=evaluated_to[scope],
+                hosts=hosts,
+                tests=len(of_scope),
+                writes=writes,
+                now=now,
+            )
 
 
 def _read_histories(
@@ -344,12 +361,16 @@ def _judge_pool(
     groups: Sequence[PooledGroup],
     stored: StoredRows,
     *,
+    evaluated_to: int | None,
     hosts: int,
     tests: int,
     writes: PooledWrites,
     now: datetime,
 ) -> None:
-    """Evaluate one metric of all groups. The changes of all members cover those of a part of them."""
+    """Evaluate one metric of all groups. The changes of all members cover those of a part of them.
+
+    evaluated_to: end of the newest slot that was evaluated before, in µs since 2000.
+    """
     levels = np.stack([pool.pool_group(group) for group in groups])
     # Policies may differ between the members of a group.
     smallest = THRESHOLD_SHARE * np.array([take_median(pool.thresholds[group.members]) for group in groups])
@@ -375,6 +396,7 @@ def _judge_pool(
             covered=[_place(known, change) for change in covered],
             family=family,
             stored=stored,
+            evaluated_to=evaluated_to,
         )
         for change in found:
             writes.add(change, pool.list_lines(group), stored, now=now)
@@ -392,6 +414,7 @@ def _judge_group(
     covered: Sequence[StoredChange],
     family: ScopeTests,
     stored: StoredRows,
+    evaluated_to: int | None,
 ) -> Iterator[PooledChange]:
     """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series.
 
@@ -420,6 +443,7 @@ def _judge_group(
             is_common = change.changed.share >= CHANGED_SHARE_MINIMUM
             if (
                 is_common
+                and not _could_be_found(pool, change, evaluated_to)
                 and not _ends_regression(found, detected, pool.metric)
                 and _is_significant(found, family)
                 and _is_shown_by_others(pool, change, stored, smallest=smallest)
@@ -435,6 +459,13 @@ def _judge_group(
             ):
                 change = replace(change, state=ChangeState.WITHDRAWN)
             yield change
+
+
+def _could_be_found(pool: _Pool, change: PooledChange, evaluated_to: int | None) -> bool:
+    """Return whether a change that is confirmed when it is found could have been found by an earlier evaluation."""
+    if change.state != ChangeState.CONFIRMED or evaluated_to is None:
+        return False
+    return evaluated_to - change.started_at >= _FOUND_FROM_SLOTS * pool.grid.interval
 
 
 def _place_stored(
