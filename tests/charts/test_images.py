@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchapp.charts.images import frame
 from benchapp.charts.images.axes import make_value_axis, spread_apart
 from benchapp.charts.images.frame import draw_image, measure_text, shorten_text, wrap_text
 from benchapp.charts.images.line_labels import place_labels
@@ -114,6 +115,21 @@ def test_text_is_wrapped_and_cut_to_a_width():
     assert all(measure_text(line) <= 200 for line in lines)
     assert wrap_text("x" * 300, 100)[0].endswith("…")
     assert shorten_text("a\x00b\n<c>", 500) == "a b <c>"
+
+
+def test_lines_are_wrapped_with_few_measurements(monkeypatch):
+    measured = []
+
+    def measure(text, **options):
+        measured.append(text)
+        return measure_text(text, **options)
+
+    monkeypatch.setattr(frame, "measure_text", measure)
+
+    lines = wrap_text("of 3 runs " * 40, 500, most=3)
+
+    assert [len(line.split()) for line in lines[:2]] == [27, 27]
+    assert len(measured) <= 30
 
 
 def test_an_image_has_the_height_that_its_rows_need_and_a_bounded_number_of_pixels():

@@ -279,30 +279,38 @@ def shorten_text(text: str, width: float, *, size: float = TEXT_PX, weight: str 
     text = clean_text(text)
     if measure_text(text, size=size, weight=weight) <= width:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = measure_text(f"{text[:middle]}…", size=size, weight=weight) <= width
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return f"{text[:low].rstrip()}…"
+    kept = _count_fitting(text, lambda part: measure_text(f"{part}…", size=size, weight=weight) <= width)
+    return f"{text[:kept].rstrip()}…"
 
 
 def wrap_text(
     text: str, width: float, *, size: float = TEXT_PX, weight: str = "normal", most: int = 3
 ) -> list[str]:
     """Return text as at most `most` lines of a width in pixels; what does not fit is cut with an ellipsis."""
+
+    def is_narrow(part: Sequence[str]) -> bool:
+        return measure_text(" ".join(part), size=size, weight=weight) <= width
+
     lines: list[str] = []
     words = clean_text(text).split()
     while words and len(lines) < most - 1:
-        count = 1
-        while (
-            count < len(words)
-            and measure_text(" ".join(words[: count + 1]), size=size, weight=weight) <= width
-        ):
-            count += 1
+        # At least one: a word that is wider than the line is cut.
+        count = max(_count_fitting(words, is_narrow), 1)
         lines.append(shorten_text(" ".join(words[:count]), width, size=size, weight=weight))
         words = words[count:]
     return [*lines, shorten_text(" ".join(words), width, size=size, weight=weight)] if words else lines
+
+
+def _count_fitting(whole: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> int:
+    """Return how many of the first items fit, by few trials: a long text takes milliseconds to measure."""
+    low, high = 0, 8
+    while high < len(whole) and fits(whole[:high]):
+        low, high = high, 2 * high
+    high = min(high, len(whole))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(whole[:middle]) else (low, middle - 1)
+    return low
 
 
 @cache
