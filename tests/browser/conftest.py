@@ -18,8 +18,8 @@ from django.core.management import call_command
 from django.db import connections
 
 from benchapp.embedded.child import spawn, stop, wait_until
-from tests.browser.tabs import PATIENCE_MS, Tabs
-from tests.browser.watch import Watched, watch
+from tests.browser.tabs import Tabs
+from tests.browser.watch import PATIENCE_MS, Watched, watch
 from tests.browser.world import PASSWORD, World, make_world
 from tests.ports import find_free_port
 
@@ -36,7 +36,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Each page is another program, of which most runs once: optimized code takes more time to make than it saves.
+    # Each page compiles axe again: optimized code takes more time to make than it saves.
     "--js-flags=--no-maglev --no-turbofan",
     # Whatever Chromium would ask of another machine is not found, before anything is sent.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",

@@ -7,12 +7,10 @@ compiles the scripts again. One in which a test has changed more than the page (
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.browser.watch import find_watched
+from tests.browser.watch import PATIENCE_MS, find_watched
 
 # Whatever a site can keep in a browser but cookies, which are set anew, and the cache of HTTP.
 KEPT = "file_systems,indexeddb,local_storage,service_workers,cache_storage"
-# A machine that is busy with other things draws a page in half a minute.
-PATIENCE_MS = 90_000
 
 
 @dataclass
