@@ -49,6 +49,11 @@ class MonthlyPrice:
     is_minimum: bool = False
     volumes_amount: float | None = None
 
+    @property
+    def least_amount(self) -> float | None:
+        """Return the price per month, of the volumes alone where that of the instance is unknown; None if unknown."""
+        return self.volumes_amount if self.amount is None else self.amount
+
 
 def price_volumes(amounts: PriceAmounts, volumes: PricedVolumes) -> MonthlyPrice:
     """Return the price of volumes per month.

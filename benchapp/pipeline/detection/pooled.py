@@ -568,21 +568,19 @@ def _ends_regression(change: DetectedChange, others: Sequence[DetectedChange], m
 
 
 def _is_shown_by_others(pool: _Pool, change: PooledChange, stored: StoredRows, *, smallest: float) -> bool:
-    """Return whether the members without an individual change show a pooled change, too; smallest: their change.
+    """Return whether the members without an individual change show a pooled change, too.
 
-    If no member has one, all show it.
+    smallest: relative change that they must show if some members have an individual one.
     """
     own = stored.find_own(change)
     members = change.group.members
     others = members[[pool.members[number].series_id not in own for number in members.tolist()]]
-    if len(others) == len(members):
-        return True
     return do_others_follow(
         np.take(pool.ratios, others, axis=1),
         pool.weights[others],
         pool.find_index(change.started_at),
         relative=change.relative,
-        smallest_change=smallest,
+        smallest_change=smallest if len(others) < len(members) else 0.0,
     )
 
 

@@ -8,7 +8,7 @@ clears `Series.judging_resumes` with the mark for detection. A measurement that 
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -216,8 +216,8 @@ class ExtendedResult:
 class Extended:
     """Series whose new runs are all quiet, and the extended detection results of others by series and metric."""
 
-    series_ids: frozenset[int] = frozenset()
-    results: Mapping[MetricKey, ExtendedResult] = field(default_factory=dict)
+    series_ids: frozenset[int]
+    results: Mapping[MetricKey, ExtendedResult]
 
 
 def plan_evaluations(
@@ -540,7 +540,7 @@ def _grow_levels(added: _AddedRuns) -> dict[str, NDArray[Any]]:
         "ids": rows.ids[is_grown],
         "metrics": rows.numbers[is_grown],
         "to_at": added.times[rows.owners[is_grown], newest],
-        **{column.name: getattr(grown, column.name) for column in fields(grown)},
+        **{field.name: getattr(grown, field.name) for field in fields(grown)},
         "recent": np.take_along_axis(recent, order, axis=1)[:, -RECENT_MAXIMUM:].ravel(),
     }
 

@@ -129,10 +129,8 @@ class RankedLayout:
 
     @property
     def least_price(self) -> float | None:
-        """Return the price per month, of the volumes alone where that of the instance is unknown; None if unknown."""
-        if self.price is None or self.price.amount is not None:
-            return self.price_amount
-        return self.price.volumes_amount
+        """Return the price per month as of `MonthlyPrice.least_amount`; None if unknown."""
+        return None if self.price is None else self.price.least_amount
 
     @property
     def price_per_1000_iops(self) -> float | None:
@@ -443,7 +441,7 @@ def _answer(
         [load.levels for load in loads],
         question.requirement,
         capacity_bytes=layout.capacity_bytes,
-        price=None if price is None else price.volumes_amount if price.amount is None else price.amount,
+        price=None if price is None else price.least_amount,
         is_price_minimum=price is not None and (price.is_minimum or price.amount is None),
     )
     at_load = None if assessment.at_load is None else loads[assessment.at_load]

@@ -88,9 +88,9 @@ function drawLeader(ctx, { from, to }, colors) {
 }
 
 /**
- * Return lines [{y}] from top to bottom with labelY, the middle of their labels, and isApart: several labels are on the same
- * side of near lines. A label is above its line. Those of lines near each other are in the order of the lines, half of them above the first
- * and half below the last one, as far as there is room.
+ * Return lines [{y}] from top to bottom with labelY, the middle of their labels, and isApart: several labels are on the
+ * same side of near lines. A label is above its line. Those of lines near each other are in the order of the lines, half
+ * of them above the first and half below the last one, as far as there is room.
  */
 export function placeLabels(lines, { top, bottom }) {
   const groups = [...lines].sort((a, b) => a.y - b.y).map((line) => stackLabels([line], { top, bottom }));
