@@ -231,20 +231,17 @@ def count_changed(ratios: Array, weights: Array, index: int, *, is_rise: bool) -
     )
 
 
-def do_others_follow(
-    ratios: Array, weights: Array, index: int, *, relative: float, smallest_change: float
-) -> bool:
+def do_others_follow(ratios: Array, weights: Array, index: int, *, relative: float) -> bool:
     """Return whether members without an individual change show at least half of a pooled change of this size.
 
     A large change of a quarter of the members moves the pooled level of all, too. Their shifts are compared by the
-    median, weighted as in the pooled level. smallest_change: relative, which the median must reach, too. False without
-    members on both sides.
+    median, weighted as in the pooled level. False without members on both sides.
     """
     shifts = _measure_shifts(ratios, index)
     if np.isnan(shifts).all():
         return False
     shift = float(_take_weighted_medians(shifts[np.newaxis], weights)[0])
-    return shift / math.log1p(relative) >= _OTHERS_SHARE_MINIMUM and abs(math.expm1(shift)) >= smallest_change
+    return shift / math.log1p(relative) >= _OTHERS_SHARE_MINIMUM
 
 
 def _measure_shifts(ratios: Array, index: int) -> Array:

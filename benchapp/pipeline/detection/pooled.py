@@ -33,6 +33,7 @@ from benchapp.analysis.detection.pooled_levels import (
     pool_ratios,
 )
 from benchapp.analysis.detection.recovery import LevelReturn, find_end, is_recovery, measure_return
+from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, filter_significant
 from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
@@ -301,13 +302,13 @@ class _Pool:
         """Return the row of the slot of a time in µs since 2000, or of the next slot."""
         return int(np.searchsorted(self.slots, self.grid.find_slot(time)))
 
-    def pool_group(self, group: PooledGroup) -> NDArray[np.float64]:
+    def pool_members(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the pooled level of some members in each slot."""
-        return pool_ratios(*self.take_group(group))
+        return pool_ratios(*self.take_members(numbers))
 
-    def take_group(self, group: PooledGroup) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def take_members(self, numbers: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ratios of some members, a row for each slot, and their weights."""
-        return np.take(self.ratios, group.members, axis=1), self.weights[group.members]
+        return np.take(self.ratios, numbers, axis=1), self.weights[numbers]
 
     def list_lines(self, group: PooledGroup) -> Iterator[Line]:
         """Yield the values of some members."""
@@ -371,7 +372,7 @@ def _judge_pool(
 
     evaluated_to: end of the newest slot that was evaluated before, in µs since 2000.
     """
-    levels = np.stack([pool.pool_group(group) for group in groups])
+    levels = np.stack([pool.pool_members(group.members) for group in groups])
     # Policies may differ between the members of a group.
     smallest = THRESHOLD_SHARE * np.array([take_median(pool.thresholds[group.members]) for group in groups])
     is_known = np.isfinite(levels)
@@ -419,7 +420,7 @@ def _judge_group(
     """Yield the stored changes of a group, and the new ones that are significant, by the rules of single series.
 
     values: its pooled level in each slot. earlier: stored changes. smallest: relative change that is reported. The
-    members without an individual change must show such a change, too, and half of it until it is confirmed.
+    members without an individual change must show a significant change, too, and half of it until it is confirmed.
     """
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
@@ -446,7 +447,7 @@ def _judge_group(
                 and not _could_be_found(pool, change, evaluated_to)
                 and not _ends_regression(found, detected, pool.metric)
                 and _is_significant(found, family)
-                and _is_shown_by_others(pool, change, stored, smallest=smallest)
+                and _is_found_in_others(pool, change, stored, smallest=smallest, family=family)
             ):
                 yield change
         else:
@@ -455,7 +456,7 @@ def _judge_group(
             if (
                 is_open
                 and change.detected is not None
-                and not _is_shown_by_others(pool, change, stored, smallest=0.0)
+                and not _do_others_follow(pool, change, _list_others(pool, change, stored))
             ):
                 change = replace(change, state=ChangeState.WITHDRAWN)
             yield change
@@ -522,7 +523,7 @@ def _describe(
         end = index + find_end(
             values[index:].tolist(), before_median=before.median, after_median=after.median
         )
-    ratios, weights = pool.take_group(group)
+    ratios, weights = pool.take_members(group.members)
     return PooledChange(
         group=group,
         metric=pool.metric,
@@ -567,20 +568,40 @@ def _ends_regression(change: DetectedChange, others: Sequence[DetectedChange], m
     )
 
 
-def _is_shown_by_others(pool: _Pool, change: PooledChange, stored: StoredRows, *, smallest: float) -> bool:
-    """Return whether the members without an individual change show a pooled change, too.
-
-    smallest: relative change that they must show if some members have an individual one.
-    """
+def _list_others(pool: _Pool, change: PooledChange, stored: StoredRows) -> NDArray[np.intp]:
+    """Return the members without an individual change at the time of a pooled one."""
     own = stored.find_own(change)
     members = change.group.members
-    others = members[[pool.members[number].series_id not in own for number in members.tolist()]]
-    return do_others_follow(
-        np.take(pool.ratios, others, axis=1),
-        pool.weights[others],
-        pool.find_index(change.started_at),
-        relative=change.relative,
-        smallest_change=smallest if len(others) < len(members) else 0.0,
+    return members[[pool.members[number].series_id not in own for number in members.tolist()]]
+
+
+def _do_others_follow(pool: _Pool, change: PooledChange, others: NDArray[np.intp]) -> bool:
+    """Return whether the members without an individual change show at least half of a pooled change."""
+    ratios, weights = pool.take_members(others)
+    return do_others_follow(ratios, weights, pool.find_index(change.started_at), relative=change.relative)
+
+
+def _is_found_in_others(
+    pool: _Pool, change: PooledChange, stored: StoredRows, *, smallest: float, family: ScopeTests
+) -> bool:
+    """Return whether the members without an individual change show at least half of a pooled change; if others have
+    one, their pooled level must have a significant change in the same direction within five slots.
+
+    A large change of some members makes noise of the others at the same time significant in the pooled level of all.
+    """
+    others = _list_others(pool, change, stored)
+    if not _do_others_follow(pool, change, others):
+        return False
+    if len(others) == len(change.group.members):
+        return True
+    levels = pool.pool_members(others)
+    is_known = np.isfinite(levels)
+    index = int(np.count_nonzero(is_known[: pool.find_index(change.started_at)]))
+    return any(
+        found.is_rise == change.is_rise
+        and abs(found.index - index) <= SAME_CHANGE_RUNS
+        and _is_significant(found, family)
+        for found in judge_metric(levels[is_known], smallest_change=smallest).changes
     )
 
 
