@@ -9,6 +9,7 @@ from benchapp.models import (
     Change,
     ChangeState,
     DetectionResult,
+    Host,
     Incident,
     IncidentEvent,
     PlannedEventKind,
@@ -34,6 +35,7 @@ from tests.factories import (
     make_workload,
 )
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
+from tests.pipeline.incidents.test_grouping import fallen, steady
 
 pytestmark = pytest.mark.django_db
 # 0.04 % a run: no change of level, and 8 % after 200 runs.
@@ -433,19 +435,16 @@ def make_drift_beside_steps(*, step: float, steps: int, at: int = 60) -> Change:
         make_detection_result(each)
     changes = [make_change(each, at=moment, after=1000 * (1 - step)) for each in series[1 : 1 + steps]]
     make_incident(changes=changes)
+    return make_drift(series[0], slope=(20, 90), after=900.0)
+
+
+def make_drift(series: Series, *, slope: tuple[int, int], after: float) -> Change:
+    """Make a drift from 1 000, with its slope in hours."""
+    first, last = (NOON + timedelta(hours=end) for end in slope)
+    evidence = {"is_clear": True, "score": 6.0, "interval_s": 3600.0}
+    evidence |= {"slope_from": first.isoformat(), "slope_to": last.isoformat()}
     return make_change(
-        series[0],
-        at=NOON + timedelta(hours=90),
-        after=900.0,
-        method=DRIFT_METHOD,
-        state=ChangeState.PROVISIONAL,
-        evidence={
-            "is_clear": True,
-            "score": 6.0,
-            "interval_s": 3600.0,
-            "slope_from": (NOON + timedelta(hours=20)).isoformat(),
-            "slope_to": (NOON + timedelta(hours=90)).isoformat(),
-        },
+        series, at=last, after=after, method=DRIFT_METHOD, state=ChangeState.PROVISIONAL, evidence=evidence
     )
 
 
@@ -567,6 +566,24 @@ def test_incident_of_steps_is_merged_if_the_drift_explains_it(
     absorbed = absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100)))
 
     assert absorbed == ({incident.pk} if is_merged else set())
+
+
+def test_step_of_three_hosts_is_not_merged_into_the_drift_of_one() -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    host = Host.objects.get(name="db-0")
+    line = [1000.0] * 24 + [700.0] * 6
+    others = [make_series(line, host=host, workload=make_workload(iodepth=64 << n)) for n in range(2)]
+    drifting = make_incident(changes=[make_drift(other, slope=(0, 26), after=700.0) for other in others])
+    Series.objects.filter(pk__in=[other.pk for other in others]).update(judging_is_due=False)
+
+    judge_all()
+
+    drift, step = Incident.objects.filter(merged_into=None).order_by("pk")
+    assert (drift.pk, drift.changes.count()) == (drifting.pk, 2)
+    assert (step.scope, step.change_count) == ("", 6)
 
 
 def test_incident_that_a_person_separated_is_not_merged_again() -> None:
