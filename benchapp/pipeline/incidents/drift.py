@@ -27,7 +27,7 @@ from benchapp.models.filtering import match_series
 from benchapp.pipeline.incidents.candidates import read_families
 from benchapp.pipeline.incidents.events import Events
 from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_expected
-from benchapp.pipeline.incidents.merging import find_wide_factor, merge_incidents
+from benchapp.pipeline.incidents.merging import find_wide_factor, has_other_factors, merge_incidents
 from benchapp.pipeline.incidents.refresh import measure_sizes
 
 # Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
@@ -225,7 +225,10 @@ def _absorb(incident: Incident, events: Events) -> bool:
     parts = [
         other
         for other in others.order_by("pk")
-        if not _has_suspect(other) and _is_part(list(_list_live_changes().filter(incident=other)), drift)
+        if not _has_suspect(other)
+        and _is_part(list(_list_live_changes().filter(incident=other)), drift)
+        # A volume type that became slower is no part of the drift of others.
+        and not has_other_factors(other, incident)
     ]
     if not parts:
         return False

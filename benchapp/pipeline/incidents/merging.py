@@ -100,13 +100,23 @@ def _list_signatures(incident: Incident) -> list[Sign]:
         for first in incident.suspects[:1]
         if first["share"] >= _SHARE_MINIMUM
     ]
+    return signs + _list_factors(incident)
+
+
+def _list_factors(incident: Incident) -> list[Sign]:
     factors = (one for one in incident.common_factors if one["dimension"] not in _OF_ONE_SCOPE)
-    return signs + [("factor", one["dimension"], one["value"]) for one in factors]
+    return [("factor", one["dimension"], one["value"]) for one in factors]
+
+
+def has_other_factors(incident: Incident, other: Incident) -> bool:
+    """Return whether an incident has common factors, and most series of another one have none of them."""
+    factors = _list_factors(incident)
+    return bool(factors) and not any(_is_covered(other, factor) for factor in factors)
 
 
 def find_wide_factor(incident: Incident) -> str:
     """Return the first common factor of an incident of several scopes as a filter; "" without any."""
-    factors = (sign for sign in _list_signatures(incident) if sign[0] == "factor" and incident.scope == "")
+    factors = _list_factors(incident) if incident.scope == "" else []
     return next((f"{name}:{value}" for _, name, value in factors), "")
 
 
@@ -127,8 +137,7 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bo
 def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> int | None:
     """Merge an incident with too few series for a common factor into a wide one whose factor covers most of them."""
     for wide in (other for other in _find_near(incident, is_drift=is_drift) if other.scope == ""):
-        factors = (sign for sign in _list_signatures(wide) if sign[0] == "factor")
-        if any(_is_covered(incident, sign) for sign in factors):
+        if any(_is_covered(incident, factor) for factor in _list_factors(wide)):
             return _merge(wide, [wide, incident], "same common factor", events=events)
     return None
 

@@ -553,8 +553,18 @@ def test_slope_is_measured_without_the_step_of_several_hosts() -> None:
         (0.15, 60, {}, False),
         (0.08, 60, {"suspects": [{"name": "kernel", "share": 0.9}]}, False),
         (0.08, 60, {"state": "acknowledged"}, False),
+        (0.08, 60, {"common_factors": [{"dimension": "volume_type", "value": "other"}]}, False),
+        (0.08, 60, {"common_factors": [{"dimension": "host", "value": "db-9"}]}, True),
     ],
-    ids=["within the slope", "before the slope", "larger", "with a suspect", "acknowledged"],
+    ids=[
+        "within the slope",
+        "before the slope",
+        "larger",
+        "with a suspect",
+        "acknowledged",
+        "with another volume type",
+        "of the host only",
+    ],
 )
 def test_incident_of_steps_is_merged_if_the_drift_explains_it(
     step: float, at: int, fields: dict[str, object], *, is_merged: bool

@@ -216,7 +216,9 @@ def make_large_change(*, runs: int, seed: int, at_once: bool) -> list[Series]:
     """Make db-1 with 24 series of common and individual noise, of which every fourth falls by 30 %; return these."""
     generator = np.random.default_rng(seed)
     spreads = np.linspace(0.01, 0.08, 24)[:, np.newaxis]
-    noise = spreads * generator.standard_normal((24, RUNS + runs)) + 0.01 * generator.standard_normal(RUNS + runs)
+    noise = spreads * generator.standard_normal((24, RUNS + runs)) + 0.01 * generator.standard_normal(
+        RUNS + runs
+    )
     values = 1000 * (1 + noise)
     values[::4, RUNS:] *= 0.7
     cells = make_cells(make_host("db-1"), values[:, :RUNS].tolist())
