@@ -222,7 +222,7 @@ def lower_label(label: str) -> str:
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """Format a value in a base unit, with three significant digits or as a whole number.
+    """Format a value in a base unit, with three significant digits or as a whole number, as bytes below 1 KiB.
 
     Whole IOPS are shown in full with a thin space between thousands (33 415); other units are scaled by
     magnitude (bytes/s by 1000: MB/s, or as `show_rates_in` says; bytes by 1024: MiB; ns: ns, µs, ms, s). None, nan
@@ -234,7 +234,8 @@ def format_value(value: float | None, unit: str) -> str:
     if unit == "operations/s":
         return group_thousands(value)
     divisor, suffix = find_step(value, unit)
-    return f"{format_three_digits(value / divisor)} {suffix}"
+    text = str(round(value)) if suffix == "B" else format_three_digits(value / divisor)
+    return f"{text} {suffix}"
 
 
 def find_step(value: float, unit: str) -> tuple[float, str]:

@@ -22,7 +22,10 @@ showRatesIn(globalThis.document?.documentElement.dataset.rateUnits);
 export const UNKNOWN = "–";
 const THIN_SPACE = "\u202f";
 
-/** Format a value in a base unit, with three significant digits or as a whole number; null gives an en dash. */
+/**
+ * Format a value in a base unit, with three significant digits or as a whole number, as bytes below 1 KiB; null gives
+ * an en dash.
+ */
 export function formatValue(value, unit) {
   if (value === null || value === undefined || !Number.isFinite(value)) {
     return UNKNOWN;
@@ -31,7 +34,8 @@ export function formatValue(value, unit) {
     return formatCount(value);
   }
   const scale = findScale(Math.abs(value), unit);
-  return `${threeDigits(value / scale.divisor)} ${scale.suffix}`;
+  const text = scale.suffix === "B" ? String(Math.round(value)) : threeDigits(value / scale.divisor);
+  return `${text} ${scale.suffix}`;
 }
 
 /** Format a tick of an axis that has the unit in its title. */
