@@ -12,6 +12,7 @@ _LABELS: Final = {
     **{name: condition.label for name, condition in CONDITIONS.items()},
     **{f"dirty_{end}": f"vm.dirty_{end}" for end in ("background_ratio", "bytes", "ratio")},
     "swappiness": "vm.swappiness",
+    "extent_largest_bytes": "Largest extent",
     "frequency_max_khz": "Maximum frequency",
     "cpu_quota_throttled_s": "Throttled by the CPU quota",
     "governor_change": "Change of the governor",
