@@ -33,7 +33,8 @@ from benchapp.pipeline.incidents.refresh import measure_sizes
 # Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
 _STEP_RUNS: Final = 30
 _STEP_MARGIN_RUNS: Final = 10
-# Drifts of at most so many series wait if steps explain them: at least two series have one, of half the size.
+# Drifts of at most so many series wait if steps explain them: at least two series have one, of half the size. Of more
+# series they wait only if steps of the same series add up to that.
 _FEW_SERIES: Final = 2
 _EXPLAINING_SERIES: Final = 2
 _EXPLAINED_SHARE: Final = 0.5
@@ -46,8 +47,8 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
 
     A new incident needs two series that drift, or one whose 99 % interval exceeds the threshold, and more or clearer
     ones than noise causes in a fleet of this size. Others wait, and so do short slopes where other series of the scope
-    have a change of level in an incident, and slopes of one or two series that such a change explains. Call it under
-    `lock_incidents`, and refresh the returned incidents.
+    have a change of level in an incident, slopes of one or two series that such a change explains, and slopes that
+    changes of other metrics of the series explain. Call it under `lock_incidents`, and refresh the returned incidents.
     """
     waiting = Change.objects.filter(method=DRIFT_METHOD, incident=None).exclude(state=ChangeState.WITHDRAWN)
     touched = set(waiting.filter(series_id__in=series_ids).values_list("series__scope", flat=True))
@@ -74,6 +75,8 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
             continue
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
+        if incident is None:
+            members = [change for change in members if not _has_stepped(change, steps[change.pk])]
         if incident is None and len({change.series_id for change in members}) <= _FEW_SERIES:
             members = [change for change in members if not _is_explained(change, steps[change.pk])]
         if incident is None and not _is_significant(members, families[scope]):
@@ -90,6 +93,7 @@ class _Step:
     """A change of level that has an incident. size: of the logarithm; factor: a filter, of several hosts or pools."""
 
     series_id: int
+    metric: str
     at: datetime
     size: float
     incident_id: int
@@ -103,6 +107,7 @@ def _read_steps(scope: str, *, is_regression: bool) -> list[_Step]:
     return [
         _Step(
             step.series_id,
+            step.metric,
             step.started_at,
             _measure_size(step.relative),
             step.incident_id or 0,
@@ -123,6 +128,19 @@ def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
     """
     first, last, interval = _read_slope(change)
     return last - first <= _STEP_RUNS * interval and not _is_slope(change) and bool(steps)
+
+
+def _has_stepped(change: Change, steps: Collection[_Step]) -> bool:
+    """Return whether other metrics of the series have steps within the slope that add up to half of its size.
+
+    A noisy metric shows several steps as one slope.
+    """
+    sizes: dict[int, list[float]] = defaultdict(list)
+    for step in steps:
+        if step.series_id == change.series_id and step.metric != change.metric:
+            sizes[step.incident_id].append(step.size)
+    explained = sum(median(of_incident) for of_incident in sizes.values())
+    return bool(sizes) and explained >= _EXPLAINED_SHARE * _measure_size(change.relative)
 
 
 def _is_explained(change: Change, steps: Collection[_Step]) -> bool:

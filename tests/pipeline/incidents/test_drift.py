@@ -482,6 +482,29 @@ def test_slope_is_not_reported_besides_the_step_of_the_same_series(own_at: int, 
     assert (not assigned, drift.incident is None) == (waits, waits)
 
 
+@pytest.mark.parametrize(
+    ("metric", "steps", "waits"),
+    [("latency_mean_ns", 2, True), ("latency_mean_ns", 1, False), ("iops", 2, False)],
+)
+def test_slope_waits_if_steps_of_other_metrics_of_the_series_add_up_to_half_of_it(
+    metric: str, steps: int, *, waits: bool
+) -> None:
+    series = make_series([1000.0] * 100, host=make_host("db-9"))
+    make_detection_result(series)
+    for number in range(steps):
+        at = NOON + timedelta(hours=40 + 20 * number)
+        step = make_change(series, at=at, metric=metric, after=1030.0, is_regression=True)
+        make_incident(changes=[step])
+    drift = make_drift(series, slope=(20, 90), after=900.0)
+    drift.evidence["slope_advantage"] = 3.0
+    drift.save()
+
+    assign_drifts([series.pk], Events(NOON + timedelta(hours=100)))
+
+    drift.refresh_from_db()
+    assert (drift.incident is None) == waits
+
+
 def test_step_of_several_hosts_explains_no_drift_without_its_factor() -> None:
     drift = make_drift_beside_steps(step=0.08, steps=2)
     factor = {"dimension": "volume_type", "value": "other", "share": 1.0, "text": ""}
