@@ -38,6 +38,8 @@ _STEP_MARGIN_RUNS: Final = 10
 _FEW_SERIES: Final = 2
 _EXPLAINING_SERIES: Final = 2
 _EXPLAINED_SHARE: Final = 0.5
+# Share of the series of steps with a common factor that must drift, too, if most drifting series lack it.
+_DRIFTING_SHARE: Final = 0.5
 # Share of the changes of an incident from which an environment change is its cause.
 _SUSPECT_SHARE: Final = 0.5
 
@@ -244,9 +246,9 @@ def _absorb(incident: Incident, events: Events) -> bool:
         other
         for other in others.order_by("pk")
         if not _has_suspect(other)
-        and _is_part(list(_list_live_changes().filter(incident=other)), drift)
+        and _is_part(steps := list(_list_live_changes().filter(incident=other)), drift)
         # A volume type that became slower is no part of the drift of others.
-        and not has_other_factors(other, incident)
+        and (_do_drift(steps, drift) or not has_other_factors(other, incident))
     ]
     if not parts:
         return False
@@ -289,6 +291,13 @@ def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> boo
     if len({step.series_id for step in steps} - drifting) > len(drifting):
         return False
     return measure_sizes(steps)[0].multiple <= measure_sizes(drifts)[0].multiple
+
+
+def _do_drift(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:
+    """Return whether most series with steps drift, too."""
+    stepped = {step.series_id for step in steps}
+    drifting = {change.series_id for change in incident_changes if change.method == DRIFT_METHOD}
+    return len(stepped & drifting) >= _DRIFTING_SHARE * len(stepped)
 
 
 def _describe(change: Change) -> ChangeStart:

@@ -601,6 +601,20 @@ def test_incident_of_steps_is_merged_if_the_drift_explains_it(
     assert absorbed == ({incident.pk} if is_merged else set())
 
 
+def test_step_with_a_factor_is_merged_into_the_drift_once_its_series_drift() -> None:
+    drift = make_drift_beside_steps(step=0.08, steps=1)
+    (step,) = Incident.objects.all()
+    Incident.objects.update(common_factors=[{"dimension": "volume_type", "value": "other"}])
+    incident = make_incident(changes=[drift])
+    now = NOON + timedelta(hours=100)
+    assert absorb_steps(["host:db-9"], Events(now)) == set()
+
+    late = make_drift(step.changes.get().series, slope=(20, 90), after=900.0)
+    Change.objects.filter(pk=late.pk).update(incident=incident)
+
+    assert absorb_steps(["host:db-9"], Events(now)) == {incident.pk}
+
+
 def test_step_of_three_hosts_is_not_merged_into_the_drift_of_one() -> None:
     layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
     for number in range(3):
