@@ -133,16 +133,18 @@ def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
 
 
 def _has_stepped(change: Change, steps: Collection[_Step]) -> bool:
-    """Return whether other metrics of the series have steps within the slope that add up to half of its size.
+    """Return whether only other metrics of the series have steps within the slope, and they add up to half of its size.
 
-    A noisy metric shows several steps as one slope.
+    A noisy metric shows several steps as one slope. With steps of its own, a slope was tested against them.
     """
+    own = [step for step in steps if step.series_id == change.series_id]
+    if not own or any(step.metric == change.metric for step in own):
+        return False
     sizes: dict[int, list[float]] = defaultdict(list)
-    for step in steps:
-        if step.series_id == change.series_id and step.metric != change.metric:
-            sizes[step.incident_id].append(step.size)
+    for step in own:
+        sizes[step.incident_id].append(step.size)
     explained = sum(median(of_incident) for of_incident in sizes.values())
-    return bool(sizes) and explained >= _EXPLAINED_SHARE * _measure_size(change.relative)
+    return explained >= _EXPLAINED_SHARE * _measure_size(change.relative)
 
 
 def _is_explained(change: Change, steps: Collection[_Step]) -> bool:

@@ -483,16 +483,21 @@ def test_slope_is_not_reported_besides_the_step_of_the_same_series(own_at: int, 
 
 
 @pytest.mark.parametrize(
-    ("metric", "steps", "waits"),
-    [("latency_mean_ns", 2, True), ("latency_mean_ns", 1, False), ("iops", 2, False)],
+    ("metrics", "waits"),
+    [
+        (["latency_mean_ns", "latency_mean_ns"], True),
+        (["latency_mean_ns"], False),
+        (["latency_mean_ns", "latency_mean_ns", "iops"], False),
+    ],
+    ids=["two steps", "one step", "also of the metric itself"],
 )
 def test_slope_waits_if_steps_of_other_metrics_of_the_series_add_up_to_half_of_it(
-    metric: str, steps: int, *, waits: bool
+    metrics: list[str], *, waits: bool
 ) -> None:
     series = make_series([1000.0] * 100, host=make_host("db-9"))
     make_detection_result(series)
-    for number in range(steps):
-        at = NOON + timedelta(hours=40 + 20 * number)
+    for number, metric in enumerate(metrics):
+        at = NOON + timedelta(hours=40 + 10 * number)
         step = make_change(series, at=at, metric=metric, after=1030.0, is_regression=True)
         make_incident(changes=[step])
     drift = make_drift(series, slope=(20, 90), after=900.0)
