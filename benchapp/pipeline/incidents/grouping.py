@@ -212,9 +212,11 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     joined |= assign_drifts(series_ids, events)
     recovered = update_recoveries({*series_ids, *(series_id for *_, series_id in touched)}, events)
     refresh_incidents(known | joined, events)
-    # Before steps are merged with drifts: those of several hosts at once are no part of the drift of one of them.
-    wide = merge_wide(known | joined, events)
+    # Steps of several hosts at once are no part of the drift of one of them, which is merged with the steps on its way
+    # before it is merged with other drifts.
+    wide = merge_wide(known | joined, events, is_drift=False)
     drifting = absorb_steps(scopes, events)
+    wide |= merge_wide(known | joined | drifting, events, is_drift=True)
     refresh_incidents(wide | drifting, events)
     return Grouped(tuple(sorted(known | joined | recovered | drifting | wide)), events.list_to_notify())
 

@@ -71,18 +71,19 @@ _OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 Sign = tuple[str | None, ...]
 
 
-def merge_wide(ids: Iterable[int], events: Events) -> set[int]:
+def merge_wide(ids: Iterable[int], events: Events, *, is_drift: bool) -> set[int]:
     """Merge incidents of several scopes into one with scope "", and return those with changes.
 
-    Only incidents without triage are merged; one that was opened in the same batch sends one notice.
+    is_drift: merge those with drifts, otherwise those without; drifts have no common start and are merged with drifts,
+    by common factors. Only incidents without triage are merged; one that was opened in the same batch sends one notice.
     """
+    drifts = Exists(Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD))
     merged = set()
-    for incident in Incident.objects.filter(pk__in=list(ids), is_regression=True).order_by("pk"):
+    rows = Incident.objects.filter(drifts if is_drift else ~drifts, pk__in=list(ids), is_regression=True)
+    for incident in rows.order_by("pk"):
         # It may have been merged in this loop.
         incident.refresh_from_db(fields=["merged_into", "state"])
         if incident.merged_into_id is None and _is_untouched(incident):
-            # Drifts have no common start: they are merged with drifts, by common factors.
-            is_drift = incident.changes.filter(method=DRIFT_METHOD).exists()
             signs = [sign for sign in _list_signatures(incident) if not is_drift or sign[0] == "factor"]
             targets = (_merge_alike(incident, sign, events, is_drift=is_drift) for sign in signs)
             target = next((target for target in targets if target is not None), None)

@@ -556,6 +556,23 @@ def test_steps_of_a_slope_are_merged_into_its_drift() -> None:
     assert judge_all() == Judged()
 
 
+def test_steps_of_slopes_on_three_hosts_are_merged_into_their_drift() -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    steady = make_level(1000.0, 240)
+    hosts = [
+        make_cells(make_host(f"db-{number}"), [RAMP, steady, RAMP, steady], targets=layouts)
+        for number in range(3)
+    ]
+    step = make_incident(changes=[make_step(hosts[0][0], at=130, before=900.0, after=840.0)])
+
+    judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, "3 hosts or pools: IOPS decreased by 20 %" in wide.title) == ("", True)
+    step.refresh_from_db()
+    assert step.merged_into is not None
+
+
 def test_slope_is_measured_without_the_step_of_several_hosts() -> None:
     line = [value * (0.85 if run >= 110 else 1.0) for run, value in enumerate(RAMP)]
     (series,) = make_cells(make_host("db-1"), [line])
