@@ -33,8 +33,8 @@ from benchapp.pipeline.incidents.refresh import measure_sizes
 # Maximum length of the slope of a step in noise, as medians of 20 runs show it, and its distance from the step.
 _STEP_RUNS: Final = 30
 _STEP_MARGIN_RUNS: Final = 10
-# Drifts of at most so many series wait if steps explain them: at least two series have one, of half the size. Of more
-# series they wait only if steps of the same series add up to that.
+# Drifts of at most so many series wait if steps explain them: of at least two series, and together of half the size. Of
+# more series they wait only if steps of the same series do.
 _FEW_SERIES: Final = 2
 _EXPLAINING_SERIES: Final = 2
 _EXPLAINED_SHARE: Final = 0.5
@@ -135,27 +135,29 @@ def _is_known_step(change: Change, steps: Collection[_Step]) -> bool:
 def _has_stepped(change: Change, steps: Collection[_Step]) -> bool:
     """Return whether only other metrics of the series have steps within the slope, and they add up to half of its size.
 
-    A noisy metric shows several steps as one slope. With steps of its own, a slope was tested against them.
+    A noisy metric shows several steps as one slope. If it has steps, too, the slope was tested against them.
     """
     own = [step for step in steps if step.series_id == change.series_id]
-    if not own or any(step.metric == change.metric for step in own):
-        return False
-    sizes: dict[int, list[float]] = defaultdict(list)
-    for step in own:
-        sizes[step.incident_id].append(step.size)
-    explained = sum(median(of_incident) for of_incident in sizes.values())
-    return explained >= _EXPLAINED_SHARE * _measure_size(change.relative)
+    has_other_metrics = bool(own) and all(step.metric != change.metric for step in own)
+    return has_other_metrics and _do_add_up(own, change)
 
 
 def _is_explained(change: Change, steps: Collection[_Step]) -> bool:
-    """Return whether two other series of the scope have a step within the slope that is at least half as large.
+    """Return whether two other series of the scope have steps within the slope that add up to half of its size.
 
-    A noisy series may show a step as a long slope, if at all.
+    A noisy series may show steps as a long slope, if at all.
     """
     others = {step.series_id for step in steps} - {change.series_id}
-    if _is_slope(change) or len(others) < _EXPLAINING_SERIES:
-        return False
-    return median(step.size for step in steps) >= _EXPLAINED_SHARE * _measure_size(change.relative)
+    return not _is_slope(change) and len(others) >= _EXPLAINING_SERIES and _do_add_up(steps, change)
+
+
+def _do_add_up(steps: Collection[_Step], change: Change) -> bool:
+    """Return whether the steps, the median of each incident, add up to half of a drift."""
+    sizes: dict[int, list[float]] = defaultdict(list)
+    for step in steps:
+        sizes[step.incident_id].append(step.size)
+    total = sum(median(of_incident) for of_incident in sizes.values())
+    return total >= _EXPLAINED_SHARE * _measure_size(change.relative)
 
 
 def _is_slope(change: Change) -> bool:
@@ -275,7 +277,8 @@ def _has_suspect(incident: Incident) -> bool:
 def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:
     """Return whether steps are part of the drifts of an incident.
 
-    They began within the slopes, not in more other series than drift, and are not larger than the drifts.
+    They began within the slopes, not in more other series than drift, their typical metric drifts, and they are not
+    larger than the drifts.
     """
     drifts = [change for change in incident_changes if change.method == DRIFT_METHOD]
     if not steps or any(step.method == DRIFT_METHOD for step in steps):
@@ -292,7 +295,10 @@ def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> boo
     drifting = {drift.series_id for drift in drifts}
     if len({step.series_id for step in steps} - drifting) > len(drifting):
         return False
-    return measure_sizes(steps)[0].multiple <= measure_sizes(drifts)[0].multiple
+    typical = measure_sizes(steps)[0]
+    if all(drift.metric != typical.metric for drift in drifts):
+        return False
+    return typical.multiple <= measure_sizes(drifts)[0].multiple
 
 
 def _do_drift(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:

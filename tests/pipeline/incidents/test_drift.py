@@ -464,6 +464,17 @@ def test_long_slope_of_one_series_waits_if_steps_of_others_explain_it(
     assert (not assigned, drift.incident is None) == (waits, waits)
 
 
+def test_steps_of_two_incidents_explain_a_slope_together() -> None:
+    drift = make_drift_beside_steps(step=0.03, steps=2)
+    (first,) = Incident.objects.all()
+    later = [
+        make_change(each.series, at=NOON + timedelta(hours=75), after=970.0) for each in first.changes.all()
+    ]
+    make_incident(changes=later)
+
+    assert assign_drifts([drift.series_id], Events(NOON + timedelta(hours=100))) == set()
+
+
 @pytest.mark.parametrize(
     ("own_at", "waits"), [(62, True), (10, False)], ids=["within the slope", "before it"]
 )
@@ -653,6 +664,14 @@ def test_step_of_three_hosts_is_not_merged_into_the_drift_of_one() -> None:
     drift, step = Incident.objects.filter(merged_into=None).order_by("pk")
     assert (drift.pk, drift.changes.count()) == (drifting.pk, 2)
     assert (step.scope, step.change_count) == ("", 6)
+
+
+def test_steps_of_a_metric_that_does_not_drift_are_not_merged() -> None:
+    drift = make_drift_beside_steps(step=0.08, steps=2)
+    Change.objects.filter(pk=drift.pk).update(metric="latency_mean_ns")
+    make_incident(changes=[drift])
+
+    assert absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100))) == set()
 
 
 def test_incident_that_a_person_separated_is_not_merged_again() -> None:
