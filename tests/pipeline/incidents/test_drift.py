@@ -667,8 +667,9 @@ def test_step_of_three_hosts_is_not_merged_into_the_drift_of_one() -> None:
 
 
 def test_steps_of_a_metric_that_does_not_drift_are_not_merged() -> None:
-    drift = make_drift_beside_steps(step=0.08, steps=2)
-    Change.objects.filter(pk=drift.pk).update(metric="latency_mean_ns")
+    drift = make_drift_beside_steps(step=0.08, steps=1)
+    drift.metric, drift.relative = "latency_mean_ns", 0.3
+    drift.save()
     make_incident(changes=[drift])
 
     assert absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100))) == set()
