@@ -584,10 +584,11 @@ def _do_others_follow(pool: _Pool, change: PooledChange, others: NDArray[np.intp
 def _is_found_in_others(
     pool: _Pool, change: PooledChange, stored: StoredRows, *, smallest: float, family: ScopeTests
 ) -> bool:
-    """Return whether the members without an individual change show at least half of a pooled change; if others have
-    one, their pooled level must have a significant change in the same direction within five slots.
+    """Return whether the members without an individual change show at least half of a pooled change.
 
-    A large change of some members makes noise of the others at the same time significant in the pooled level of all.
+    If some members have an individual change, the pooled level of the other members must have a significant change in
+    the same direction within five slots, too: a large change of some makes noise of the others significant in the
+    pooled level of all.
     """
     others = _list_others(pool, change, stored)
     if not _do_others_follow(pool, change, others):

@@ -234,7 +234,7 @@ def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
 
 
 def _absorb(incident: Incident, events: Events) -> bool:
-    drift = list(_list_live_changes().filter(incident=incident))
+    drifts = list(_list_live_changes().filter(incident=incident, method=DRIFT_METHOD))
     others = Incident.objects.filter(
         scope=incident.scope,
         is_regression=incident.is_regression,
@@ -250,9 +250,9 @@ def _absorb(incident: Incident, events: Events) -> bool:
         other
         for other in others.order_by("pk")
         if not _has_suspect(other)
-        and _is_part(steps := list(_list_live_changes().filter(incident=other)), drift)
+        and _is_part(steps := list(_list_live_changes().filter(incident=other)), drifts)
         # A volume type that became slower is no part of the drift of others.
-        and (_do_drift(steps, drift) or not has_other_factors(other, incident))
+        and (_do_drift(steps, drifts) or not has_other_factors(other, incident))
     ]
     if not parts:
         return False
@@ -274,13 +274,12 @@ def _has_suspect(incident: Incident) -> bool:
     return any(suspect["share"] >= _SUSPECT_SHARE for suspect in incident.suspects[:1])
 
 
-def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:
+def _is_part(steps: Sequence[Change], drifts: Sequence[Change]) -> bool:
     """Return whether steps are part of the drifts of an incident.
 
     They began within the slopes, not in more other series than drift, their typical metric drifts, and they are not
     larger than the drifts.
     """
-    drifts = [change for change in incident_changes if change.method == DRIFT_METHOD]
     if not steps or any(step.method == DRIFT_METHOD for step in steps):
         return False
     slopes = [_read_slope(drift) for drift in drifts]
@@ -301,10 +300,9 @@ def _is_part(steps: Sequence[Change], incident_changes: Sequence[Change]) -> boo
     return typical.multiple <= measure_sizes(drifts)[0].multiple
 
 
-def _do_drift(steps: Sequence[Change], incident_changes: Sequence[Change]) -> bool:
-    """Return whether most series with steps drift, too."""
-    stepped = {step.series_id for step in steps}
-    drifting = {change.series_id for change in incident_changes if change.method == DRIFT_METHOD}
+def _do_drift(steps: Sequence[Change], drifts: Sequence[Change]) -> bool:
+    """Return whether half of the series with steps drift, too."""
+    stepped, drifting = ({change.series_id for change in changes} for changes in (steps, drifts))
     return len(stepped & drifting) >= _DRIFTING_SHARE * len(stepped)
 
 

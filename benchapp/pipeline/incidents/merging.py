@@ -68,6 +68,8 @@ _COVERED_SHARE: Final = 0.75
 # Common factors of one scope only.
 _OF_ONE_SCOPE: Final = ("scope", "host", "pool")
 
+_HAS_DRIFT: Final = Exists(Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD))
+
 Sign = tuple[str | None, ...]
 
 
@@ -77,9 +79,10 @@ def merge_wide(ids: Iterable[int], events: Events, *, is_drift: bool) -> set[int
     is_drift: merge those with drifts, otherwise those without; drifts have no common start and are merged with drifts,
     by common factors. Only incidents without triage are merged; one that was opened in the same batch sends one notice.
     """
-    drifts = Exists(Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD))
     merged = set()
-    rows = Incident.objects.filter(drifts if is_drift else ~drifts, pk__in=list(ids), is_regression=True)
+    rows = Incident.objects.filter(
+        _HAS_DRIFT if is_drift else ~_HAS_DRIFT, pk__in=list(ids), is_regression=True
+    )
     for incident in rows.order_by("pk"):
         # It may have been merged in this loop.
         incident.refresh_from_db(fields=["merged_into", "state"])
@@ -163,12 +166,11 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
 
     is_rollout: an environment change, which reaches the hosts of a fleet within a day.
     """
-    drifts = Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD)
     is_open = Incident.objects.filter(
         state=IncidentState.NEW, is_regression=True, merged_into=None, assignee=None, recovered_at=None
     ).order_by("pk")
     if is_drift:
-        return _list_overlapping(incident, is_open.filter(Exists(drifts)))
+        return _list_overlapping(incident, is_open.filter(_HAS_DRIFT))
     window = find_event_window(read_intervals(incident))
     if is_rollout:
         window = max(window, _ROLLOUT)
@@ -176,7 +178,7 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
     # all changes that is compared below.
     reach = 4 * window
     began = (incident.started_at - reach, incident.started_at + reach)
-    near = list(is_open.filter(~Exists(drifts), started_at__range=began))
+    near = list(is_open.filter(~_HAS_DRIFT, started_at__range=began))
     changes = _read_live_changes([incident.pk, *(other.pk for other in near)])
     starts = {key: median_low(change.started_at for change in of) for key, of in changes.items()}
     start = starts.get(incident.pk, incident.started_at)
