@@ -1,6 +1,6 @@
-"""Drift from the beginning of a level, and from accepted baselines."""
+"""Drifts in incidents: one of each host, with the steps on its way; notices, baselines, undo."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -8,12 +8,10 @@ from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.models import (
     Change,
     ChangeState,
-    DetectionResult,
     Host,
     Incident,
     IncidentEvent,
     PlannedEventKind,
-    Run,
     Series,
 )
 from benchapp.pipeline.incidents import triage
@@ -35,68 +33,10 @@ from tests.factories import (
     make_workload,
 )
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
+from tests.pipeline.detection.test_drift import RAMP, SLOPE, STEADY, make_pinned, make_step, read_drifts
 from tests.pipeline.incidents.test_grouping import fallen, steady
 
 pytestmark = pytest.mark.django_db
-# 0.04 % a run: no change of level, and 8 % after 200 runs.
-SLOPE = [value * (1 - 0.0004 * index) for index, value in enumerate(make_level(1000.0, 208))]
-STEADY = make_level(1000.0, 208)
-
-
-def pin(series: Series, *, at: int = 0, metric: str = "iops") -> None:
-    """Accept the level from a run on."""
-    DetectionResult.objects.filter(series=series, metric=metric).update(
-        baseline_from_at=NOON + timedelta(hours=at)
-    )
-    Series.objects.filter(pk=series.pk).update(judging_is_due=True)
-
-
-def make_pinned(*lines: list[float], host: str = "db-1") -> list[Series]:
-    """Make series of a host, judge them, and accept the level of each from its first run on."""
-    cells = make_cells(make_host(host), lines)
-    judge_all()
-    for cell in cells:
-        pin(cell)
-    return cells
-
-
-def read_drifts(**wanted: object) -> list[Change]:
-    return list(Change.objects.filter(method=DRIFT_METHOD, **wanted).order_by("pk"))
-
-
-def test_slow_slope_is_a_drift_and_not_a_change() -> None:
-    make_cells(make_host(), [SLOPE])
-
-    judge_all()
-
-    (drift,) = Change.objects.all()
-    assert (drift.method, drift.state, drift.is_regression) == (DRIFT_METHOD, "provisional", True)
-    assert (drift.before_n, drift.after_n) == (60, 60)
-    assert drift.relative == pytest.approx(-0.057, abs=0.005)
-    assert drift.relative_low is not None
-    assert drift.relative_high is not None
-    assert drift.relative_low < drift.relative < drift.relative_high < -0.05
-    assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
-    slope = [datetime.fromisoformat(drift.evidence[f"slope_{end}"]) for end in ("from", "to")]
-    assert NOON <= slope[0] < drift.started_at < slope[1] + timedelta(days=1)
-    assert slope[1] - slope[0] > timedelta(hours=80)
-    assert drift.evidence["accepted_from"] is None
-
-
-def test_fast_slope_ends_where_the_level_is_reached() -> None:
-    ramp = [
-        value * (1 - 0.002 * min(max(run - 60, 0), 50)) for run, value in enumerate(make_level(1000.0, 208))
-    ]
-    make_cells(make_host(), [ramp, ramp])
-
-    judge_all()
-
-    for drift in read_drifts():
-        first, last = (
-            (datetime.fromisoformat(drift.evidence[f"slope_{end}"]) - NOON) / timedelta(hours=1)
-            for end in ("from", "to")
-        )
-        assert (60 < first < 80, 90 < last < 115) == (True, True)
 
 
 def test_expected_drift_is_recorded_without_notice() -> None:
@@ -129,27 +69,6 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
     assert list(IncidentEvent.objects.values_list("kind", "text")) == [("opened", "gradual change")]
 
 
-def test_more_runs_update_the_drift() -> None:
-    (series,) = make_pinned(SLOPE)
-    judge_all()
-    (before,) = read_drifts()
-
-    for _ in range(4):
-        add_runs(series, make_level(915.0, 5))
-        judged = judge_all()
-        assert judged.event_ids == ()
-
-    (after,) = read_drifts()
-    assert (after.pk, after.started_at, after.incident_id) == (
-        before.pk,
-        before.started_at,
-        before.incident_id,
-    )
-    assert after.state == "confirmed"
-    assert abs(after.relative) > abs(before.relative)
-    assert Incident.objects.count() == 1
-
-
 def test_series_of_one_host_drift_into_one_incident() -> None:
     slower = [value * (1 - 0.0005 * index) for index, value in enumerate(make_level(1000.0, 208, shift=3))]
     cells = make_pinned(SLOPE, STEADY, slower)
@@ -171,25 +90,6 @@ def test_series_that_drifts_later_joins_the_open_incident() -> None:
     assert {drift.series_id for drift in read_drifts()} == {one.pk, other.pk}
 
 
-def test_steady_series_does_not_drift() -> None:
-    make_pinned(STEADY)
-
-    judge_all()
-
-    assert not Change.objects.exists()
-
-
-def test_baseline_of_few_runs_has_no_drift_yet() -> None:
-    (series,) = make_cells(make_host(), [SLOPE])
-    judge_all()
-    pin(series, at=162)
-
-    judge_all()
-
-    (drift,) = read_drifts()
-    assert (drift.started_at < NOON + timedelta(hours=162), drift.evidence["accepted_from"]) == (True, None)
-
-
 def test_weak_drift_of_one_series_waits_for_a_second_one() -> None:
     weak = [value * (1 - 0.000362 * index) for index, value in enumerate(make_level(1000.0, 208))]
     host = make_host()
@@ -205,30 +105,6 @@ def test_weak_drift_of_one_series_waits_for_a_second_one() -> None:
     assert get_incident().change_count == 2
 
 
-def test_drift_before_a_step_recovers_with_the_level() -> None:
-    (series,) = make_cells(make_host(), [SLOPE])
-    judge_all()
-    add_runs(series, make_level(700.0, 20))
-    judge_all()
-    (drift,) = read_drifts()
-    assert drift.evidence["is_back"] is False
-
-    add_runs(series, make_level(1000.0, 30))
-    judge_all()
-
-    (drift,) = read_drifts()
-    assert drift.evidence["is_back"] is True
-
-
-def test_change_of_level_is_not_a_drift_too() -> None:
-    make_pinned(make_level(1000.0, 100) + make_level(900.0, 80))
-
-    judge_all()
-
-    (change,) = Change.objects.all()
-    assert (change.method, change.relative < -0.05) == ("changepoints-v2", True)
-
-
 def test_recovered_level_recovers_the_incident() -> None:
     (series,) = make_pinned(SLOPE)
     judge_all()
@@ -241,35 +117,6 @@ def test_recovered_level_recovers_the_incident() -> None:
     assert incident.recovered_at is not None
     assert (drift.evidence["is_back"], drift.relative < -0.05) == (True, True)
     assert "recovered" in incident.events.values_list("kind", flat=True)
-
-
-def test_undoing_the_baseline_keeps_what_drifted_from_its_level() -> None:
-    make_pinned(SLOPE)
-    judge_all()
-    assert read_drifts()[0].evidence["accepted_from"] == NOON.isoformat()
-
-    DetectionResult.objects.update(baseline_from_at=None)
-    Series.objects.update(judging_is_due=True)
-    judge_all()
-
-    (drift,) = read_drifts()
-    assert (drift.evidence["accepted_from"], get_incident().state) == (None, "new")
-
-
-def test_undoing_the_baseline_withdraws_what_drifted_from_it_alone() -> None:
-    # Two small steps, neither of which is more than half of the drift from the baseline.
-    line = [*make_level(1000.0, 60), *make_level(960.0, 60), *make_level(920.0, 80)]
-    make_pinned(line)
-    judge_all()
-    found = read_drifts()
-
-    DetectionResult.objects.update(baseline_from_at=None)
-    Series.objects.update(judging_is_due=True)
-    judge_all()
-
-    for drift in read_drifts(pk__in=[one.pk for one in found]):
-        accepted = drift.evidence["accepted_from"]
-        assert (drift.state == "withdrawn") == (accepted is not None)
 
 
 def test_new_baseline_ends_the_drift_and_undo_restores_it() -> None:
@@ -324,19 +171,6 @@ def test_drift_that_improves_sends_no_notice() -> None:
     assert (get_incident().is_regression, judged.event_ids) == (False, ())
 
 
-def test_exclusion_of_runs_ends_the_drift() -> None:
-    (series,) = make_pinned(SLOPE)
-    judge_all()
-    late = Run.objects.filter(started_at__gte=NOON + timedelta(hours=100))
-    series.measurements.filter(run__in=late).update(is_excluded=True)
-    Series.objects.update(judging_is_due=True)
-
-    judge_all()
-
-    (drift,) = read_drifts()
-    assert drift.evidence["is_back"] is True
-
-
 def test_mail_names_the_baseline() -> None:
     make_pinned(SLOPE)
     judge_all()
@@ -360,21 +194,6 @@ def test_step_that_others_show_clearly_is_not_a_drift_of_noisy_series() -> None:
     incident = get_incident()
     assert not incident.changes.filter(method=DRIFT_METHOD).exists()
     assert all(drift.incident is None for drift in read_drifts())
-
-
-def test_drift_of_another_metric_begins_after_a_change_of_level() -> None:
-    """Two steps of IOPS lengthen the latency by less than its threshold each, and by more together."""
-    (series,) = make_cells(
-        make_host(), [make_level(1000.0, 80) + make_level(925.0, 80) + make_level(855.0, 80)]
-    )
-    for measurement in series.measurements.all():
-        measurement.latency_mean_ns = 1e9 / (measurement.iops or 1)
-        measurement.save(update_fields=["latency_mean_ns"])
-
-    judge_all()
-
-    assert set(Change.objects.values_list("metric", flat=True)) == {"iops"}
-    assert read_drifts() == []
 
 
 def make_drifting_hosts(*, late: int = 0, hosts: int = 3) -> None:
@@ -532,19 +351,6 @@ def test_step_of_several_hosts_explains_no_drift_without_its_factor() -> None:
     assert assigned == {drift.incident_id}
 
 
-# −20 % from the 60th to the 180th run.
-RAMP = [
-    value * (1 - 0.2 * min(max((run - 60) / 120, 0), 1)) for run, value in enumerate(make_level(1000.0, 240))
-]
-
-
-def make_step(series: Series, *, at: int, before: float, after: float) -> Change:
-    """Make a reported change at a run, which remains while the values since are nearer to its level."""
-    moment, evidence = NOON + timedelta(hours=at), {"interval_s": 3600.0}
-    method = "changepoints-v2"
-    return make_change(series, at=moment, before=before, after=after, method=method, evidence=evidence)
-
-
 def test_steps_of_a_slope_are_merged_into_its_drift() -> None:
     cells = make_cells(make_host("db-1"), [RAMP, RAMP])
     steps = [make_step(cell, at=130, before=900.0, after=840.0) for cell in cells]
@@ -582,23 +388,6 @@ def test_steps_of_slopes_on_three_hosts_are_merged_into_their_drift() -> None:
     assert (wide.scope, "3 hosts or pools: IOPS decreased by 20 %" in wide.title) == ("", True)
     step.refresh_from_db()
     assert step.merged_into is not None
-
-
-def test_slope_is_measured_without_the_step_of_several_hosts() -> None:
-    line = [value * (0.85 if run >= 110 else 1.0) for run, value in enumerate(RAMP)]
-    (series,) = make_cells(make_host("db-1"), [line])
-    # The step of the series itself contains a part of the slope.
-    step = make_step(series, at=110, before=950.0, after=720.0)
-    sizes = [{"metric": "iops", "series": 40, "relative": -0.15, "low": -0.24, "high": -0.1}]
-    wide = make_incident(changes=[step], scope="", metric_sizes=sizes)
-
-    judge_all()
-
-    (drift,) = read_drifts()
-    assert drift.relative == pytest.approx(-0.2, abs=0.01)
-    assert drift.after_median == pytest.approx(1000 * 0.85 * 0.8, rel=0.01)
-    assert drift.evidence["without_incidents"] == [wide.pk]
-    assert drift.incident_id != wide.pk
 
 
 @pytest.mark.parametrize(
