@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -59,6 +60,15 @@ _RECOUNT = (
     "  FROM unnest(%s::bigint[]) AS wanted(id)"
     "  LEFT JOIN benchapp_measurement m ON m.series_id = wanted.id GROUP BY wanted.id) counted"
     " WHERE benchapp_series.id = counted.id"
+)
+# Locked in the order of ids.
+_NOTE_HOSTS = (
+    "WITH locked AS MATERIALIZED ("
+    " SELECT id FROM benchapp_host WHERE id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE)"
+    " UPDATE benchapp_host AS host SET agent_version = COALESCE(NULLIF(noted.agent_version, ''), host.agent_version),"
+    " run_count = host.run_count + noted.count"
+    " FROM unnest(%(ids)s::bigint[], %(versions)s::text[], %(counts)s::int[]) AS noted(id, agent_version, count)"
+    " JOIN locked ON locked.id = noted.id WHERE host.id = noted.id"
 )
 
 
@@ -249,13 +259,25 @@ def _store_traces(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
 def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
     """Update count, first, last and badges of these series: incrementally, or recalculated if points were deleted."""
     times: dict[int, list[Any]] = defaultdict(list)
+    newest: dict[int, tuple[datetime, PlannedMeasurement]] = {}
     for run in runs:
+        started_at = run.values["started_at"]
         for measurement in run.measurements:
-            times[series[measurement.series_key]].append(run.values["started_at"])
+            series_id = series[measurement.series_key]
+            times[series_id].append(started_at)
+            # Of one time, the last one that is stored.
+            if series_id not in newest or started_at >= newest[series_id][0]:
+                newest[series_id] = (started_at, measurement)
     added = sorted((series_id, moments) for series_id, moments in times.items() if series_id not in replaced)
     touched = sorted({*times, *replaced})
     # Locked in the order of ids, to avoid deadlocks between writers that share series.
-    list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
+    locked = Series.objects.select_for_update().filter(pk__in=touched).order_by("pk")
+    # If the newest of these measurements has the badges of the series, it keeps them, even if it has a newer one.
+    other_badges = [
+        series_id
+        for series_id, badges in locked.values_list("pk", "badges")
+        if series_id in replaced or _list_codes(newest[series_id][1]) != set(badges)
+    ]
     with connection.cursor() as cursor:
         if added:
             cursor.execute(
@@ -275,7 +297,12 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
             )
         if replaced:
             cursor.execute(_RECOUNT, [sorted(replaced)])
-        _refresh_badges(cursor, touched)
+        if other_badges:
+            _refresh_badges(cursor, other_badges)
+
+
+def _list_codes(measurement: PlannedMeasurement) -> set[str]:
+    return {badge["code"] for badge in measurement.values["badges"]}
 
 
 def recalculate_series(series_ids: Sequence[int]) -> None:
@@ -327,10 +354,13 @@ def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
     for plan in sorted(plans, key=lambda plan: plan.source.received_at):
         versions[plan.source.host_id] = plan.agent_version
     counts = Counter(run.source.host_id for plan in plans for run in plan.runs)
+    ids = sorted(versions)
     with connection.cursor() as cursor:
-        for host_id, agent_version in sorted(versions.items()):
-            cursor.execute(
-                "UPDATE benchapp_host SET agent_version = COALESCE(NULLIF(%s, ''), agent_version),"
-                " run_count = run_count + %s WHERE id = %s",
-                [agent_version, counts[host_id] - earlier[host_id], host_id],
-            )
+        cursor.execute(
+            _NOTE_HOSTS,
+            {
+                "ids": ids,
+                "versions": [versions[host_id] for host_id in ids],
+                "counts": [counts[host_id] - earlier[host_id] for host_id in ids],
+            },
+        )

@@ -383,6 +383,21 @@ def test_result_updates_the_host_but_not_when_it_was_seen() -> None:
     assert host.run_count == 1
 
 
+def test_hosts_whose_results_are_stored_together_are_all_updated() -> None:
+    for name, version, runs in (("db-1", "0.9.9", 2), ("db-2", "0.8.0", 1), ("db-3", "", 1)):
+        host = make_host(name, agent_version="0.7.0")
+        for _ in range(runs):
+            submit(host, agent={"version": version} if version else {})
+
+    normalize_batch()
+
+    assert list(Host.objects.order_by("name").values_list("name", "agent_version", "run_count")) == [
+        ("db-1", "0.9.9", 2),
+        ("db-2", "0.8.0", 1),
+        ("db-3", "0.7.0", 1),
+    ]
+
+
 def test_unknown_sweep_id_is_stored_with_the_run() -> None:
     sweep_id = uuid4()
     submit(sweep=str(sweep_id))

@@ -4,7 +4,7 @@ import io
 import json
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
@@ -132,6 +132,21 @@ def test_older_measurement_that_comes_late_leaves_the_badges_of_the_newest() -> 
 
     series = Series.objects.get()
     assert (series.measurement_count, series.badges) == (2, [])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("hours", [0, 5], ids=["of the same time", "of a later time"])
+@pytest.mark.parametrize("is_short_newest", [False, True])
+def test_of_results_stored_together_the_newest_decides(hours: int, is_short_newest: bool) -> None:
+    texts = [longer("07_json.out"), read_fio("07_json.out")]
+    first, last = texts if is_short_newest else texts[::-1]
+    # Results that were received together are stored by their ids.
+    submit(id=str(UUID(int=1)), fio_output=move_in_time(first, hours=0))
+    submit(id=str(UUID(int=2)), fio_output=move_in_time(last, hours=hours))
+
+    normalize_batch()
+
+    assert Series.objects.get().badges == (["too-short"] if is_short_newest else [])
 
 
 @pytest.mark.django_db
