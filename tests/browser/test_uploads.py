@@ -165,6 +165,8 @@ def test_sending_can_be_stopped_and_begun_again(page: Any) -> None:
     choose(page, "07_json.out", "11_numjobs4_json.out", "12_numjobs4_group_json.out")
     upload(page)
     wait_for_row(page, "12_numjobs4_group_json.out", "queued")
+    # Of the two that are sent at once.
+    assert page.get_by_role("progressbar").count() == 2
 
     page.get_by_role("button", name="Cancel 07_json.out").click()
     wait_for_row(page, "07_json.out", "canceled")

@@ -10,7 +10,7 @@ from benchapp.queries.titles import describe_target, describe_value, describe_wo
 # Of one file.
 _SERIES_MAXIMUM: Final = 20
 # More differences are another workload or layout altogether.
-_DIFFERENCES_MAXIMUM: Final = 6
+_DIFFERENCES_MAXIMUM: Final = 3
 _OPTION: Final = "options."
 
 
@@ -53,7 +53,8 @@ def _make_title(measurement: PreviewMeasurement) -> str:
 def _describe_differences(nearest: NearestSeries) -> str:
     shown = [_describe_difference(each) for each in nearest.differences[:_DIFFERENCES_MAXIMUM]]
     left = len(nearest.differences) - len(shown)
-    return ", ".join([*shown, *([f"and {left} more differences"] if left else [])])
+    noun = "difference" if left == 1 else "differences"
+    return ", ".join([*shown, *([f"and {left} more {noun}"] if left else [])])
 
 
 def _describe_difference(difference: FieldDifference) -> str:

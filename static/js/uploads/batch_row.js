@@ -12,7 +12,7 @@ const BUTTONS = {
   canceled: "Retry",
 };
 
-/** Create the table row: name, size, progress, result, button. */
+/** Create the table row: name, size, result with progress, button. */
 export function makeParts(row, press) {
   const line = document.createElement("tr");
   const name = document.createElement("th");
@@ -29,12 +29,10 @@ export function makeParts(row, press) {
   size.className = "number minor";
   size.textContent = formatValue(sizeOf(row), "bytes");
   size.title = sizeOf(row);
-  const sent = document.createElement("td");
-  sent.className = "sent";
   const bar = document.createElement("progress");
+  bar.className = "sent";
   bar.max = 1;
   bar.setAttribute("aria-label", `Progress of ${nameOf(row)}`);
-  sent.append(bar);
   const result = document.createElement("td");
   result.className = "phrase";
   const changes = document.createElement("td");
@@ -44,7 +42,7 @@ export function makeParts(row, press) {
   button.className = "small";
   button.addEventListener("click", press);
   changes.append(button);
-  line.append(name, size, sent, result, changes);
+  line.append(name, size, result, changes);
   return { line, bar, result, button };
 }
 
@@ -56,7 +54,7 @@ function sizeOf({ file, logs }) {
   return [file, ...logs].reduce((sum, one) => sum + one.file.size, 0);
 }
 
-/** Show the result. errors: URL of the page that explains codes. */
+/** Show the result, and the progress while the file is sent. errors: URL of the page that explains codes. */
 export function showResult({ parts, state, detail, code, links, share, preview }, errors) {
   const badge = document.createElement("span");
   badge.className = `state ${STATES[state].kind}`;
@@ -74,8 +72,9 @@ export function showResult({ parts, state, detail, code, links, share, preview }
   if (preview) {
     nodes.push(...(preview.isKnown ? [" already uploaded"] : []), makePreview(preview));
   }
-  parts.result.replaceChildren(...nodes);
+  parts.bar.hidden = state !== "sending";
   parts.bar.value = share;
+  parts.result.replaceChildren(...nodes, parts.bar);
 }
 
 /** Show the progress, 0 to 1. */

@@ -217,6 +217,26 @@ def test_preview_names_the_series_that_a_file_joins_and_stores_nothing(editor: C
     assert Submission.objects.count() == stored
 
 
+@pytest.mark.parametrize(
+    ("layout", "end"),
+    [
+        ("raid_level=raid0\nfilesystem=xfs", "Filesystem xfs instead of not stated"),
+        (
+            "raid_level=raid0\nstripe_count=2\nfilesystem=xfs",
+            "Stripes 2 instead of not stated, and 1 more difference",
+        ),
+    ],
+)
+def test_preview_names_three_differences(editor: Client, host: Any, layout: str, end: str) -> None:
+    post(editor, {"a.json": OUTPUT}, volume_count="1")
+    normalize_batch()
+
+    answer = post(editor, {"b.json": OUTPUT}, do="preview", volume_count="2", layout=layout).json()
+
+    (new,) = answer["files"][0]["series"]
+    assert new["differences"] == f"Volumes 2 instead of 1, RAID level raid0 instead of not stated, {end}"
+
+
 def test_file_that_is_too_big_for_a_preview_is_no_problem(editor: Client, host: Any) -> None:
     (answer,) = post(editor, {"a.json": OUTPUT + b" " * 2**21}, do="preview").json()["files"]
 
