@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from benchapp.charts.images.options import (
@@ -266,7 +266,6 @@ def clean_text(text: str) -> str:
     )
 
 
-@lru_cache(maxsize=4096)  # images of a page share most of their texts
 def measure_text(text: str, *, size: float = TEXT_PX, weight: str = "normal") -> float:
     """Return the width of a line in pixels."""
     from matplotlib.font_manager import FontProperties
