@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from benchapp.grammar import parse_filter
 from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.host_filtering import matches_host
+from benchapp.models.last_runs import read_last_runs
 from benchapp.pipeline.hosts import retire_host
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
-from tests.factories import NOON, make_host, make_run, make_series, make_submission, make_target
+from tests.factories import NOON, make_host, make_run, make_runs, make_series, make_submission, make_target
 from tests.notices import make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -323,3 +325,17 @@ def test_concurrent_checks_notify_once() -> None:
         each.join()
 
     assert subjects() == ["7 silent hosts"]
+
+
+def test_silent_hosts_are_found_without_the_runs_of_others() -> None:
+    """Also in a database without statistics, as after a restore."""
+    make_runs(make_host("db-1"), [NOON - number * HOUR for number in range(200)])
+    with CaptureQueriesContext(connection) as queries:
+        read_last_runs([(make_host("db-2").pk, "quick", NOON - timedelta(days=30))])
+
+    (statement,) = [query["sql"] for query in queries if "wanted" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {statement}")
+        plan = " ".join(line for (line,) in cursor.fetchall())
+
+    assert ("run_by_host" in plan, "run_by_profile" in plan) == (True, False)
