@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from benchapp.models import Host, Level, Series
-from tests.factories import NOON, copy_rows, fill_series, insert_row, make_host, make_target, make_workload
+from tests.factories import NOON, fill_series, make_host, make_target, make_workload
+from tests.row_insertion import copy_rows, insert_row
 
 CSV = Path(__file__).parents[1] / "benchapp" / "samples" / "ebs-2013.csv"
 _SIZES = {"4k": 4096, "32m": 32 * 2**20}

@@ -11,7 +11,8 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from benchapp.models import Role, User
-from tests.factories import insert_row, make_user
+from tests.factories import make_user
+from tests.row_insertion import insert_row
 
 
 class SharedClient(Client):

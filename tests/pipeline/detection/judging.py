@@ -9,8 +9,6 @@ from benchapp.pipeline.judge import Judged, judge_due
 from tests.factories import (
     NOON,
     add_measurements,
-    copy_rows,
-    copy_values,
     fill_series,
     make_environment,
     make_host,
@@ -19,6 +17,7 @@ from tests.factories import (
     make_workload,
     note_measurements,
 )
+from tests.row_insertion import copy_rows, copy_values
 
 # Around a level, in per cent: a spread of about 1 %.
 WOBBLE = (0.0, 1.2, -0.8, 0.4, -1.3, 0.9, -0.2, 1.5, -1.1, 0.3)
