@@ -1,17 +1,17 @@
 """Parse the output of fio, as bytes, into a Report."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchapp.fio.json.documents import Findings, find_documents, list_messages, name_place
+from benchapp.fio.json.documents import Findings, find_documents, find_whole, list_messages, name_place
 from benchapp.fio.json.report import read_document
 from benchapp.fio.json.snapshots import drop_snapshots
 from benchapp.fio.merging.duplicates import choose_documents
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import Reading
-from benchapp.fio.report import Document, Report
+from benchapp.fio.report import Document, Reading, Report
 from benchapp.fio.shell_time.reader import read_timing
+from benchapp.fio.streams import Stream, separate_streams
 from benchapp.fio.terse.reader import read_terse
 from benchapp.fio.text import decode_output
 from benchapp.fio.text_report.reader import read_normal
@@ -30,6 +30,7 @@ _NORMAL: Final = re.compile(r"\(groupid=\d{1,10}, jobs=\d{1,10}\): err=")
 _HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")
 _JSON: Final = '"fio version"'
 _EXCERPT_LENGTH: Final = 200
+_STREAMS_LISTED: Final = 10
 # Errors that reading the text in another way cannot fix.
 _TOO_MANY: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 
@@ -73,7 +74,36 @@ def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:
 
 
 def _read(output: bytes, notes: Notes) -> Report:
-    findings = find_documents(output, notes)
+    whole = find_whole(output)
+    text = "" if whole else decode_output(output, notes)
+    streams = [Stream("", "")] if whole else separate_streams(text)
+    documents: list[Document] = []
+    lines: list[str] = []
+    prefixes: list[str] = []
+    has_reports = False
+    for stream in streams:
+        findings = whole or find_documents(stream.text, notes)
+        has_reports |= bool(findings.reports)
+        count = len(documents)
+        documents += _read_stream(findings, notes, lines)
+        if len(documents) > count:
+            prefixes.append(stream.prefix)
+    messages = list_messages(lines, notes)
+    if not documents:
+        raise _explain(text, messages, notes, has_reports=has_reports)
+    if len(prefixes) > 1:
+        _note_streams(prefixes, notes)
+    return Report(tuple(documents), notes.list_all(), messages, PARSER_VERSION)
+
+
+def _note_streams(prefixes: Sequence[str], notes: Notes) -> None:
+    names = ", ".join(f"“{prefix}”" if prefix else "nothing" for prefix in prefixes[:_STREAMS_LISTED])
+    more = ", …" if len(prefixes) > _STREAMS_LISTED else ""
+    notes.add("separate-streams", "", f"lines were read separately by what precedes them: {names}{more}")
+
+
+def _read_stream(findings: Findings, notes: Notes, lines: list[str]) -> list[Document]:
+    """Return the reports of one stream in all formats, and add the other lines."""
     documents = _read_json(findings, notes)
     rest = findings.rest
     for read in _READERS:
@@ -82,16 +112,14 @@ def _read(output: bytes, notes: Notes) -> Report:
         if is_due and rest and not rest.isspace():
             remarks = Notes()
             reading = read(rest, remarks)
-            found = [one.document for one in reading.found]
+            found = reading.documents
             documents = choose_documents(documents, found, notes)
             # Warnings about a report that was dropped are not useful.
             if not found or any(one is other for one in found for other in documents):
                 notes.add_all(remarks)
             rest = reading.rest
-    messages = list_messages(rest, notes)
-    if not documents:
-        raise _explain(output, findings, messages, notes)
-    return Report(tuple(documents), notes.list_all(), messages, PARSER_VERSION)
+    lines += rest.splitlines()
+    return documents
 
 
 def _read_json(findings: Findings, notes: Notes) -> list[Document]:
@@ -106,10 +134,9 @@ def _read_json(findings: Findings, notes: Notes) -> list[Document]:
     return documents
 
 
-def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes: Notes) -> UnreadableOutput:
+def _explain(text: str, messages: tuple[str, ...], notes: Notes, *, has_reports: bool) -> UnreadableOutput:
     """Return the reason why there is no report, for the operator of the host."""
     codes = {note.code: note.message for note in notes.list_all()}
-    text = decode_output(output, Notes())
     seen = (
         "JSON"
         if _JSON in text
@@ -132,10 +159,10 @@ def _explain(output: bytes, findings: Findings, messages: tuple[str, ...], notes
     if seen == "terse":
         detail = codes.get("unreadable-terse", "no line has the number of fields of its terse version")
         return UnreadableOutput("unreadable-terse", f"this is fio's terse format, but {detail}", seen=seen)
-    if findings.reports or "no-jobs" in codes:
+    if has_reports or "no-jobs" in codes:
         reason = "its jobs ran with stats=0" if "stats-disabled" in codes else "its list of jobs is empty"
         return UnreadableOutput("no-jobs", f"the fio report has no results: {reason}", seen="JSON")
-    if not output.strip(b" \t\r\n\x00\xef\xbb\xbf\xff\xfe"):
+    if not text.strip(" \t\r\n\x00\ufeff\ufffd"):
         return UnreadableOutput("empty-output", "no fio report found: the output is empty; was fio killed?")
     return _describe_foreign(text, messages)
 

@@ -247,3 +247,10 @@ class Report(Struct, frozen=True, gc=False):
     warnings: tuple[Note, ...]
     messages: tuple[str, ...]
     parser_version: int
+
+
+class Reading(Struct, frozen=True, gc=False):
+    """The reports of one format in a text and the other lines, both in order."""
+
+    documents: tuple[Document, ...]
+    rest: str

@@ -1,4 +1,4 @@
-"""Decode bytes to clean text: encodings, escape codes, characters that a database cannot store, line prefixes."""
+"""Decode bytes to clean text: encodings, escape codes and characters that a database cannot store."""
 
 import re
 from typing import Final
@@ -19,9 +19,6 @@ _UNSTORABLE_ESCAPE: Final = re.compile(
     r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|\\u0000|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-_REPORT_KEY: Final = '"fio version"'
-# A prefix is a name or a time; anything longer is not a prefix.
-_PREFIX_LENGTH_MAXIMUM: Final = 200
 
 
 def decode_output(output: bytes, notes: Notes) -> str:
@@ -62,22 +59,3 @@ def _replace_escapes(text: str, notes: Notes) -> str:
     if cleaned != text:
         notes.add("unstorable-characters", "", "NUL or half a surrogate pair in a string was replaced")
     return cleaned
-
-
-def strip_line_prefix(text: str) -> str:
-    r"""Remove what a log collector puts before every line ("fio_1  | ", "2026-11-21T10:00:00.12Z "), if it does.
-
-    The prefix is the text before the brace that opens a report, if the line of its first key begins with
-    the same; numbers in it may differ from line to line.
-    """
-    key_at = text.find(_REPORT_KEY)
-    line_at = text.rfind("\n", 0, key_at) + 1
-    if key_at < 0 or line_at < 2:
-        return text
-    before = text[text.rfind("\n", 0, line_at - 1) + 1 : line_at - 1].rstrip()
-    if not before.endswith("{") or len(before) > _PREFIX_LENGTH_MAXIMUM:
-        return text
-    pattern = re.sub(r"\d+", r"\\d+", re.escape(before[:-1]), flags=re.ASCII)
-    if not pattern or not re.match(pattern, text[line_at:key_at]):
-        return text
-    return re.sub(f"(?m)^{pattern}", "", text)

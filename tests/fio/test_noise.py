@@ -87,7 +87,7 @@ def test_same_report_is_read_from_every_wrapper(encode) -> None:
     assert report.warnings == ()
 
 
-@pytest.mark.parametrize("prefix", ["fio_1  | ", "2026-11-21T10:00:{:02}.{}Z stdout F ", "pod-{0}: "])
+@pytest.mark.parametrize("prefix", ["fio_1  | ", "2026-11-21T10:00:{:02}.{}Z stdout F ", "line {1}: "])
 def test_prefix_of_every_line_is_removed(prefix: str) -> None:
     lines = read_bytes("generated/07_json.out").decode().splitlines()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -12,7 +13,6 @@ from benchapp.fio.json.repair import recover_jobs, repair_report
 from benchapp.fio.json.shape import PrintedReport
 from benchapp.fio.json.tolerance import read_report
 from benchapp.fio.notes import Notes
-from benchapp.fio.text import decode_output, strip_line_prefix
 from benchapp.fio.unreadable import UnreadableOutput
 
 # fio prints its version first; tools that sort keys put one of the others there. All are keys of the top only, and
@@ -51,20 +51,13 @@ class Findings(Struct, frozen=True, gc=False):
     rest: str
 
 
-def find_documents(output: bytes, notes: Notes) -> Findings:
-    """Return every JSON report of a text, complete or cut off.
-
-    Raises UnreadableOutput where there are too many.
-    """
-    # Nearly every text is a single report.
-    if _OTHER.match(output):
-        return _search(decode_output(output, notes), notes)
+def find_whole(output: bytes) -> Findings | None:
+    """Return the report that is all of an output, as nearly every one; None for anything else."""
     # One byte is found much faster than six.
-    has_nul = b"\\" in output and b"\\u0000" in output
-    content = None if has_nul else load_report(output)
-    if content is not None and is_report(content):
-        return Findings((FoundDocument(content, is_partial=False),), "")
-    return _search(decode_output(output, notes), notes)
+    if _OTHER.match(output) or (b"\\" in output and b"\\u0000" in output):
+        return None
+    content = load_report(output)
+    return Findings((FoundDocument(content, is_partial=False),), "") if content and is_report(content) else None
 
 
 def load_report(text: bytes | str) -> PrintedReport | None:
@@ -99,13 +92,14 @@ def check_job_count(count: int) -> None:
         )
 
 
-def _search(text: str, notes: Notes) -> Findings:
+def find_documents(text: str, notes: Notes) -> Findings:
+    """Return every JSON report of a text, complete or cut off.
+
+    Raises UnreadableOutput where there are too many.
+    """
     if "{" not in text:
         return Findings((), text)
     starts = [match.start() for match in _BEGINNING.finditer(text)]
-    if not starts:
-        text = strip_line_prefix(text)
-        starts = [match.start() for match in _BEGINNING.finditer(text)]
     if len(starts) > DOCUMENTS_MAXIMUM:
         raise UnreadableOutput(
             "too-many-reports",
@@ -191,12 +185,11 @@ def name_place(number: int) -> str:
     return f"document {number}"
 
 
-def list_messages(text: str, notes: Notes) -> tuple[str, ...]:
+def list_messages(lines: Iterable[str], notes: Notes) -> tuple[str, ...]:
     """Return the lines outside of reports, limited; a note gives the number of those omitted."""
     messages: list[str] = []
     left_out = 0
-    for line in text.splitlines():
-        line = line.strip()
+    for line in map(str.strip, lines):
         # Brackets and commas between reports in an array are not messages.
         if not line.strip("[],{}") or _STATUS_LINE.match(line):
             continue

@@ -7,8 +7,7 @@ from typing import Final
 
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import FoundReport, Reading
-from benchapp.fio.report import Direction, Document, Job
+from benchapp.fio.report import Direction, Document, Job, Reading
 from benchapp.fio.shell_time.command import Kind, count_files, find_command, find_kind, is_fio, is_unfinished
 from benchapp.fio.unreadable import UnreadableOutput
 
@@ -83,9 +82,7 @@ def read_timing(text: str, notes: Notes) -> Reading:
         if not documents or any(kind == before for _, before in documents[-1]):
             documents.append([])
         documents[-1].append((timing, kind))
-    found = tuple(
-        FoundReport(members[0][0].spans[0].start, _make_document(members, notes)) for members in documents
-    )
+    found = tuple(_make_document(members, notes) for members in documents)
     return Reading(found, _leave_out(text, [span for timing, _ in used for span in timing.spans]))
 
 

@@ -67,12 +67,11 @@ class UnreadableTerse(Exception):
 class TerseLine(Struct, frozen=True, gc=False):
     """The content of one line.
 
-    at: offset in characters; number: of the line, from 1; job: its index is set later.
+    number: of the line, from 1; job: its index is set later.
     disks: those in the line; client_disks: those that client mode prints on a separate line after it.
     is_cut: the text ends within its disks.
     """
 
-    at: int
     number: int
     version: int
     fio_version: str
@@ -95,7 +94,7 @@ class _LineParts(Struct, frozen=True, gc=False):
     further: Sequence[str]
 
 
-def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last: bool) -> TerseLine:
+def read_line(text: str, *, number: int, hostname: str | None, is_last: bool) -> TerseLine:
     """Return the content of a line that begins with its version. Raises UnreadableTerse.
 
     is_last: the text ends with it, and without the end of a line, so that its disks may be cut off.
@@ -113,7 +112,7 @@ def read_line(text: str, *, at: int, number: int, hostname: str | None, is_last:
         job = _make_job(parts, hostname, further.description)
     except ValueError as error:
         raise _refuse_field(error, text) from error
-    return TerseLine(at, number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
+    return TerseLine(number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
 
 
 def _convert_line(plain: PlainLine, version: int) -> _LineParts:

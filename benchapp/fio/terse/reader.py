@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import FoundReport, Reading
-from benchapp.fio.report import Disk, Document, Job
+from benchapp.fio.report import Disk, Document, Job, Reading
 from benchapp.fio.terse.disks import LINE_LENGTH_MAXIMUM, read_disk_line
 from benchapp.fio.terse.line import (
     FIELDS_EXPECTED,
@@ -67,11 +66,8 @@ def read_terse(text: str, notes: Notes) -> Reading:
     if not sorted_lines.lines:
         return Reading((), given)
     reports = find_reports(sorted_lines.lines, is_cut=sorted_lines.cut_at is not None, notes=notes)
-    found = tuple(
-        FoundReport(report.lines[0].at, _make_document(report, sorted_lines.cut_line, notes))
-        for report in reports
-    )
-    return Reading(found, "".join(text[start:end] for start, end in sorted_lines.foreign))
+    documents = tuple(_make_document(report, sorted_lines.cut_line, notes) for report in reports)
+    return Reading(documents, "".join(text[start:end] for start, end in sorted_lines.foreign))
 
 
 def _open_code(match: re.Match[str]) -> str:
@@ -168,7 +164,7 @@ def _take_line(
                 f"it is longer than {LINE_LENGTH_MAXIMUM} characters", content.count(";") + 1
             )
         read = read_line(
-            content, at=at + start, number=number, hostname=host[1] if host else None, is_last=is_last
+            content, number=number, hostname=host[1] if host else None, is_last=is_last
         )
     except UnreadableTerse as error:
         if is_last:

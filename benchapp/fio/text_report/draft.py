@@ -83,13 +83,12 @@ class JobDraft(Struct, gc=False):
 
 
 class ReportDraft(Struct, gc=False):
-    """Lines of one report. at: where it begins; line_numbers: of the lines before its first job.
+    """Lines of one report. line_numbers: of the lines before its first job.
 
     has_end: whether the status of the groups follows, so that all jobs were printed.
     continues: whether it is another snapshot of the execution of the report before it.
     """
 
-    at: int
     line_numbers: list[int] = field(default_factory=list)
     headers: list[Header] = field(default_factory=list)
     repeated: set[int] = field(default_factory=set)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import FoundReport, Reading
+from benchapp.fio.report import Reading
 from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft, read_job_line
 from benchapp.fio.text_report.header import (
     read_greeting,
@@ -63,7 +63,7 @@ def read_normal(text: str, notes: Notes) -> Reading:
     for number, draft in keep_last_snapshots(scan.find_reports(), notes):
         document = build_document(draft, where=f"document {number}", notes=notes)
         if document is not None:
-            found.append(FoundReport(draft.at, document))
+            found.append(document)
     return Reading(tuple(found), "".join(map(lines.read, sorted(scan.foreign))))
 
 
@@ -135,7 +135,7 @@ class _Scan:
         return report
 
     def _draft_report(self) -> ReportDraft:
-        return ReportDraft(self._lines.locate(self._number))
+        return ReportDraft()
 
     def _close(self) -> None:
         report, self._report = self._report, None

@@ -4,8 +4,7 @@ import pytest
 
 from benchapp.fio import read_output
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import Reading
-from benchapp.fio.report import Job
+from benchapp.fio.report import Job, Reading
 from benchapp.fio.shell_time.command import Kind, count_files, find_kind
 from benchapp.fio.shell_time.reader import read_timing
 from benchapp.fio.unreadable import UnreadableOutput
@@ -35,7 +34,7 @@ def read(text: str) -> tuple[Reading, list[str]]:
 
 
 def list_jobs(text: str) -> list[Job]:
-    return [job for found in read(text)[0].found for job in found.document.jobs]
+    return [job for found in read(text)[0].documents for job in found.jobs]
 
 
 def list_times(text: str) -> list[tuple[str, float | None]]:
@@ -43,10 +42,9 @@ def list_times(text: str) -> list[tuple[str, float | None]]:
 
 
 def test_classic_recipe_is_read_to_the_last_digit() -> None:
-    (found,) = read(CLASSIC)[0].found
+    (document,) = read(CLASSIC)[0].documents
 
-    document = found.document
-    assert (document.format, document.fio_version, found.at) == ("time", "", 0)
+    assert (document.format, document.fio_version) == ("time", "")
     assert list_times(CLASSIC) == [("write", 0.142), ("read", 2.875)]
     assert [job.directions[0].name for job in document.jobs] == ["write", "read"]
     assert document.jobs[0].options == {"rw": "write", "ioengine": "shell", "nrfiles": "1001"}
@@ -70,7 +68,7 @@ def test_only_the_elapsed_time_is_known() -> None:
 
 
 def test_workload_has_files_and_no_block_size() -> None:
-    group = read(CLASSIC)[0].found[0].document.groups[0]
+    group = read(CLASSIC)[0].documents[0].groups[0]
 
     workload = read_workload(group)
 
@@ -133,7 +131,7 @@ def test_other_numbers_of_times_without_commands_are_skipped(count: int) -> None
 
     reading, codes = read(text)
 
-    assert (reading.found, reading.rest) == ((), text)
+    assert (reading.documents, reading.rest) == ((), text)
     assert codes == ["unreadable-timing"] * count
 
 
@@ -152,7 +150,7 @@ def test_other_numbers_of_times_without_commands_are_skipped(count: int) -> None
 def test_foreign_text_is_not_a_timing(text: str) -> None:
     reading, codes = read(text)
 
-    assert (reading.found, reading.rest, codes) == ((), text, [])
+    assert (reading.documents, reading.rest, codes) == ((), text, [])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +168,7 @@ def test_more_than_a_thousand_timings_are_refused(block: str) -> None:
 def test_recipe_that_ran_twice_is_two_documents() -> None:
     reading, _ = read(CLASSIC + "\nagain\n" + CLASSIC)
 
-    assert [len(found.document.jobs) for found in reading.found] == [2, 2]
+    assert [len(found.jobs) for found in reading.documents] == [2, 2]
     assert reading.rest.split() == ["again"]
 
 

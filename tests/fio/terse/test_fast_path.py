@@ -43,12 +43,12 @@ def test_number_of_more_than_forty_characters_is_refused() -> None:
     line = with_field(44, "97200." + "1" * 40)
 
     with pytest.raises(UnreadableTerse, match=r"97200\.1"):
-        read_line(line, at=0, number=1, hostname=None, is_last=False)
+        read_line(line, number=1, hostname=None, is_last=False)
 
 
 def test_leading_zeros_are_ignored() -> None:
     plain, odd = (
-        read_line(line, at=0, number=1, hostname=None, is_last=False)
+        read_line(line, number=1, hostname=None, is_last=False)
         for line in (V3, with_field(5, "0094060"))
     )
 

@@ -7,8 +7,7 @@ import pytest
 from benchapp.fio.json.documents import find_documents
 from benchapp.fio.json.report import read_document
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import Reading
-from benchapp.fio.report import Direction, Document
+from benchapp.fio.report import Direction, Document, Reading
 from benchapp.fio.terse.reader import read_terse
 from benchapp.fio.text import decode_output
 from tests.corpus import PUBLIC
@@ -31,8 +30,8 @@ def read_file(name: str) -> tuple[Reading, list[str]]:
 
 
 def read_single(name: str) -> Document:
-    (found,) = read_file(name)[0].found
-    return found.document
+    (found,) = read_file(name)[0].documents
+    return found
 
 
 def find(document: Document, name: str, *, job: int = 0) -> Direction:
@@ -95,7 +94,7 @@ def test_versions_and_disks_are_read(name: str, version: int, fio_version: str, 
 
 def test_terse_agrees_with_the_json_of_the_same_run() -> None:
     notes = Notes()
-    findings = find_documents(read_bytes("generated/10_normal_json_terse.out"), notes)
+    findings = find_documents(read_bytes("generated/10_normal_json_terse.out").decode(), notes)
     json = read_document(findings.reports[0].content, where="", is_partial=False, notes=notes)
     of_json, of_terse = find(json, "read"), find(read_single("generated/10_normal_json_terse.out"), "read")
 
@@ -152,9 +151,9 @@ def test_disk_is_read_with_its_times_in_seconds() -> None:
 def test_average_of_the_members_of_an_array_is_not_listed() -> None:
     disks = ";md0;10;0;0;0;5;0;5;50.00%;slaves;5;0;0;0;2;0;2;40.00%;sda;5;0;0;0;2;0;2;40.00%"
 
-    (found,) = read(V3.rpartition(";vda")[0] + disks)[0].found
+    (found,) = read(V3.rpartition(";vda")[0] + disks)[0].documents
 
-    assert [disk.name for disk in found.document.disks] == ["md0", "sda"]
+    assert [disk.name for disk in found.disks] == ["md0", "sda"]
 
 
 def test_bandwidth_is_exact_where_the_printed_one_agrees() -> None:
@@ -172,9 +171,9 @@ def test_fio_2_0_prints_bandwidth_in_units_of_1000_bytes() -> None:
 
 
 def test_bandwidth_that_does_not_agree_is_kept_as_printed() -> None:
-    (found,) = read(with_field(6, "90000"))[0].found
+    (found,) = read(with_field(6, "90000"))[0].documents
 
-    read_direction = find(found.document, "read")
+    read_direction = find(found, "read")
     assert read_direction.bandwidth_bytes_per_s == 90000 * 1024
     assert read_direction.sources["bandwidth_bytes_per_s"].startswith("bw in KiB/s")
 
@@ -186,9 +185,9 @@ def test_values_that_terse_does_not_have_are_not_in_format() -> None:
 
 
 def test_rate_below_one_operation_per_second_is_unknown() -> None:
-    (found,) = read(with_field(7, "0"))[0].found
+    (found,) = read(with_field(7, "0"))[0].documents
 
-    read_direction = find(found.document, "read")
+    read_direction = find(found, "read")
     assert (read_direction.iops, read_direction.missing["iops"]) == (None, "not-in-format")
 
 
@@ -215,7 +214,7 @@ def test_job_name_may_hold_semicolons() -> None:
 def test_error_number_and_message_of_fio_are_read() -> None:
     reading, _ = read_file("generated/45_err_enospc_terse.out")
 
-    assert reading.found[0].document.groups[0].error == 28
+    assert reading.documents[0].groups[0].error == 28
     assert reading.rest.startswith("fio: pid=22139, err=28/file:io_u.c:1876")
 
 
@@ -228,9 +227,9 @@ def test_nan_of_a_job_without_io_is_not_a_share() -> None:
 
 
 def test_invalid_latency_is_missing_with_a_reason() -> None:
-    (found,) = read(with_field(15, "-nan"))[0].found
+    (found,) = read(with_field(15, "-nan"))[0].documents
 
-    read_direction = find(found.document, "read")
+    read_direction = find(found, "read")
     assert read_direction.completion and read_direction.completion.mean_ns is None
     assert read_direction.missing["completion"] == "not-a-number"
 
@@ -261,15 +260,15 @@ def test_empty_second_line_of_version_2_is_not_a_message() -> None:
 def test_only_the_last_snapshot_is_used() -> None:
     reading, codes = read_file("generated/52_status_interval_terse.out")
 
-    (found,) = reading.found
-    assert find(found.document, "read").runtime_s == 3.001
+    (found,) = reading.documents
+    assert find(found, "read").runtime_s == 3.001
     assert codes == ["cumulative-snapshots"]
 
 
 def test_clones_in_snapshots_are_distinguished_from_snapshots() -> None:
     reading, codes = read_file("terse/status_interval_clones.out")
 
-    (group,) = reading.found[0].document.groups
+    (group,) = reading.documents[0].groups
     assert (group.numjobs, group.directions[0].iops) == (2, 1999)
     assert codes == ["cumulative-snapshots", "clones-assumed"]
 
@@ -277,7 +276,7 @@ def test_clones_in_snapshots_are_distinguished_from_snapshots() -> None:
 def test_clones_of_one_report_are_one_group() -> None:
     reading, codes = read_file("terse/clones.out")
 
-    (group,) = reading.found[0].document.groups
+    (group,) = reading.documents[0].groups
     assert (group.numjobs, group.directions[0].io_bytes) == (3, 3 * 2**20)
     assert codes == ["clones-assumed"]
 
@@ -287,7 +286,7 @@ def test_same_job_with_other_disk_counters_is_another_execution() -> None:
 
     reading, codes = read(f"{V3}\n{again}\n")
 
-    assert [find(found.document, "read").io_bytes for found in reading.found] == [
+    assert [find(found, "read").io_bytes for found in reading.documents] == [
         175060 * 1024,
         170000 * 1024,
     ]
@@ -299,7 +298,7 @@ def test_same_jobs_in_order_again_are_another_execution() -> None:
 
     reading, _ = read("\n".join((a, b, a.replace(";2001;", ";2000;"), b.replace(";2001;", ";2000;"))))
 
-    assert [len(found.document.jobs) for found in reading.found] == [2, 2]
+    assert [len(found.jobs) for found in reading.documents] == [2, 2]
 
 
 def test_text_pasted_twice_is_one_document() -> None:
@@ -307,7 +306,7 @@ def test_text_pasted_twice_is_one_document() -> None:
 
     for text, jobs in ((V5 + "\n", 1), (two, 2)):
         reading, codes = read(text + text)
-        assert ([len(found.document.jobs) for found in reading.found], codes) == (
+        assert ([len(found.jobs) for found in reading.documents], codes) == (
             [jobs],
             ["cumulative-snapshots"],
         )
@@ -330,8 +329,8 @@ def test_same_bytes_in_more_time_are_not_a_snapshot(disks: str, documents: int) 
 
     reading, codes = read(f"{line}\n{again}\n")
 
-    assert (len(reading.found), codes) == (documents, [])
-    assert sum(len(found.document.jobs) for found in reading.found) == 2
+    assert (len(reading.documents), codes) == (documents, [])
+    assert sum(len(found.jobs) for found in reading.documents) == 2
 
 
 def test_finished_direction_stays_the_same_in_snapshots() -> None:
@@ -341,7 +340,7 @@ def test_finished_direction_stays_the_same_in_snapshots() -> None:
 
     reading, codes = read(f"{line}\n{again}\n")
 
-    assert (len(reading.found), codes) == (1, ["cumulative-snapshots"])
+    assert (len(reading.documents), codes) == (1, ["cumulative-snapshots"])
 
 
 @pytest.mark.parametrize(
@@ -352,7 +351,7 @@ def test_group_of_a_line_with_possibly_missing_clones_has_no_values(length: int,
 
     reading, codes = read(f"{V3}\n{other[:length]}")
 
-    (read_direction,) = reading.found[0].document.groups[0].directions
+    (read_direction,) = reading.documents[0].groups[0].directions
     assert read_direction.iops == iops
     assert codes == ["truncated-report", *(["clones-missing"] if iops is None else [])]
 
@@ -360,7 +359,7 @@ def test_group_of_a_line_with_possibly_missing_clones_has_no_values(length: int,
 def test_sum_of_all_clients_is_in_no_group() -> None:
     reading, _ = read_file("generated/66_client_terse.out")
 
-    document = reading.found[0].document
+    document = reading.documents[0]
     assert [job.is_aggregate for job in document.jobs] == [False, False, True]
     assert [(group.numjobs, group.directions[0].iops) for group in document.groups] == [(2, 28000)]
     assert [disk.name for disk in document.disks] == ["vda"]
@@ -368,17 +367,17 @@ def test_sum_of_all_clients_is_in_no_group() -> None:
 
 
 def test_host_before_a_line_is_the_jobs_host() -> None:
-    (found,) = read(f"<10.0.0.1> {V3}\n<10.0.0.2> {V3}")[0].found
+    (found,) = read(f"<10.0.0.1> {V3}\n<10.0.0.2> {V3}")[0].documents
 
-    assert [job.hostname for job in found.document.jobs] == ["10.0.0.1", "10.0.0.2"]
-    assert len(found.document.groups) == 2
+    assert [job.hostname for job in found.jobs] == ["10.0.0.1", "10.0.0.2"]
+    assert len(found.groups) == 2
 
 
 @pytest.mark.parametrize("status", ["Jobs: 1 (f=1): [R(1)][eta 00m:00s]", "[w=544 IOPS][eta 04", "web_1  | "])
 def test_line_after_a_status_line_or_a_collectors_mark_is_read(status: str) -> None:
     reading, _ = read(status + V3)
 
-    assert (len(reading.found), reading.rest) == (1, status)
+    assert (len(reading.documents), reading.rest) == (1, status)
 
 
 @pytest.mark.parametrize("line", [V2, V3])
@@ -394,7 +393,7 @@ def test_line_after_a_status_line_or_a_collectors_mark_is_read(status: str) -> N
 def test_line_in_backticks_is_read(line: str, text: str, rest: str) -> None:
     reading, codes = read(text.format(line))
 
-    assert [found.document for found in reading.found] == [found.document for found in read(line)[0].found]
+    assert list(reading.documents) == [found for found in read(line)[0].documents]
     assert (reading.rest, codes) == (rest, [])
 
 
@@ -404,18 +403,18 @@ def test_complete_lines_in_one_pair_of_backticks_are_read() -> None:
     reading, codes = read(f"`{V3}\n{other}`")
     cut, cut_codes = read(f"`{V3}`\n`{other[:300]}")
 
-    assert [(job.name, job.description) for found in reading.found for job in found.document.jobs] == [
+    assert [(job.name, job.description) for found in reading.documents for job in found.jobs] == [
         ("rr", None),
         ("other", None),
     ]
     assert codes == []
-    assert ([job.name for job in cut.found[0].document.jobs], cut_codes) == (["rr"], ["truncated-report"])
+    assert ([job.name for job in cut.documents[0].jobs], cut_codes) == (["rr"], ["truncated-report"])
 
 
-def test_place_is_the_offset_of_the_line() -> None:
+def test_other_lines_around_are_the_rest() -> None:
     reading, _ = read(f"begin\r\n{V3}\r\nend")
 
-    assert [found.at for found in reading.found] == [7]
+    assert len(reading.documents) == 1
     assert reading.rest == "begin\r\n\r\nend"
 
 
@@ -428,7 +427,7 @@ def test_line_with_missing_fields_is_skipped_with_a_note() -> None:
     (note,) = notes.list_all()
     assert (note.code, note.where) == ("unreadable-terse", "line 2")
     assert "terse version 3 with 100 fields, 121 or more expected" in note.message
-    assert len(reading.found) == 1 and short in reading.rest
+    assert len(reading.documents) == 1 and short in reading.rest
 
 
 @pytest.mark.parametrize("line", [V2, V3, V5])
@@ -439,7 +438,7 @@ def test_line_without_its_beginning_is_not_a_job_named_by_a_number(line: str, ve
     for place in range(5, len(fields)):
         reading, _ = read(";".join((version, *fields[place:])) + "\n")
 
-        assert reading.found == ()
+        assert reading.documents == ()
 
 
 def test_line_without_its_first_percentiles_is_skipped_with_a_note() -> None:
@@ -451,13 +450,13 @@ def test_line_without_its_first_percentiles_is_skipped_with_a_note() -> None:
     (note,) = notes.list_all()
     assert (note.code, note.where) == ("unreadable-terse", "line 1")
     assert "neither group nor error" in note.message
-    assert [job.name for job in reading.found[0].document.jobs] == ["rr"]
+    assert [job.name for job in reading.documents[0].jobs] == ["rr"]
 
 
 def test_line_with_text_in_place_of_a_number_is_skipped_with_a_note() -> None:
     reading, codes = read(with_field(8, "soon") + "\n")
 
-    assert (reading.found, codes) == ((), ["unreadable-terse"])
+    assert (reading.documents, codes) == ((), ["unreadable-terse"])
 
 
 @pytest.mark.parametrize("length", [12, 60, 700, len(V3) - 30, len(V3) - 3, len(V3) + 2])
@@ -466,15 +465,15 @@ def test_truncated_last_line_has_a_note_and_the_other_lines_are_read(length: int
 
     reading, codes = read(f"{V3}\n{other[:length]}")
 
-    (found,) = reading.found
-    assert (find(found.document, "read").iops, found.document.is_partial) == (21871, True)
+    (found,) = reading.documents
+    assert (find(found, "read").iops, found.is_partial) == (21871, True)
     assert codes == ["truncated-report"]
 
 
 def test_line_without_newline_is_complete() -> None:
     reading, codes = read(V3)
 
-    assert (reading.found[0].document.is_partial, codes) == (False, [])
+    assert (reading.documents[0].is_partial, codes) == (False, [])
 
 
 @pytest.mark.parametrize(
@@ -492,15 +491,15 @@ def test_line_without_newline_is_complete() -> None:
 def test_foreign_text_is_not_changed(text: str) -> None:
     reading, _ = read(text)
 
-    assert (reading.found, reading.rest) == ((), text)
+    assert (reading.documents, reading.rest) == ((), text)
 
 
 @pytest.mark.corpus
 def test_public_terse_files_are_read() -> None:
     text = (PUBLIC / "jtulak__fio-parser/fio-test.out").read_text()
 
-    (found,) = read(text)[0].found
+    (found,) = read(text)[0].documents
 
-    groups = [(group.name, group.numjobs, group.directions[0].iops) for group in found.document.groups]
+    groups = [(group.name, group.numjobs, group.directions[0].iops) for group in found.groups]
     assert groups[0] == ("test-multi-file-io-4", 4, 2704)
-    assert [len(group.jobs) for group in found.document.groups] == [4, 4, 4]
+    assert [len(group.jobs) for group in found.groups] == [4, 4, 4]

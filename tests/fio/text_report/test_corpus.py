@@ -16,10 +16,10 @@ pytestmark = pytest.mark.corpus
 
 def list_documents(pattern: str = "*") -> list[tuple[str, Document]]:
     return [
-        (path.name, found.document)
+        (path.name, found)
         for path in sorted(PUBLIC.rglob(pattern))
         if path.is_file() and path.name != "index.csv"
-        for found in read_normal(decode_output(path.read_bytes(), Notes()), Notes()).found
+        for found in read_normal(decode_output(path.read_bytes(), Notes()), Notes()).documents
     ]
 
 

@@ -26,7 +26,7 @@ LATENCIES = ("submission", "completion", "total")
 
 def read_witness(name: str) -> Document:
     notes = Notes()
-    (report,) = find_documents(read_bytes(name), notes).reports
+    (report,) = find_documents(read_bytes(name).decode(), notes).reports
     return read_document(report.content, where="", is_partial=False, notes=notes)
 
 

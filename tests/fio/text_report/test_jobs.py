@@ -39,9 +39,9 @@ def test_failed_job_has_a_note_with_error_and_reason() -> None:
     )
     notes = Notes()
 
-    (found,) = read_normal(make_text(SUMMARY, job=job), notes).found
+    (found,) = read_normal(make_text(SUMMARY, job=job), notes).documents
 
-    assert found.document.jobs[0].error == 28
+    assert found.jobs[0].error == 28
     assert notes.list_all()[1] == Note(
         "job-error",
         "document 0, job 0 (job)",
@@ -175,9 +175,9 @@ def test_iops_below_100_are_calculated_as_fio_truncates_them() -> None:
         "    issued rwts: total=72,0,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
     )
 
-    (found,) = read_normal(text, Notes()).found
+    (found,) = read_normal(text, Notes()).documents
 
-    (read,) = found.document.groups[0].directions
+    (read,) = found.groups[0].directions
     assert read.iops == pytest.approx(72 / 60.2)
     assert read.sources["iops"] == "total_ios / run time, of which IOPS= is the whole part"
 
@@ -191,7 +191,7 @@ def test_disk_with_nan_utilisation_is_kept() -> None:
         "  vda: ios=0/0, merge=0/0, ticks=0/0, in_queue=0, util=-nan%\n"
     )
 
-    (found,) = read_normal(text, Notes()).found
+    (found,) = read_normal(text, Notes()).documents
 
-    (disk,) = found.document.disks
+    (disk,) = found.disks
     assert (disk.name, disk.utilisation_percent) == ("vda", None)

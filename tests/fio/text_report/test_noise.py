@@ -43,14 +43,13 @@ def test_foreign_lines_are_returned_in_order() -> None:
         "fio: pid=1, err=28/file:io_u.c:1, func=x, error=No space",
         "real 0m0.116s",
     ]
-    assert reading.found[0].at == len("$ ./bench.sh\n")
-    assert reading.found[0].document.jobs[0].directions[0].completion.mean_ns == 483590
+    assert reading.documents[0].jobs[0].directions[0].completion.mean_ns == 483590
 
 
 def test_lines_of_the_report_are_not_returned() -> None:
     reading = read_text(read_bytes("generated/54_eta_always_normal.out").decode())
 
-    assert (len(reading.found), reading.rest) == (1, "")
+    assert (len(reading.documents), reading.rest) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -102,8 +101,8 @@ def test_prefix_of_every_line_is_removed(prefix: str) -> None:
 
     reading = read_text(prefixed)
 
-    assert [found.document for found in reading.found] == [read_document(text)]
-    assert (reading.found[0].at, reading.rest) == (0, "")
+    assert list(reading.documents) == [read_document(text)]
+    assert reading.rest == ""
 
 
 def test_status_line_may_run_into_the_job_line() -> None:
@@ -117,9 +116,9 @@ def test_last_of_several_snapshots_is_used() -> None:
 
     reading = read_normal(read_bytes("generated/51_status_interval_normal.out").decode(), notes)
 
-    (found,) = reading.found
-    assert (found.document.fio_version, found.document.jobs[0].directions[0].total_ios) == ("fio-3.33", 55623)
-    assert found.document.jobs[0].options["bs"] == "4096"
+    (found,) = reading.documents
+    assert (found.fio_version, found.jobs[0].directions[0].total_ios) == ("fio-3.33", 55623)
+    assert found.jobs[0].options["bs"] == "4096"
     assert [note.code for note in notes.list_all()] == ["text-precision", "cumulative-snapshots"]
     assert reading.rest == ""
 
@@ -137,8 +136,7 @@ def test_consecutive_executions_are_separate_documents() -> None:
 
     reading = read_text(f"first\n{text}\nsecond\n{text}")
 
-    assert [found.document.jobs[0].options["bs"] for found in reading.found] == ["4096", "4096"]
-    assert [found.at for found in reading.found] == [6, 6 + len(text) + 1 + 7]
+    assert [found.jobs[0].options["bs"] for found in reading.documents] == ["4096", "4096"]
     assert list_codes(text + text) == []
 
 
@@ -146,8 +144,8 @@ def test_executions_without_headers_are_separated_by_their_processes() -> None:
     first = make_text(SUMMARY, header="")
     second = first.replace("pid=1891", "pid=1892")
 
-    assert len(read_text(first + second).found) == 2
-    assert len(read_text(first + first).found) == 1
+    assert len(read_text(first + second).documents) == 2
+    assert len(read_text(first + first).documents) == 1
 
 
 @pytest.mark.parametrize(
@@ -171,22 +169,22 @@ def test_report_without_headers_is_a_snapshot_only_if_it_has_grown(
         assert before in again
         again = again.replace(before, after)
 
-    assert len(read_text(body + again).found) == count
+    assert len(read_text(body + again).documents) == count
 
 
 def test_snapshot_may_lose_a_carry_but_not_a_tenth_of_its_bytes() -> None:
     first = make_text(SUMMARY.replace("469MiB", "11.9MiB"), CLAT, header="", version="fio-3.19")
     later = first.replace("60001msec", "61001msec").replace("total=0,119984", "total=0,119999")
 
-    assert len(read_text(first + later.replace("11.9MiB", "11.0MiB")).found) == 1
-    assert len(read_text(first + later.replace("11.9MiB", "10.0MiB")).found) == 2
+    assert len(read_text(first + later.replace("11.9MiB", "11.0MiB")).documents) == 1
+    assert len(read_text(first + later.replace("11.9MiB", "10.0MiB")).documents) == 2
 
 
 def test_other_execution_with_the_same_process_id_gets_no_options() -> None:
     text = make_text(SUMMARY, CLAT)
     again = text[text.index("job: (groupid") :].replace("60001msec", "50001msec")
 
-    first, second = (found.document.jobs[0] for found in read_text(text + again).found)
+    first, second = (found.jobs[0] for found in read_text(text + again).documents)
 
     assert (first.options["bs"], second.options) == ("4096", {})
 
@@ -196,7 +194,7 @@ def test_headers_of_an_execution_without_jobs_are_not_used_for_the_next() -> Non
 
     reading = read_text(idle + make_text(SUMMARY))
 
-    assert [found.document.jobs[0].options["bs"] for found in reading.found] == ["4096"]
+    assert [found.jobs[0].options["bs"] for found in reading.documents] == ["4096"]
     assert reading.rest.splitlines()[0] == HEADER.replace("4096B", "512B")
 
 
@@ -243,7 +241,7 @@ def test_output_truncated_before_the_first_result_has_no_document() -> None:
     text = make_text(SUMMARY, CLAT)
     cut = text[: text.index("BW=")]
 
-    assert read_text(cut).found == ()
+    assert read_text(cut).documents == ()
     assert list_codes(cut) == ["truncated-report"]
 
 
@@ -340,7 +338,7 @@ def test_host_before_every_line_is_that_of_the_job() -> None:
 
     reading = read_text("".join(f"<10.0.0.7> {line}" for line in text.splitlines(keepends=True)))
 
-    (job,) = reading.found[0].document.jobs
+    (job,) = reading.documents[0].jobs
     assert (job.hostname, job.directions, reading.rest) == ("10.0.0.7", plain.directions, "")
 
 
@@ -366,7 +364,7 @@ def test_equal_percents_are_skipped() -> None:
 def test_interrupted_run_is_complete() -> None:
     reading = read_text(read_bytes("generated/B1_interrupted_normal.out").decode())
 
-    assert reading.found[0].document.is_partial is False
+    assert reading.documents[0].is_partial is False
     assert reading.rest == "fio: terminating on signal 2\n"
 
 
@@ -391,7 +389,7 @@ def test_text_truncated_anywhere_has_no_job_without_directions(start: int) -> No
     text = read_bytes("generated/81_multi_job_normal.out").decode()
 
     for end in range(start * 8, start * 8 + 400, 7):
-        document = next((found.document for found in read_text(text[start:end]).found), None)
+        document = next((found for found in read_text(text[start:end]).documents), None)
         assert document is None or all(job.directions for job in document.jobs)
 
 
@@ -459,8 +457,8 @@ def test_emphasis_of_markdown_and_html_changes_no_value(printed: str, emphasized
 
     reading = read_text(text.replace(printed, emphasized))
 
-    assert reading.found[0].document == read_document(text)
-    assert (reading.found[0].document.jobs[0].hostname, reading.rest) == (None, "")
+    assert reading.documents[0] == read_document(text)
+    assert (reading.documents[0].jobs[0].hostname, reading.rest) == (None, "")
 
 
 def test_emphasis_in_a_description_stays() -> None:

@@ -314,7 +314,7 @@ def test_every_text_has_one_note_about_rounding() -> None:
 def test_text_without_a_report_is_returned_unchanged() -> None:
     text = "nothing of fio's\r\n\r\nat all"
 
-    assert (read_text(text).found, read_text(text).rest) == ((), text)
+    assert (read_text(text).documents, read_text(text).rest) == ((), text)
 
 
 def test_counts_are_missing_if_the_line_has_an_unknown_format() -> None:

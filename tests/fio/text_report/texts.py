@@ -1,8 +1,8 @@
 """Small text reports for tests: a complete report around given lines."""
 
 from benchapp.fio.notes import Notes
-from benchapp.fio.reading import Reading
-from benchapp.fio.report import Direction, Document, Job
+from benchapp.fio.report import Direction, Document, Job, Reading
+from benchapp.fio.streams import separate_streams
 from benchapp.fio.text_report.reader import read_normal
 from tests.fio.outputs import read_bytes
 
@@ -81,12 +81,13 @@ def make_old_text(*lines: str, issued: str, version: str = "fio-2.2.10", header:
 
 
 def read_text(text: str) -> Reading:
-    return read_normal(text, Notes())
+    (stream,) = separate_streams(text)
+    return read_normal(stream.text, Notes())
 
 
 def read_document(text: str) -> Document:
-    (found,) = read_text(text).found
-    return found.document
+    (found,) = read_text(text).documents
+    return found
 
 
 def read_job(text: str) -> Job:
