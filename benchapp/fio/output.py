@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from benchapp.fio.foreign import name_foreign
 from benchapp.fio.json.documents import Findings, find_documents, find_whole, list_messages, name_place
 from benchapp.fio.json.report import read_document
 from benchapp.fio.json.snapshots import drop_snapshots
-from benchapp.fio.merging.duplicates import choose_documents
+from benchapp.fio.merging.duplicates import choose_documents, list_once
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Document, Reading, Report
 from benchapp.fio.shell_time.reader import read_timing
@@ -88,6 +89,7 @@ def _read(output: bytes, notes: Notes) -> Report:
         documents += _read_stream(findings, notes, lines)
         if len(documents) > count:
             prefixes.append(stream.prefix)
+    documents = list_once(documents, notes)
     messages = list_messages(lines, notes)
     if not documents:
         raise _explain(text, messages, notes, has_reports=has_reports)
@@ -164,13 +166,12 @@ def _explain(text: str, messages: tuple[str, ...], notes: Notes, *, has_reports:
         return UnreadableOutput("no-jobs", f"the fio report has no results: {reason}", seen="JSON")
     if not text.strip(" \t\r\n\x00\ufeff\ufffd"):
         return UnreadableOutput("empty-output", "no fio report found: the output is empty; was fio killed?")
+    if "unreadable-timing" in codes:
+        return UnreadableOutput("no-report", f"no fio report found; {codes['unreadable-timing']}")
     return _describe_foreign(text, messages)
 
 
 def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
-    if text.startswith("\x1f"):
-        detail = "no fio report found: the output is compressed with gzip, but was not sent as gzip"
-        return UnreadableOutput("no-report", detail)
     complaint = next((line for line in messages if line.startswith("fio: ")), None)
     if complaint:
         return UnreadableOutput(
@@ -182,5 +183,8 @@ def _describe_foreign(text: str, messages: tuple[str, ...]) -> UnreadableOutput:
             "the text names fio jobs and ends before their results: was fio killed?",
             seen="text",
         )
+    foreign = name_foreign(text)
+    if foreign:
+        return UnreadableOutput("no-report", f"no fio report found; {foreign}")
     beginning = " ".join(text[:_EXCERPT_LENGTH].split())
     return UnreadableOutput("no-report", f"no fio report found; the output begins: {beginning}")

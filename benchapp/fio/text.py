@@ -12,8 +12,13 @@ _BYTE_ORDER_MARKS: Final = (
     (b"\xfe\xff", "utf-16"),
 )
 # Without a mark: two characters of ASCII.
-_ASCII_IN_UTF16: Final = re.compile(rb"[\x01-\x7f]\x00[\x01-\x7f]\x00")
-_ANSI_CODE: Final = re.compile(r"\x1b\[[0-9;?]{0,32}[@-~]")
+_ASCII_IN_UTF16: Final = re.compile(rb"(?:[\x01-\x7f]\x00){2}|(?:\x00[\x01-\x7f]){2}")
+# Codes of colors, of character sets, of window titles; and what a backspace takes back.
+_TERMINAL_CODE: Final = re.compile(
+    r"\x1b(?:\[[0-9;?]{0,32}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHM])|.\x08"
+)
+# Zero-width characters and soft hyphens, as chats and word processors insert them.
+_INVISIBLE: Final = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF))
 # Reads escapes one by one, so that the second half of `\\` begins none.
 _UNSTORABLE_ESCAPE: Final = re.compile(
     r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -23,17 +28,17 @@ _UNSTORABLE_ESCAPE: Final = re.compile(
 
 def decode_output(output: bytes, notes: Notes) -> str:
     """Return the text without NUL, lone surrogates and terminal escapes; a note lists what was replaced."""
-    if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\\u" in output):
+    if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\x08" in output or b"\\u" in output):
         # It contains nothing that is replaced below.
         return output.decode()
     text = _decode(output, notes)
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
         notes.add("unstorable-characters", "", "NUL bytes were replaced: a database cannot store them")
-    # Of a second file that was appended.
-    text = text.replace("\ufeff", "")
-    if "\x1b" in text:
-        text = _ANSI_CODE.sub("", text)
+    if not text.isascii():
+        text = text.translate(_INVISIBLE)
+    if "\x1b" in text or "\x08" in text:
+        text = _TERMINAL_CODE.sub("", text)
     if "\\u0000" in text or "\\ud" in text or "\\uD" in text:
         text = _replace_escapes(text, notes)
     return text
@@ -41,8 +46,8 @@ def decode_output(output: bytes, notes: Notes) -> str:
 
 def _decode(output: bytes, notes: Notes) -> str:
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if output.startswith(mark)), "utf-8")
-    if encoding == "utf-8" and _ASCII_IN_UTF16.match(output):
-        encoding = "utf-16-le"
+    if encoding == "utf-8" and (wide := _ASCII_IN_UTF16.match(output)):
+        encoding = "utf-16-be" if wide[0][0] == 0 else "utf-16-le"
     try:
         return output.decode(encoding)
     except UnicodeDecodeError as error:

@@ -28,6 +28,9 @@ MESSAGES_MAXIMUM: Final = 200
 _MESSAGE_LENGTH_MAXIMUM: Final = 1000
 _STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
 # strict=False: fio does not escape control characters. fio prints nan for values that it cannot calculate.
+# Lines that only a damaged report has; any other line between is of another program.
+_OF_JSON: Final = re.compile(r"\s*+[\"{}\[\]\d-]")
+_REPAIRS_MAXIMUM: Final = 10
 _DECODER: Final = json.JSONDecoder(strict=False)
 # Straight into the shape, which is most of the speed; refuses all that fio, as it is today, would not print.
 _STRICT: Final = msgspec.json.Decoder(PrintedReport)
@@ -107,7 +110,7 @@ def find_documents(text: str, notes: Notes) -> Findings:
         )
     if not starts:
         # A report without its usual first key, among other lines, is still whole JSON.
-        found = _load_any(text)
+        found = _load_any(text, notes)
         return Findings((found,), "") if found else Findings((), text)
     reports: list[FoundDocument] = []
     between = [text[: starts[0]]]
@@ -117,12 +120,18 @@ def find_documents(text: str, notes: Notes) -> Findings:
     return Findings(tuple(reports), "\n".join(between))
 
 
-def _load_any(text: str) -> FoundDocument | None:
+def _load_any(text: str, notes: Notes) -> FoundDocument | None:
+    """Return a report without its usual first key, or the list of jobs that was taken out of one."""
     try:
-        content = read_report(_DECODER.decode(text))
+        content = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    return FoundDocument(content, is_partial=False) if is_report(content) else None
+    jobs = content if isinstance(content, list) else [content]
+    if jobs and all(isinstance(job, dict) and "jobname" in job for job in jobs):
+        notes.add("jobs-only", "", "the text has the jobs of a report alone: version, time and disks are not known")
+        content = {"jobs": jobs}
+    report = read_report(content)
+    return FoundDocument(report, is_partial=False) if is_report(report) else None
 
 
 def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
@@ -138,20 +147,29 @@ def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes
 
 
 def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
-    for repair in (None, repair_report):
-        text = repair(segment) if repair else segment
+    text, foreign = segment, ""
+    for attempt in range(_REPAIRS_MAXIMUM):
         try:
             content, end = _DECODER.raw_decode(text)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            if attempt == 0:
+                text = repair_report(segment)
+                continue
+            if not isinstance(error, json.JSONDecodeError):
+                break
+            line_at = text.rfind("\n", 0, error.pos) + 1
+            line_end = text.find("\n", error.pos) + 1
+            line = text[line_at:line_end]
+            if line_at == 0 or line_end == 0 or _OF_JSON.match(line):
+                break
+            foreign += line
+            text = text[:line_at] + text[line_end:]
             continue
         _keep(read_report(content), number, reports, notes)
-        if repair:
-            notes.add(
-                "repaired-json",
-                name_place(number),
-                "this report was not valid JSON and was repaired",
-            )
-        return text[end:]
+        if attempt:
+            message = "this report was not valid JSON and was repaired"
+            notes.add("repaired-json", name_place(number), f"{message}, without lines of others" if foreign else message)
+        return foreign + text[end:]
     return _read_cut_segment(segment, number, reports, notes)
 
 

@@ -19,6 +19,7 @@ from benchapp.fio.json.entries import (
 from benchapp.fio.json.job import read_job
 from benchapp.fio.json.shape import PrintedDisk, PrintedReport
 from benchapp.fio.merging.rollup import roll_up
+from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_moment
 from benchapp.fio.report import Disk, Document, Job
@@ -49,6 +50,7 @@ def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes
             for entry in entries
         ]
     )
+    jobs = tuple([_correct_runtime(job, version, where, notes) for job in jobs])
     jobs = _mark_hidden_jobs(jobs, entries, version, where=where, notes=notes)
     finished_at = read_moment(content.timestamp, milliseconds=content.timestamp_ms)
     return Document(
@@ -67,6 +69,13 @@ def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes
         disks=tuple(_read_disks(content.disk_util or ())),
         is_partial=is_partial,
     )
+
+
+def _correct_runtime(job: Job, version: Version, where: str, notes: Notes) -> Job:
+    corrected = correct_runtime(job, version)
+    if corrected is not None:
+        notes.add("runtime-in-us", f"{where}, job {job.index} ({job.name})", RUNTIME_IN_US)
+    return corrected or job
 
 
 def _mark_hidden_jobs(

@@ -1,6 +1,7 @@
 """Several formats in one text (--output-format=json,normal, --append-terse): each execution is read once."""
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -41,6 +42,25 @@ def choose_documents(
         )
         chosen[place] = _borrow(kept, left, notes) if kept.format == "terse" else kept
     return [*chosen, *unmatched]
+
+
+def list_once(documents: Sequence[Document], notes: Notes) -> list[Document]:
+    """Return the documents without repetitions: a text may hold a report twice, with the same digits throughout."""
+    first_of: dict[object, list[Document]] = defaultdict(list)
+    once = []
+    for document in documents:
+        job = document.jobs[0]
+        alike = first_of[document.format, document.finished_at, job.name, *map(_list_digits, job.directions)]
+        if any(document.jobs == other.jobs and document.disks == other.disks for other in alike):
+            notes.add("repeated-report", "", "a report is in the text twice, and was read once")
+            continue
+        alike.append(document)
+        once.append(document)
+    return once
+
+
+def _list_digits(direction: Direction) -> tuple[object, ...]:
+    return direction.name, direction.io_bytes, direction.total_ios, direction.iops, direction.runtime_s
 
 
 def is_same_run(one: Document, other: Document) -> bool:
@@ -90,9 +110,14 @@ def _agrees(one: Direction, other: Direction) -> bool:
 
 
 def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
-    """Give the jobs of a terse document the options and the number of clones in the header of the text."""
+    """Give the jobs of a terse document what only the text has: options, number of clones, counts, trims."""
     lenders = _find_lenders(text)
-    jobs = tuple(_lend(job, lenders.get((job.name, job.groupid))) for job in terse.jobs)
+    names = Counter((job.name, job.groupid) for job in text.jobs)
+    jobs = tuple(
+        _lend(job, lenders.get(key), is_alone=names[key] == 1)
+        for job in terse.jobs
+        for key in [(job.name, job.groupid)]
+    )
     return replace(
         terse,
         jobs=jobs,
@@ -108,13 +133,30 @@ def _find_lenders(text: Document) -> dict[tuple[str, int], Job]:
     return {(job.name, job.groupid): job for job in text.jobs if not job.is_aggregate}
 
 
-def _lend(job: Job, lender: Job | None) -> Job:
+def _lend(job: Job, lender: Job | None, *, is_alone: bool) -> Job:
     if lender is None:
         return job
     return replace(
         job,
+        directions=tuple(_complete(job.directions, lender.directions)) if is_alone else job.directions,
         options=lender.options,
         clones=lender.clones,
         iodepth=lender.iodepth,
         started_at=lender.started_at,
     )
+
+
+def _complete(own: Sequence[Direction], lent: Sequence[Direction]) -> Iterator[Direction]:
+    """Give the directions with the counts of I/Os, and those that the format lacks, in fio's order."""
+    by_name = {direction.name: direction for direction in own}
+    for direction in lent:
+        mine = by_name.pop(direction.name, None)
+        if mine is None:
+            yield direction
+        elif mine.total_ios is None and direction.total_ios is not None:
+            missing = {name: reason for name, reason in mine.missing.items() if name != "total_ios"}
+            sources = {**mine.sources, "total_ios": direction.sources.get("total_ios", "")}
+            yield replace(mine, total_ios=direction.total_ios, missing=missing, sources=sources)
+        else:
+            yield mine
+    yield from by_name.values()

@@ -2,12 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from benchapp.fio.merging.directions import CLONES, merge_directions
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.report import Direction, Group, Job
 from benchapp.fio.workload.options import count_jobs_asked, is_set
+
+
+# fio prints whole IOPS; a size that is drawn from a range has a mean.
+_IOPS_MINIMUM: Final = 10
+_SIZES_WITHIN: Final = 1.5
 
 
 def roll_up(
@@ -31,18 +37,46 @@ def roll_up(
 
 def _find_clones(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     alike: dict[object, list[Job]] = defaultdict(list)
+    # The sum of all clients is the result where its parts are absent.
+    is_sum_alone = all(job.is_aggregate for job in jobs)
     for job in jobs:
-        if not job.is_aggregate:
+        if is_sum_alone or not job.is_aggregate:
             alike[job.groupid, job.hostname, job.name].append(job)
     for members in alike.values():
         first = members[0].options
         if all(job.options == first for job in members):
-            yield members
+            yield from [members] if first or len(members) == 1 else _separate_sizes(members)
             continue
         by_options: dict[object, list[Job]] = defaultdict(list)
         for job in members:
             by_options[frozenset(job.options.items())].append(job)
         yield from by_options.values()
+
+
+def _separate_sizes(members: Sequence[Job]) -> list[list[Job]]:
+    """Separate entries without options that differ in their block size: these are not clones."""
+    by_sizes: list[tuple[dict[str, float], list[Job]]] = []
+    for job in members:
+        sizes = _measure_sizes(job)
+        for others, alike in by_sizes:
+            if all(_is_near(size, sizes.get(name, size)) for name, size in others.items()):
+                alike.append(job)
+                break
+        else:
+            by_sizes.append((sizes, [job]))
+    return [alike for _, alike in by_sizes]
+
+
+def _measure_sizes(job: Job) -> dict[str, float]:
+    return {
+        direction.name: direction.bandwidth_bytes_per_s / direction.iops
+        for direction in job.directions
+        if direction.bandwidth_bytes_per_s and direction.iops and direction.iops >= _IOPS_MINIMUM
+    }
+
+
+def _is_near(one: float, other: float) -> bool:
+    return max(one, other) <= min(one, other) * _SIZES_WITHIN
 
 
 def _make_group(

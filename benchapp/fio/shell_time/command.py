@@ -12,10 +12,13 @@ _DONE: Final = re.compile(r"\bdone\b", re.ASCII)
 # To a file, not to a descriptor (2>&1), nor nowhere.
 _INTO_FILE: Final = re.compile(r"""(?<![0-9&>=-])>{1,2}\|?\s{0,20}(?!/dev/null\b)["'\w$./~{]""", re.ASCII)
 _FROM_FILE: Final = re.compile(r"""(?<!<)<\s{0,20}(?!/dev/(?:zero|u?random|null)\b)["'\w$./~{]""", re.ASCII)
+# A loop, a program that goes through many files, or names with a wildcard.
+_MANY: Final = re.compile(r"\b(?:for|while|until|xargs|find|parallel|seq)\b|[*?{]|\$\(|\bsh\s|\.sh\b", re.ASCII)
 _WRITER: Final = re.compile(r"\b(?:touch|tee|truncate|fallocate)\s", re.ASCII)
 _READER: Final = re.compile(r"\b(?:cat|head|tail|wc|md5sum|sha\d{1,3}sum|cksum|grep)\s", re.ASCII)
 _DD_OUTPUT: Final = re.compile(r"\bof=(?!/dev/null\b)\S", re.ASCII)
 _DD_INPUT: Final = re.compile(r"\bif=(?!/dev/(?:zero|u?random)\b)\S", re.ASCII)
+_DD: Final = re.compile(r"(?:^|[\s/(;&|])dd\s", re.ASCII)
 _FIO: Final = re.compile(r"(?:^|[\s/(;&|])fio\s", re.ASCII)
 
 _BRACES: Final = re.compile(r"\{(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?\}", re.ASCII)
@@ -45,12 +48,17 @@ def is_fio(command: str) -> bool:
     return _FIO.search(command) is not None
 
 
+def is_dd(command: str) -> bool:
+    """Return whether dd was timed, which reads and writes one file."""
+    return _DD.search(command) is not None
+
+
 def find_kind(command: str) -> Kind | None:
-    """Return whether a command writes or reads files; None if neither, or for fio.
+    """Return whether a command writes or reads many files; None if neither, for one file, or for fio.
 
     What goes into a file is written, even if it was read from another.
     """
-    if is_fio(command):
+    if is_fio(command) or not _MANY.search(command):
         return None
     if _DD_OUTPUT.search(command) or _INTO_FILE.search(command) or _WRITER.search(command):
         return "write"

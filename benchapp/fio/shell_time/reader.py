@@ -8,7 +8,7 @@ from typing import Final
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document, Job, Reading
-from benchapp.fio.shell_time.command import Kind, count_files, find_command, find_kind, is_fio, is_unfinished
+from benchapp.fio.shell_time.command import Kind, count_files, find_command, find_kind, is_dd, is_fio, is_unfinished
 from benchapp.fio.unreadable import UnreadableOutput
 
 _LINE: Final = re.compile(r"[^\r\n]++")
@@ -191,15 +191,17 @@ def _find_kinds(timings: Sequence[_Timing], notes: Notes) -> list[Kind | None]:
         kind = find_kind(timing.command)
         kinds.append(kind)
         if kind is None and not is_fio(timing.command):
-            reason = (
-                "its command is not shown"
-                if not timing.command
-                else "its command does not write or read files"
-            )
-            notes.add(
-                "unreadable-timing", f"timing {number}", f"real {timing.real_s:g} s was skipped: {reason}"
-            )
+            message = f"real {timing.real_s:g} s was skipped: {_explain_skipped(timing.command)}"
+            notes.add("unreadable-timing", f"timing {number}", message)
     return kinds
+
+
+def _explain_skipped(command: str) -> str:
+    if not command:
+        return "its command is not shown"
+    if is_dd(command):
+        return "dd, one large file is not the small-files test"
+    return "the timed command is not a storage benchmark, or not one of many files"
 
 
 def _make_document(members: Sequence[tuple[_Timing, Kind]], notes: Notes) -> Document:

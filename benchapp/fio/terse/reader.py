@@ -23,7 +23,9 @@ from benchapp.fio.workload.options import AGGREGATE
 _LINE: Final = re.compile(r"[^\r\n]++")
 _SEMICOLON: Final = re.compile(";")
 # As in Markdown: the code ends at as many backticks as it began with.
-_IN_BACKTICKS: Final = re.compile(r"(`++)( ?[2-5];[^`]*+)(`*+)")
+_IN_BACKTICKS: Final = re.compile(r"(?<!`)(`++)( ?[2-5];[^`]*+)(`*+)")
+_BEHIND_FIELD: Final = re.compile(r"[^;]{1,200}+;(?=[345];fio-\d)", re.ASCII)
+_TABS: Final = re.compile(r"^[2-5]\tfio-\d[^\n]*+", re.MULTILINE)
 _VERSIONS: Final = frozenset("2345")
 # Possible text before a line: "<host> ", a collector's mark, status lines as copied from a terminal.
 _PREFIX_ENDS: Final = frozenset(" \t>]|:")
@@ -56,6 +58,8 @@ def read_terse(text: str, notes: Notes) -> Reading:
     last; reports appended to each other are a document each. A line that cannot be read is left in the rest, and
     a note names it.
     """
+    if "\tfio-" in text:
+        text = _TABS.sub(lambda match: match[0].replace("\t", ";"), text)
     # Most texts hold neither: looking behind every semicolon costs a quarter of going through the lines.
     if not any(text[match.start() - 1] in _VERSIONS for match in _SEMICOLON.finditer(text)):
         return Reading((), text)
@@ -133,8 +137,12 @@ def _find_start(line: str) -> int | None:
     """Return the place of the version, if the first semicolon of the line follows one."""
     semicolon = line.find(";", 1)
     start = semicolon - 1
-    if semicolon < 1 or line[start] not in _VERSIONS:
+    if semicolon < 1:
         return None
+    if line[start] not in _VERSIONS:
+        # Behind another field, as a script prints it.
+        behind = _BEHIND_FIELD.match(line)
+        return behind.end() if behind else None
     if start == 0 or line[start - 1] in _PREFIX_ENDS:
         return start
     # Copied from a terminal, a status line may end within its time: "[eta 043;fio-3.28;…".

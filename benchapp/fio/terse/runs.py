@@ -18,6 +18,9 @@ from benchapp.fio.workload.options import AGGREGATE
 # The shortest --status-interval is one second; clones end within milliseconds of each other.
 _SNAPSHOT_GROWTH_S: Final = 0.5
 
+# More than clones of one device differ, and less than two executions that are worth comparing.
+_SHARES_WITHIN: Final = 1.5
+
 _Key = tuple[str | None, str, int]
 
 
@@ -85,19 +88,35 @@ def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *
         return False
     if _identify(line) != _identify(before) or line.disks != before.disks:
         return True
-    return not _has_active_disks(line) and _is_slower(same.job, line.job)
+    return not _has_active_disks(line) and not _may_be_clone(same.job, line.job)
 
 
 def _has_active_disks(line: TerseLine) -> bool:
     return any(disk.read_ios or disk.write_ios for disk in line.disks)
 
 
-def _is_slower(before: Job, after: Job) -> bool:
-    """Return whether a job took at least half a second longer to move the same bytes: clones end together."""
-    bytes_before, bytes_after = (
-        [(direction.name, direction.io_bytes) for direction in job.directions] for job in (before, after)
-    )
-    return bytes_before == bytes_after and _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S
+def _may_be_clone(before: Job, after: Job) -> bool:
+    """Return whether two jobs may have run at once: clones end together, with an equal share of the rate.
+
+    Jobs of different block sizes may, too, but are not clones (`roll_up`).
+    """
+    is_slower = _measure_growth_s(before, after) >= _SNAPSHOT_GROWTH_S
+    if is_slower and all(one.io_bytes == other.io_bytes for one, other in _pair_directions(before, after)):
+        return False
+    for one, other in _pair_directions(before, after):
+        sizes = [(one.bandwidth_bytes_per_s or 0) * (other.iops or 0), (other.bandwidth_bytes_per_s or 0) * (one.iops or 0)]
+        rates = [one.iops or 0, other.iops or 0]
+        has_one_size = max(sizes) <= min(sizes) * _SHARES_WITHIN
+        if has_one_size and max(rates) > min(rates) * _SHARES_WITHIN:
+            return False
+    return True
+
+
+def _pair_directions(before: Job, after: Job) -> Iterator[tuple[Direction, Direction]]:
+    directions = {direction.name: direction for direction in after.directions}
+    for direction in before.directions:
+        if direction.name in directions:
+            yield direction, directions[direction.name]
 
 
 def _drop_snapshots(reports: Sequence[TerseReport], notes: Notes) -> list[TerseReport]:

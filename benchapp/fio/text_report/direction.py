@@ -11,7 +11,7 @@ from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
 from benchapp.fio.text_report.draft import DirectionDraft
 from benchapp.fio.text_report.latency import read_samples, read_text_latency
-from benchapp.fio.text_report.rates import count_runtime_in_us, read_rates
+from benchapp.fio.text_report.rates import read_rates
 from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
 
 _NAMES: Final[Mapping[str, DirectionName]] = {
@@ -33,7 +33,7 @@ class JobFacts(Struct, frozen=True, gc=False):
 
     issued, short, dropped: counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed.
     block_sizes: bytes, of reads, writes and trims, None where not one or not known. is_whole: whether no line is
-    known to be missing. has_runtime_in_us: whether what fio calls msec is µs. where: for notes.
+    known to be missing.  where: for notes.
     """
 
     version: Version
@@ -43,7 +43,6 @@ class JobFacts(Struct, frozen=True, gc=False):
     dropped: tuple[int, ...]
     block_sizes: tuple[int | None, int | None, int | None]
     is_whole: bool
-    has_runtime_in_us: bool
     where: str
 
 
@@ -82,8 +81,6 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         block_size=None if short or dropped else _find_block_size(facts, lines.label),
         version=facts.version,
     )
-    if facts.has_runtime_in_us:
-        rates = count_runtime_in_us(rates, summary, total_ios)
     for code, message in rates.faults:
         notes.add(code, where, message)
     findings = _Findings(rates.missing, list(rates.sources), notes, where, unprinted)
@@ -91,7 +88,7 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         findings.missing["total_ios"] = "out-of-range" if facts.issued else "not-reported"
     else:
         findings.sources.append(("total_ios", "total of issued"))
-    runtime_s = summary.runtime_ms / (1_000_000 if facts.has_runtime_in_us else 1000)
+    runtime_s = summary.runtime_ms / 1000
     latencies = _read_latencies(lines, findings, runtime_s=runtime_s)
     samples = _read_samples(lines, facts, findings, is_decimal=rates.is_decimal, runtime_s=runtime_s)
     return Direction(

@@ -1,21 +1,29 @@
 """The lines of one report, sorted by kind and not yet parsed: most lines of snapshots are never needed."""
 
 import re
+from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct, field
 
-from benchapp.fio.text_report.header import Header, strip_command
+from benchapp.fio.text_report.header import Header, strip_noise
 from benchapp.fio.text_report.rates import RateSummary, read_summary
 
 # "randrw: (groupid=0, jobs=1): err= 0: pid=123: Sat Nov 21 …", with "err=28 (file:…, error=…): pid=…" after errors.
 _JOB: Final = re.compile(
-    r"(.{0,500}?): \(groupid=(\d{1,10}), jobs=(\d{1,10})\): err= *+(-?\d{1,10})"
-    r"(?: \((.{0,1000}?)\))?: pid=(-?\d{1,10})",
+    r"(.{0,500}?): \(groupid=(\d{1,10}|[^,\s]{1,20}), jobs=(\d{1,10})\): err= *+(-?\d{1,10})"
+    r"(?: \((.{0,1000}?)\))?: pid=(-?\d{1,10}|[^:\s]{1,20})"
+    r"(?:: \w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4}))?",
     re.ASCII,
 )
 
-Identity = tuple[str | None, int, str, int]
+# What may close a string around a line.
+_QUOTES: Final = " \t\r\n\"'"
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+Identity = tuple[str | None, str, str, int]
 
 
 class DirectionDraft(Struct, gc=False):
@@ -44,14 +52,18 @@ class DirectionDraft(Struct, gc=False):
 
 
 class JobDraft(Struct, gc=False):
-    """Lines of one job: those that occur once by their first word ("cpu", "issued"), and the directions."""
+    """Lines of one job: those that occur once by their first word ("cpu", "issued"), and the directions.
+
+    pid: as printed; printed_at: by the clock of the host, without a zone.
+    """
 
     name: str
     groupid: int
     clones: int
     error: int
     complaint: str
-    pid: int
+    pid: str
+    printed_at: datetime | None
     hostname: str | None
     directions: list[DirectionDraft] = field(default_factory=list)
     lines: dict[str, str] = field(default_factory=dict)
@@ -65,9 +77,9 @@ class JobDraft(Struct, gc=False):
     @property
     def is_whole(self) -> bool:
         """Whether it was printed to its count of I/Os, which comes near the end."""
-        issued = self.lines.get("issued", "")
+        issued = self.lines.get("issued", "").rstrip(_QUOTES)
         # Before 2.1.14 nothing is dropped, and what is short comes last.
-        return "short=" in issued and issued.rstrip()[-1].isdigit()
+        return "short=" in issued and issued[-1].isdigit()
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +108,7 @@ class ReportDraft(Struct, gc=False):
     started: int | None = None
     is_client: bool = False
     jobs: list[JobDraft] = field(default_factory=list)
-    identities: set[Identity] = field(default_factory=set)
+    identities: dict[Identity, datetime | None] = field(default_factory=dict)
     disks: list[str] = field(default_factory=list)
     has_end: bool = False
     continues: bool = False
@@ -112,13 +124,24 @@ def read_job_line(line: str, hostname: str | None) -> JobDraft | None:
     match = _JOB.match(line)
     if match is None:
         return None
-    name, groupid, clones, error, complaint, pid = match.groups(default="")
+    name, groupid, clones, error, complaint, pid, *moment = match.groups(default="")
     return JobDraft(
-        strip_command(name),
-        int(groupid),
+        strip_noise(name),
+        int(groupid) if groupid.isdigit() else 0,
         max(int(clones), 1),
         int(error),
         complaint,
-        pid=int(pid),
+        pid=pid,
+        printed_at=_read_moment(tuple(moment)),
         hostname=hostname,
     )
+
+
+# All jobs of a report are printed in the same second or two.
+@lru_cache(maxsize=256)
+def _read_moment(parts: tuple[str, ...]) -> datetime | None:
+    month, day, hour, minute, second, year = parts
+    try:
+        return datetime(int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second))
+    except ValueError:
+        return None

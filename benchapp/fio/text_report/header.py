@@ -15,6 +15,8 @@ _HEADER: Final = re.compile(
     r"(?:ioengine=([^,]{1,60}), )?iodepth=(\d{1,10})",
     re.ASCII,
 )
+# "[n1] job": a section of a job file cannot have such a name.
+_TAG: Final = re.compile(r"(?:\[[^\]]{0,100}\]|\{[^}]{0,100}\}|<[^>]{0,100}>) ++(?=\S)")
 # A terminal shows the command before the first line.
 _COMMAND: Final = re.compile(r"(?:^|[\s/$#%>])fio (?:.* )?(?:-{1,2}\w|\S+\.(?:fio|ini|job)\b)")
 _VERSION: Final = re.compile(r"(?:fio[- ])?\d{1,4}\.\d{1,4}[\w.+-]{0,60}", re.ASCII)
@@ -54,11 +56,12 @@ def read_header(line: str, hostname: str | None) -> Header | None:
         return None
     name, groupid, *asked = match.groups()
     options, block_sizes = _read_asked(*asked)
-    return Header(strip_command(name), int(groupid), hostname, options, block_sizes)
+    return Header(strip_noise(name), int(groupid), hostname, options, block_sizes)
 
 
-def strip_command(name: str) -> str:
-    """Return the name of a job without the fio command before it on the line, if any."""
+def strip_noise(name: str) -> str:
+    """Return the name of a job without what precedes it on the line: a tag, or the command that a terminal shows."""
+    name = _TAG.sub("", name)
     before, _, last = name.rpartition(" ")
     return last if before and _COMMAND.search(before) else name
 

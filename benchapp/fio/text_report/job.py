@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchapp.fio.merging.growth import SHORTEST_SNAPSHOT_US, SNAPSHOTS_IN_MS
+from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
 from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
@@ -16,7 +16,7 @@ from benchapp.fio.text_report.direction import JobFacts, build_direction, count_
 from benchapp.fio.text_report.draft import JobDraft
 from benchapp.fio.text_report.figures import MODERN, read_figure
 from benchapp.fio.text_report.header import Header
-from benchapp.fio.text_report.latency import read_text_latency, read_text_shares
+from benchapp.fio.text_report.latency import read_text_shares
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
 
@@ -45,9 +45,6 @@ _RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
 _ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 # From here latency_target is printed in ns.
 _TARGET_IN_NS: Final[Version] = (3, 3, 0)
-# Least share of its depth that a benchmark uses; and more ns of CPU time than an I/O of a benchmark takes.
-_BUSY: Final = 0.2
-_PROCESSOR_NS_MINIMUM: Final = 2_000_000
 _NO_SIZES: Final = (None, None, None)
 
 
@@ -86,7 +83,7 @@ def build_job(
     goal = _LATENCY_GOAL.match(lines.get("latency", ""))
     processor = _read_processor(lines.get("cpu", ""))
     description = _DESCRIPTION.match(lines.get("Description", ""))
-    return Job(
+    job = Job(
         index=index,
         name=draft.name,
         groupid=draft.groupid,
@@ -110,6 +107,10 @@ def build_job(
         is_aggregate=draft.name == AGGREGATE,
         has_all_options=False,
     )
+    corrected = correct_runtime(job, version)
+    if corrected is not None:
+        notes.add("runtime-in-us", where, RUNTIME_IN_US)
+    return corrected or job
 
 
 def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, where: str) -> JobFacts:
@@ -123,43 +124,8 @@ def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, 
         dropped=issued.dropped,
         block_sizes=header.block_sizes if header else _NO_SIZES,
         is_whole=draft.is_whole,
-        has_runtime_in_us=version < SNAPSHOTS_IN_MS and _has_runtime_in_us(draft, issued.total),
         where=where,
     )
-
-
-def _has_runtime_in_us(draft: JobDraft, issued: tuple[int, ...]) -> bool:
-    """Return whether the run time in "msec" must be µs, as in snapshots before 2.1.14.
-
-    By its latencies, a job was then busy for a thousandth of its run; in µs it is all of the run at the printed
-    depth. And each I/O took more CPU time than possible.
-    """
-    depths = {level: share for level, share in _read_depth(draft.lines.get("IO", "")).items() if share >= 1}
-    processor = _read_processor(draft.lines.get("cpu", ""))
-    if not depths or processor.user_percent is None or processor.system_percent is None:
-        return False
-    runtime_ms, waited_ns, ios = 0, 0.0, 0
-    for direction in draft.directions:
-        summary = direction.figures
-        count = count_issued(issued, direction.label) if summary else None
-        if summary is None or not count:
-            continue
-        found = read_text_latency(direction.latencies.get("clat", ""), (), runtime_s=None).latency
-        if found is None or found.mean_ns is None:
-            return False
-        runtime_ms = max(runtime_ms, summary.runtime_ms)
-        waited_ns += found.mean_ns * count
-        ios += count
-    if runtime_ms < SHORTEST_SNAPSHOT_US:
-        return False
-    depth_in_us = waited_ns / (runtime_ms * 1000)
-    lowest, highest = min(map(_read_level, depths)), 2 * max(map(_read_level, depths))
-    processor_ns = (processor.user_percent + processor.system_percent) / 100 * runtime_ms * 1e6 / ios
-    return lowest * _BUSY <= depth_in_us <= highest and processor_ns >= _PROCESSOR_NS_MINIMUM
-
-
-def _read_level(level: str) -> int:
-    return int(level.removeprefix(">="))
 
 
 def _read_processor(text: str) -> _Processor:

@@ -14,6 +14,10 @@ _EMPHASIS: Final = re.compile(
 )
 _MARKS: Final = ("**", "*IOPS=", "`", "~~", "</", "<b", "<strong>", "<i>", "<em>", "<u>", "<mark>", "<code>", "<pre>")
 _MORE_MARKS: Final = ("<font", "<span", "[b", "[i]", "[u]", "[code", "[color", "{code", "{noformat", "{color", "{quote", "_IOPS")
+# As of a run in a locale that writes 1,5.
+_DECIMAL_COMMA: Final = re.compile(r"\d,\d\dth=\[|avg= *+\d++,\d\d, |usr=\d++,\d\d%")
+_COMMA: Final = re.compile(r"(?<=\d),(?=\d)")
+_DASHES: Final = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
 _DESCRIPTION: Final = "Description"
 
 
@@ -25,16 +29,22 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(keepends=True)
-        lowered = text
         # Searches for one character cost far less than all of those for the marks.
         self._has_emphasis = any(character in text for character in "*<`~{_") and any(
-            mark in lowered for mark in (*_MARKS, *_MORE_MARKS)
+            mark in text for mark in (*_MARKS, *_MORE_MARKS)
         )
+        self._has_decimal_commas = _DECIMAL_COMMA.search(text) is not None
+        self._is_ascii = text.isascii()
         self.open_end = -1 if text.endswith(("\n", "\r")) else len(self._lines) - 1
 
     def __iter__(self) -> Iterator[str]:
-        """Give each line, without emphasis."""
-        return map(_remove_emphasis, self._lines) if self._has_emphasis else iter(self._lines)
+        """Give each line, without emphasis, with a point before decimals and plain hyphens."""
+        lines = iter(self._lines)
+        if self._has_emphasis:
+            lines = map(_remove_emphasis, lines)
+        if self._has_decimal_commas:
+            lines = map(_write_points, lines)
+        return lines if self._is_ascii else map(_write_hyphens, lines)
 
     def read(self, number: int) -> str:
         """Return one line."""
@@ -43,3 +53,12 @@ class Lines:
 
 def _remove_emphasis(line: str) -> str:
     return line if _DESCRIPTION in line else _EMPHASIS.sub("", line)
+
+
+def _write_points(line: str) -> str:
+    # Counts of I/Os are separated by commas.
+    return line if "issued " in line or _DESCRIPTION in line else _COMMA.sub(".", line)
+
+
+def _write_hyphens(line: str) -> str:
+    return line if _DESCRIPTION in line else line.translate(_DASHES)

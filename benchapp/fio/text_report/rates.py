@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from benchapp.fio.numbers import read_amount, read_count
 from benchapp.fio.text_report.figures import (
@@ -162,27 +161,6 @@ def read_rates(
         findings.missing,
         tuple(findings.sources),
         tuple(findings.faults),
-    )
-
-
-def count_runtime_in_us(rates: Rates, summary: RateSummary, total_ios: int | None) -> Rates:
-    """Return the rates of a run time that fio prints in µs and calls msec: a thousandfold of those printed."""
-    runtime_s = summary.runtime_ms / 1_000_000
-    iops = None if total_ios is None else read_amount(total_ios / runtime_s)
-    bandwidth = None if rates.io_bytes is None else read_amount(rates.io_bytes / runtime_s)
-    sources = {
-        **dict(rates.sources),
-        "iops": "total_ios / run time",
-        "bandwidth_bytes_per_s": "io_bytes / run time",
-        "runtime_s": "msec / 1 000 000, as it is in µs",
-    }
-    message = f"runt={summary.runtime_ms}msec is in µs, as fio before 2.1.14 prints it in snapshots"
-    return replace(
-        rates,
-        iops=iops,
-        bandwidth_bytes_per_s=bandwidth,
-        sources=tuple(sources.items()),
-        faults=(("text-runtime-in-us", message),),
     )
 
 

@@ -8,6 +8,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.report import Reading
 from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft, read_job_line
 from benchapp.fio.text_report.header import (
+    Header,
     read_greeting,
     read_header,
     read_starting_line,
@@ -23,6 +24,7 @@ _HEADER_MARK: Final = "): rw="
 _LABELS: Final = {
     **{label: label for label in ("read", "write", "trim", "mixed")},
     **{f"{label}:": label for label in ("read", "write", "trim", "mixed")},
+    **{f"{label.capitalize()}:": label for label in ("read", "write", "trim", "mixed")},
 }
 _ONCE: Final = (
     "cpu",
@@ -45,7 +47,10 @@ _HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
 # In the order in which fio prints them.
 _RANKS: Final = {"slat": 0, "clat": 1, "lat": 2, "sync": 3, "bw": 5, "iops": 6}
 _RANK_OF_TABLES: Final = 4
+_GREETED: Final = re.compile(r"^(?:<[^>\n]{1,255}> )?hostname=[^,\n]{0,255}, be=", re.MULTILINE)
+_TAGGED: Final = re.compile(r"^<([^>\n]{1,255})> ++(?:read|write|trim|IO depths|[cs]?lat|cpu) ", re.MULTILINE)
 _STATUS: Final = "Jobs: "
+_PRINTED_WITHIN_S: Final = 2
 _LAYING_OUT: Final = ": Laying out IO file"
 
 
@@ -58,7 +63,7 @@ def read_normal(text: str, notes: Notes) -> Reading:
     if _JOB_MARK not in text:
         return Reading((), text)
     lines = Lines(text)
-    scan = _Scan(lines)
+    scan = _Scan(text, lines)
     found = []
     for number, draft in keep_last_snapshots(scan.find_reports(), notes):
         document = build_document(draft, where=f"document {number}", notes=notes)
@@ -70,7 +75,7 @@ def read_normal(text: str, notes: Notes) -> Reading:
 class _Scan:
     """Sorts lines into reports; foreign: numbers of the lines outside of reports."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, text: str, lines: Lines) -> None:
         self._lines = lines
         self.foreign: list[int] = []
         self._closed: list[ReportDraft] = []
@@ -80,7 +85,11 @@ class _Scan:
         self._rank = -1
         self._rows: list[str] | None = None
         self._hostname: str | None = None
+        # fio's client names a host where it greeted it, or at every line of its jobs; any other tag is a log's.
+        self._is_client = AGGREGATE in text or _GREETED.search(text) is not None
+        self._tags = frozenset(_TAGGED.findall(text)) if "<" in text else frozenset()
         self._number = 0
+        self._broken = ""
 
     def find_reports(self) -> Iterator[ReportDraft]:
         """Sort all lines, and give each report as soon as another one begins."""
@@ -112,7 +121,8 @@ class _Scan:
     def _read_line(self, line: str, words: list[str]) -> bool:
         """Return whether the line belongs to a report of fio."""
         if line[0] == "<" and (match := _HOST_PREFIX.match(line)):
-            self._hostname, line = match[1], match[2]
+            tag, line = match.groups()
+            self._hostname = tag if self._is_client or tag in self._tags else None
             words = line.split(None, 1)
             if not words:
                 return self._report is not None
@@ -158,12 +168,18 @@ class _Scan:
             return True
         header = read_header(line, self._hostname)
         if header is None:
+            # A terminal may have broken it.
+            self._broken = line
             return False
+        return self._begin_header(header)
+
+    def _begin_header(self, header: Header) -> bool:
         report = self._report
         if report is not None and not report.jobs and _is_started(report):
             # Headers come first: the execution before printed no jobs.
             self._close()
         self._preamble().headers.append(header)
+        self._broken = ""
         return True
 
     def _begin_job(self, job: JobDraft) -> None:
@@ -172,10 +188,10 @@ class _Scan:
             job.hostname = None
         if report is None:
             report = self._report = self._draft_report()
-        elif report.has_end and not (_is_of_client(report, job) and job.identity not in report.identities):
+        elif _is_of_other_report(report, job):
             report = self._repeat(report, job)
         report.jobs.append(job)
-        report.identities.add(job.identity)
+        report.identities[job.identity] = job.printed_at
         report.has_end = report.has_end and job.name == AGGREGATE
         self._job, self._direction, self._rows = job, None, None
 
@@ -283,6 +299,9 @@ class _Scan:
         return self._read_preamble(line, word)
 
     def _read_preamble(self, line: str, word: str) -> bool:
+        if self._broken and (header := read_header(self._broken + line.rstrip("\r\n"), self._hostname)):
+            return self._begin_header(header)
+        self._broken = ""
         if word.startswith("hostname=") and (greeting := read_greeting(line)):
             announced = self._preamble()
             announced.fio_version, announced.is_client = greeting.fio_version, True
@@ -320,5 +339,13 @@ def _is_started(report: ReportDraft) -> bool:
     return not report.is_client and bool(report.fio_version or report.started is not None)
 
 
-def _is_of_client(report: ReportDraft, job: JobDraft) -> bool:
-    return report.is_client or job.hostname is not None or job.name == AGGREGATE
+def _is_of_other_report(report: ReportDraft, job: JobDraft) -> bool:
+    """Return whether a job was printed by another execution, or again; fio prints all jobs of a report at once."""
+    if report.is_client or job.hostname is not None or job.name == AGGREGATE:
+        return report.has_end and job.identity in report.identities
+    if report.has_end or not report.jobs:
+        return report.has_end
+    earlier = report.jobs[-1].printed_at
+    if earlier and job.printed_at and abs((job.printed_at - earlier).total_seconds()) > _PRINTED_WITHIN_S:
+        return True
+    return report.identities.get(job.identity, job.printed_at) != job.printed_at

@@ -22,12 +22,14 @@ _DISK: Final = re.compile(
     r"ticks=(\d{1,20})/(\d{1,20}), in_queue=(\d{1,20}), util= *+([\d.]{1,12}|-?nan)%(, aggrios=)?",
     re.ASCII,
 )
+_SEPARATOR: Final = re.compile(r"[^\w.-]")
 _NONE: Final[Mapping[str, str]] = {}
 _NAMES_LENGTH_MAXIMUM: Final = 200
 
 
 def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document | None:
     """Return one report with the jobs that have results, even if some of their lines are missing; None without any."""
+    draft.jobs = _list_once(draft.jobs)
     jobs_read = [job for job in draft.jobs if job.is_readable]
     is_partial = not draft.has_end or not all(job.is_complete for job in draft.jobs)
     if is_partial:
@@ -36,6 +38,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         return None
     notes.add("text-precision", where, "fio rounds values in its text output, to about four digits")
     version = parse_version(draft.fio_version)
+    _rename_headers(draft)
     _drop_headers_of_others(draft)
     headers = _match_headers(draft, jobs_read)
     jobs = tuple(
@@ -78,6 +81,12 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
     )
 
 
+def _list_once(jobs: list[JobDraft]) -> list[JobDraft]:
+    """Return the jobs without repetitions: of the same process, printed at the same time with the same digits."""
+    first_of: dict[object, JobDraft] = {}
+    return [job for job in jobs if first_of.setdefault(job.identity, job) is job or first_of[job.identity] != job]
+
+
 def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:
     """Add notes that name the jobs with missing lines: the output was truncated or edited."""
     incomplete = [job for job in draft.jobs if job.is_readable and not job.is_complete]
@@ -99,6 +108,19 @@ def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None
 
 def _list_names(jobs: Sequence[JobDraft]) -> str:
     return ", ".join(dict.fromkeys(job.name for job in jobs))[:_NAMES_LENGTH_MAXIMUM]
+
+
+def _rename_headers(draft: ReportDraft) -> None:
+    """Give a header the name of a job that its own ends with: a tag may precede the first line of a text."""
+    names = {(job.name, job.groupid) for job in draft.jobs}
+    for place, header in enumerate(draft.headers):
+        if (header.name, header.groupid) in names:
+            continue
+        for separator in _SEPARATOR.finditer(header.name):
+            name = header.name[separator.end() :]
+            if (name, header.groupid) in names:
+                draft.headers[place] = replace(header, name=name)
+                break
 
 
 def _drop_headers_of_others(draft: ReportDraft) -> None:

@@ -44,7 +44,9 @@ def test_truncated_last_snapshot_leaves_the_last_complete_one() -> None:
 def test_two_executions_of_one_job_file_are_two_documents() -> None:
     first, second = read_bytes("generated/50_status_interval_json.out"), read_bytes("generated/07_json.out")
 
-    documents = read_output(second + first + second).documents
+    third = second.replace(b"1795246631", b"1795246731")
+
+    documents = read_output(second + first + third).documents
 
     assert [document.jobs[0].name for document in documents] == ["rr", "st", "rr"]
 

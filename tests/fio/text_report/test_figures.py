@@ -255,7 +255,7 @@ def test_snapshot_of_2_1_4_alone_has_its_run_time_in_us() -> None:
     assert (direction.runtime_s, direction.io_bytes) == (0.875555, 108160 * 1024)
     assert direction.iops == pytest.approx(27040 / 0.875555)
     assert direction.bandwidth_bytes_per_s == pytest.approx(108160 * 1024 / 0.875555)
-    assert list_codes(make_snapshot()) == ["text-runtime-in-us"]
+    assert list_codes(make_snapshot()) == ["runtime-in-us"]
 
 
 @pytest.mark.parametrize(

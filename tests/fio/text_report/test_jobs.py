@@ -114,6 +114,8 @@ def test_header_of_the_same_host_is_used() -> None:
     other = HEADER.replace("4096B", "8192B")
     text = "\n".join(
         (
+            "<a> hostname=a, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1",
+            "<b> hostname=b, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1",
             f"<a> {HEADER}",
             f"<b> {other}",
             "<b> ",

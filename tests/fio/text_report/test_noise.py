@@ -424,7 +424,7 @@ def test_two_jobs_of_one_name_have_separate_headers() -> None:
     )
     block = text[text.index(JOB_LINE) : text.index(END)]
 
-    document = read_document(text.replace(block, block + block))
+    document = read_document(text.replace(block, block + block.replace("pid=1891", "pid=1892")))
 
     assert [job.options["rw"] for job in document.jobs] == ["randwrite", "write"]
 
