@@ -8,21 +8,51 @@ _JSON_HINT: Final = "benchapp reads fio's own output: run fio with --output-form
 _FORMS: Final = tuple(
     (name, hint, re.compile(pattern, re.MULTILINE))
     for name, hint, pattern in (
-        ("data compressed with gzip", "unpack it (gzip -dc FILE), or send it with Content-Encoding: gzip", r"\A\x1f"),
+        (
+            "data compressed with gzip",
+            "unpack it (gzip -dc FILE), or send it with Content-Encoding: gzip",
+            r"\A\x1f",
+        ),
         ("data compressed with bzip2", "unpack it: bzip2 -dc FILE", r"\ABZh\d"),
-        ("a zip archive", "unpack it (unzip -p FILE), or upload it on the page Uploads", r"\APK(?:\x03\x04|[\ufffd\x03])"),
+        (
+            "a zip archive",
+            "unpack it (unzip -p FILE), or upload it on the page Uploads",
+            r"\APK(?:\x03\x04|[\ufffd\x03])",
+        ),
         ("data compressed with xz", "unpack it: xz -dc FILE", r"\A\ufffd7zXZ"),
         ("data compressed with zstd", "unpack it: zstd -dc FILE", r"\A\(\ufffd/\ufffd"),
-        ("a log of fio (write_bw_log and others)", "send it beside the report, as a file with its own name (_bw.1.log)",
-         r"\A\s*+\d++, ?\d++, ?[0-3], ?\d++(?:, ?\d++){0,3}[ \t]*$"),
-        ("a fio job file", "a job file says what to run: run fio with it, and send fio's output",
-         r"(?s)\A(?:\s*+[;#][^\n]*+\n)*+\s*+\[[^\]\n]{1,100}\]\s*?\n.{0,4000}?^[ \t]*(?:rw|readwrite|bs|size|ioengine|filename|stonewall|runtime|direct|numjobs)\b"),
+        (
+            "a fio log (of write_bw_log and others)",
+            "send it beside the report, as a file with its own name (_bw.1.log)",
+            r"\A\s*+\d++, ?\d++, ?[0-3], ?\d++(?:, ?\d++){0,3}[ \t]*$",
+        ),
+        (
+            "a fio job file",
+            "a job file says what to run: run fio with it, and send fio's output",
+            r"(?s)\A(?:\s*+[;#][^\n]*+\n)*+\s*+\[[^\]\n]{1,100}\]\s*?\n.{0,4000}?^[ \t]*(?:rw|readwrite|bs|size|ioengine|filename|stonewall|runtime|direct|numjobs)\b",
+        ),
         ("YAML", f"convert it back to JSON, or {_JSON_HINT}", r"^fio version: |^ *-? *jobname: "),
         ("quoted-printable text", "decode it: python3 -m quopri -d FILE", r"\(g=3D\d|\(groupid=3D"),
-        ("kbench's summary", "send the outputs of fio that it keeps beside it (*.json)", r"^FIO Benchmark Summary|^[ \t]*Benchmark Result$"),
-        ("dbench's summary (Dbench Summary)", "dbench shows a part of fio's output only: run its fio commands with --output-format=json", r"Dbench Summary"),
-        ("yabs' summary", "yabs shows a part of fio's output only: run fio with --output-format=json", r"^fio Disk Speed Tests|yabs\.sh"),
-        ("kubestr's summary", "run kubestr with -o json -e FILE, and send the fio report in it", r"^FIO test results:|kubestr"),
+        (
+            "kbench's summary",
+            "send the outputs of fio that it keeps beside it (*.json)",
+            r"^FIO Benchmark Summary|^[ \t]*Benchmark Result$",
+        ),
+        (
+            "dbench's summary (Dbench Summary)",
+            "dbench shows a part of fio's output only: run its fio commands with --output-format=json",
+            r"Dbench Summary",
+        ),
+        (
+            "yabs' summary",
+            "yabs shows a part of fio's output only: run fio with --output-format=json",
+            r"^fio Disk Speed Tests|yabs\.sh",
+        ),
+        (
+            "kubestr's summary",
+            "run kubestr with -o json -e FILE, and send the fio report in it",
+            r"^FIO test results:|kubestr",
+        ),
         ("the output of dd", _JSON_HINT, r"^\d++\+\d++ records (?:in|out)|bytes? .{0,60}copied, "),
         ("the output of iozone", _JSON_HINT, r"Iozone: Performance Test"),
         ("the output of ioping", _JSON_HINT, r"ioping statistics ---|<<< .{1,200}: request=\d"),
@@ -37,7 +67,11 @@ _FORMS: Final = tuple(
         ("the output of IOR", _JSON_HINT, r"^IOR-\d|^Max Write: "),
         ("the output of mdtest", _JSON_HINT, r"^mdtest-\d"),
         ("the output of pgbench", _JSON_HINT, r"^pgbench \(|^transaction type: "),
-        ("the output of rados bench", _JSON_HINT, r"^Total time run: .{0,200}\n(?:.{0,200}\n){0,3}?Total (?:writes|reads) made"),
+        (
+            "the output of rados bench",
+            _JSON_HINT,
+            r"^Total time run: .{0,200}\n(?:.{0,200}\n){0,3}?Total (?:writes|reads) made",
+        ),
         ("an HTML page", "send fio's output as plain text", r"(?i)\A\s*+<(?:!doctype html|html)\b"),
     )
 )

@@ -1,8 +1,12 @@
 """Parse the output of fio, as bytes, into a Report."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from datetime import UTC, timedelta, tzinfo
 from typing import Final
+
+from msgspec.structs import replace
 
 from benchapp.fio.foreign import name_foreign
 from benchapp.fio.json.documents import Findings, find_documents, find_whole, list_messages, name_place
@@ -32,30 +36,31 @@ _HEADER: Final = re.compile(r": \(g=\d{1,10}\): rw=\w")
 _JSON: Final = '"fio version"'
 _EXCERPT_LENGTH: Final = 200
 _STREAMS_LISTED: Final = 10
+_YEAR_S: Final = 366 * 86400
 # Errors that reading the text in another way cannot fix.
 _TOO_MANY: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-timings"})
 
 
-def read_output(output: bytes) -> Report:
+def read_output(output: bytes, *, time_zone: tzinfo | None = None) -> Report:
     """Return all reports in an output of fio: any format, with other text around them, complete or truncated.
 
-    UTF-8 or UTF-16. Totals over jobs are calculated separately (totals.add_totals), as few callers need them. Raises
+    UTF-8 or UTF-16. time_zone: of the dates that text has without one; None for UTC, with a warning. Totals over jobs are calculated separately (totals.add_totals), as few callers need them. Raises
     UnreadableOutput, and no other exception, for an output without a report.
     """
     try:
-        report = _read(output, Notes())
+        report = _read(output, Notes(), time_zone)
     except UnreadableOutput as error:
-        return _read_wrapped(output, error)
+        return _read_wrapped(output, error, time_zone)
     if not any(note.code == "incomplete-job" for note in report.warnings):
         return report
     # A text in the strings of another format looks like one with lines missing.
     try:
-        return _read_wrapped(output, UnreadableOutput("cut-off", ""))
+        return _read_wrapped(output, UnreadableOutput("cut-off", ""), time_zone)
     except UnreadableOutput:
         return report
 
 
-def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:
+def _read_wrapped(output: bytes, refusal: UnreadableOutput, time_zone: tzinfo | None) -> Report:
     """Read a report inside a string of another format; raises the given error if there is none."""
     unwrapped = unwrap_output(output) if refusal.code not in _TOO_MANY else None
     if unwrapped is None:
@@ -67,14 +72,14 @@ def _read_wrapped(output: bytes, refusal: UnreadableOutput) -> Report:
     notes = Notes()
     notes.add("unwrapped-output", "", f"the report was extracted from {names}")
     try:
-        return _read(unwrapped.output, notes)
+        return _read(unwrapped.output, notes, time_zone)
     except UnreadableOutput as error:
         if not error.seen or error.seen == refusal.seen:
             raise refusal from error
         raise UnreadableOutput(error.code, f"{names}: {error.detail}", seen=error.seen) from error
 
 
-def _read(output: bytes, notes: Notes) -> Report:
+def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
     whole = find_whole(output)
     text = "" if whole else decode_output(output, notes)
     streams = [Stream("", "")] if whole else separate_streams(text)
@@ -89,13 +94,38 @@ def _read(output: bytes, notes: Notes) -> Report:
         documents += _read_stream(findings, notes, lines)
         if len(documents) > count:
             prefixes.append(stream.prefix)
-    documents = list_once(documents, notes)
+    documents = [_place_in_zone(document, time_zone, notes) for document in list_once(documents, notes)]
     messages = list_messages(lines, notes)
     if not documents:
         raise _explain(text, messages, notes, has_reports=has_reports)
     if len(prefixes) > 1:
         _note_streams(prefixes, notes)
     return Report(tuple(documents), notes.list_all(), messages, PARSER_VERSION)
+
+
+def _place_in_zone(document: Document, time_zone: tzinfo | None, notes: Notes) -> Document:
+    """Return a document with aware times: fio prints dates in text by the clock of the host, without its zone."""
+    finished_at = document.finished_at
+    if finished_at is None or finished_at.tzinfo is not None:
+        return document
+    if time_zone is None:
+        notes.add(
+            "time-zone-assumed",
+            "",
+            "the dates in the text have no time zone: read as UTC; name it by time_zone",
+        )
+        return replace(document, finished_at=finished_at.replace(tzinfo=UTC))
+    finished_at = finished_at.replace(tzinfo=time_zone).astimezone(UTC)
+    return replace(document, finished_at=finished_at, started_at=finished_at - _measure_length(document))
+
+
+def _measure_length(document: Document) -> timedelta:
+    """Return the run time of the groups, which run one after the other; without setting up."""
+    lengths: defaultdict[int, float] = defaultdict(float)
+    for group in document.groups:
+        longest = max((direction.runtime_s or 0 for direction in group.directions), default=0)
+        lengths[group.groupid] = max(lengths[group.groupid], longest)
+    return timedelta(seconds=min(sum(lengths.values()), _YEAR_S))
 
 
 def _note_streams(prefixes: Sequence[str], notes: Notes) -> None:

@@ -217,8 +217,8 @@ class Document(Struct, frozen=True, gc=False):
 
     fio_version: as printed, "fio-3.33"; empty if the text has none.
     format_version: of terse (2 to 5). has_precise_values: False where the format rounds to four digits (text).
-    started_at: job_start, or the moment of printing less the elapsed time; None if fio prints neither, or without
-      a time zone. finished_at: the moment of printing.
+    started_at: job_start, or the moment of printing less the elapsed time (of text, the run time of its groups, where
+      the time zone is given); None if fio prints neither. finished_at: the moment of printing.
     is_partial: the text ended before the report did, or lines of it are missing; jobs that have results are here.
     totals: empty until totals.add_totals has run.
     """

@@ -28,7 +28,9 @@ _UNSTORABLE_ESCAPE: Final = re.compile(
 
 def decode_output(output: bytes, notes: Notes) -> str:
     """Return the text without NUL, lone surrogates and terminal escapes; a note lists what was replaced."""
-    if output.isascii() and not (b"\x00" in output or b"\x1b" in output or b"\x08" in output or b"\\u" in output):
+    if output.isascii() and not (
+        b"\x00" in output or b"\x1b" in output or b"\x08" in output or b"\\u" in output
+    ):
         # It contains nothing that is replaced below.
         return output.decode()
     text = _decode(output, notes)

@@ -1,7 +1,10 @@
-"""Extract fio's output from strings of other tools: Ansible's stdout, Docker's logs, Python's repr."""
+"""Extract fio's output from strings of other tools: Ansible's stdout, logs of JSON lines, CSV, Python's repr."""
 
+import html
 import json
+import quopri
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -12,13 +15,27 @@ from benchapp.fio.text import decode_output
 
 # A Python literal in a line of Docker's log in Ansible's stdout.
 _LAYERS_MAXIMUM: Final = 3
+_JSON_LINE: Final = re.compile(r'\s*+\{ ?"[^"\n]{1,64}" ?: ?[^\n]*+')
 _DOCKER: Final = re.compile(r'\s*+\{"log" ?:')
+# Where tools put the line of a program: Docker, journald, loggers. And what tells their sources apart.
+_MESSAGES: Final = ("log", "MESSAGE", "message", "msg", "text")
+_SOURCES: Final = (
+    "stream",
+    "_HOSTNAME",
+    "hostname",
+    "host",
+    "container",
+    "container_name",
+    "CONTAINER_NAME",
+    "pod",
+    "_PID",
+)
 # Neither crosses a line; the last one of a text may lack its end. Linear: each part begins with another character, and
 # no possessive group holds alternatives, of which CPython before 3.11.5 matches too little (gh-106052).
 _DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*(?:"|\\?\Z)'
 _SINGLE: Final = r"'[^'\\\n]*+(?:\\.[^'\\\n]*+)*(?:'|\\?\Z)"
 _LITERAL: Final = rf"b?(?:{_DOUBLE}|{_SINGLE})"
-_DOCKER_CUT: Final = re.compile(rf'\{{"log" ?: ?({_DOUBLE})')
+_LOG_CUT: Final = re.compile(rf'\{{"log" ?: ?({_DOUBLE})')
 _QUOTED: Final = re.compile(
     rf"(?P<lines>\[\s*+(?:{_LITERAL}\s*+,?\s*+)+(?:\]|\Z))|(?<![\w\\])(?P<literal>{_LITERAL})"
 )
@@ -31,7 +48,9 @@ _REPR: Final = re.compile(
 )
 # One of them is in every report: JSON, whose quotes are escaped once a layer or not at all, text, terse.
 _MARK: Final = re.compile(r'fio version\\{0,8}" ?:|\(groupid=\d|\d%=\d')
-_DOCKER_NAME: Final = "the lines of Docker's json-file log"
+_LOG_NAME: Final = "the lines of a JSON log, such as Docker's or journald's"
+# Linear: a cell ends at a quotation mark that is not doubled.
+_CELL: Final = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
 _JSON_NAME: Final = "a JSON string, such as Ansible's stdout"
 _LINES_NAME: Final = "a list of lines, such as Ansible's stdout_lines"
 _PYTHON_NAME: Final = "a Python literal, as repr() writes it"
@@ -47,12 +66,7 @@ class Unwrapped(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-class _DockerLine(Struct, frozen=True):
-    log: str
-    stream: str = "stdout"
-
-
-_DOCKER_DECODER: Final = msgspec.json.Decoder(_DockerLine)
+_LINE_DECODER: Final = msgspec.json.Decoder(dict[str, object])
 
 
 def unwrap_output(output: bytes) -> Unwrapped | None:
@@ -88,29 +102,32 @@ class _Layer:
 
     def unwrap(self, text: str) -> str:
         """Return the text with the content of its wrappers in their places."""
-        if _DOCKER.match(text):
-            return self._unwrap_docker(text)
+        if _DOCKER.match(text) or ((first := _JSON_LINE.match(text)) and _read_json_line(first[0])):
+            return self._unwrap_json_lines(text)
+        for name, mark, convert in _ENCODINGS:
+            if mark in text:
+                self.names.append(name)
+                return convert(text)
         return _QUOTED.sub(self._replace, text) if _MARK.search(text) else text
 
-    def _unwrap_docker(self, text: str) -> str:
-        """Join Docker's log, each stream separately: a complaint may be between two lines of a report."""
-        streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    def _unwrap_json_lines(self, text: str) -> str:
+        """Join a log of JSON lines, each source separately: a complaint may be between two lines of a report."""
+        streams: dict[tuple[object, ...], list[str]] = {}
         others: list[str] = []
-        stream = "stdout"
+        stream: tuple[object, ...] = ()
         for line in text.splitlines():
-            try:
-                entry = _DOCKER_DECODER.decode(line)
-            except ValueError:
+            read = _read_json_line(line)
+            if read is None:
                 others.append(line)
             else:
-                stream = entry.stream
-                streams.setdefault(stream, []).append(entry.log)
-        cut = _DOCKER_CUT.fullmatch(others[-1]) if others and text.endswith(others[-1]) else None
+                stream, message = read
+                streams.setdefault(stream, []).append(message)
+        cut = _LOG_CUT.fullmatch(others[-1]) if others and text.endswith(others[-1]) else None
         if cut is not None:
-            streams[stream].append(_read_literal(cut[1]))
+            streams.setdefault(stream, []).append(_read_literal(cut[1]))
             others.pop()
         texts = ["".join(logs) for logs in streams.values()]
-        (self.names if any(texts) else self.damaged).append(_DOCKER_NAME)
+        (self.names if any(texts) else self.damaged).append(_LOG_NAME)
         return "\n".join((*texts, *others))
 
     def _replace(self, match: re.Match[str]) -> str:
@@ -131,6 +148,41 @@ class _Layer:
         self._contents.add(bare)
         # What was cut off ends with the text, as if it had no wrapper.
         return f"\n{content}" if match.end() == len(match.string) else f"\n{content}\n"
+
+
+def _read_json_line(line: str) -> tuple[tuple[object, ...], str] | None:
+    """Return the source and the text of a line of a log; None for any other."""
+    try:
+        entry = _LINE_DECODER.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    message = next((entry[name] for name in _MESSAGES if name in entry), None)
+    if not isinstance(message, str):
+        return None
+    # Docker's lines have their ends.
+    text = message if "log" in entry else f"{message}\n"
+    return tuple(str(entry.get(name, "")) for name in _SOURCES), text
+
+
+def _read_csv(text: str) -> str:
+    """Return the cells that hold a report, each on lines of its own."""
+    return "\n".join(
+        match[1].replace('""', '"') for match in _CELL.finditer(text) if '""fio version""' in match[1]
+    )
+
+
+def _read_quoted_printable(text: str) -> str:
+    return quopri.decodestring(text.encode()).decode(errors="replace")
+
+
+# Name, what only such a text has, and its decoder.
+_ENCODINGS: Final[tuple[tuple[str, str, Callable[[str], str]], ...]] = (
+    ("a cell of CSV", '""fio version""', _read_csv),
+    ("escaped HTML", "&quot;fio version&quot;", html.unescape),
+    ("escaped HTML", "&gt;=64=", html.unescape),
+    ("quoted-printable text", "groupid=3D", _read_quoted_printable),
+    ("quoted-printable text", "=22fio version=22", _read_quoted_printable),
+)
 
 
 def _name(quoted: str) -> str:

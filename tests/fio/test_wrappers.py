@@ -95,7 +95,7 @@ def test_wrapped_output_gives_the_same_report_as_without_the_wrapper(
     [
         (in_ansible, "Ansible's stdout"),
         (in_ansible_lines, "Ansible's stdout_lines"),
-        (in_docker, "Docker's json-file log"),
+        (in_docker, "a JSON log, such as Docker's"),
         (in_python_bytes, "Python literal"),
     ],
 )
@@ -158,7 +158,7 @@ def test_text_outside_of_strings_is_preferred_to_text_in_strings() -> None:
     [
         ('b\'{\\q\\n  "fio version" : "fio-3.33"\'', "Python literal"),
         ("b'\\xzz3;fio-3.33;rr;0;0;1.0%=71;'", "Python literal"),
-        ('{"log":1,"stream":"stdout"}\n{"log":2}\n', "Docker's json-file log"),
+        ('{"log":1,"stream":"stdout"}\n{"log":2}\n', "a JSON log, such as Docker's"),
     ],
 )
 def test_damaged_wrapper_is_named_in_the_refusal(output: str, name: str) -> None:

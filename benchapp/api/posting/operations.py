@@ -127,6 +127,9 @@ _POST_FIO: Final = _post(
         _VALIDATE,
         _query("profile", "name of the job set"),
         _query("started_at", "RFC 3339; where the output does not say it"),
+        _query(
+            "time_zone", "of the dates in text output, such as Europe/Berlin; UTC without it, with a warning"
+        ),
         *(_query(name, "of the target; sizes also as 500GiB") for name in TARGET),
     ],
     responses=_RESPONSES,

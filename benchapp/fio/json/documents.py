@@ -60,7 +60,9 @@ def find_whole(output: bytes) -> Findings | None:
     if _OTHER.match(output) or (b"\\" in output and b"\\u0000" in output):
         return None
     content = load_report(output)
-    return Findings((FoundDocument(content, is_partial=False),), "") if content and is_report(content) else None
+    return (
+        Findings((FoundDocument(content, is_partial=False),), "") if content and is_report(content) else None
+    )
 
 
 def load_report(text: bytes | str) -> PrintedReport | None:
@@ -128,7 +130,9 @@ def _load_any(text: str, notes: Notes) -> FoundDocument | None:
         return None
     jobs = content if isinstance(content, list) else [content]
     if jobs and all(isinstance(job, dict) and "jobname" in job for job in jobs):
-        notes.add("jobs-only", "", "the text has the jobs of a report alone: version, time and disks are not known")
+        notes.add(
+            "jobs-only", "", "the text has the jobs of a report alone: version, time and disks are not known"
+        )
         content = {"jobs": jobs}
     report = read_report(content)
     return FoundDocument(report, is_partial=False) if is_report(report) else None
@@ -168,7 +172,11 @@ def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], n
         _keep(read_report(content), number, reports, notes)
         if attempt:
             message = "this report was not valid JSON and was repaired"
-            notes.add("repaired-json", name_place(number), f"{message}, without lines of others" if foreign else message)
+            notes.add(
+                "repaired-json",
+                name_place(number),
+                f"{message}, without lines of others" if foreign else message,
+            )
         return foreign + text[end:]
     return _read_cut_segment(segment, number, reports, notes)
 

@@ -10,7 +10,6 @@ from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.report import Direction, Group, Job
 from benchapp.fio.workload.options import count_jobs_asked, is_set
 
-
 # fio prints whole IOPS; a size that is drawn from a range has a mean.
 _IOPS_MINIMUM: Final = 10
 _SIZES_WITHIN: Final = 1.5

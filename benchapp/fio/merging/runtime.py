@@ -72,7 +72,9 @@ def _correct_direction(direction: Direction) -> Direction:
     runtime_s = round(runtime_s * 1000) / 1_000_000
     sources = {
         **direction.sources,
-        "iops": "total_ios / run time" if direction.total_ios is not None else "io_bytes / block size / run time",
+        "iops": "total_ios / run time"
+        if direction.total_ios is not None
+        else "io_bytes / block size / run time",
         "bandwidth_bytes_per_s": "io_bytes / run time",
         "runtime_s": "msec / 1 000 000, as it is in µs",
     }

@@ -13,7 +13,9 @@ _DONE: Final = re.compile(r"\bdone\b", re.ASCII)
 _INTO_FILE: Final = re.compile(r"""(?<![0-9&>=-])>{1,2}\|?\s{0,20}(?!/dev/null\b)["'\w$./~{]""", re.ASCII)
 _FROM_FILE: Final = re.compile(r"""(?<!<)<\s{0,20}(?!/dev/(?:zero|u?random|null)\b)["'\w$./~{]""", re.ASCII)
 # A loop, a program that goes through many files, or names with a wildcard.
-_MANY: Final = re.compile(r"\b(?:for|while|until|xargs|find|parallel|seq)\b|[*?{]|\$\(|\bsh\s|\.sh\b", re.ASCII)
+_MANY: Final = re.compile(
+    r"\b(?:for|while|until|xargs|find|parallel|seq)\b|[*?{]|\$\(|\bsh\s|\.sh\b", re.ASCII
+)
 _WRITER: Final = re.compile(r"\b(?:touch|tee|truncate|fallocate)\s", re.ASCII)
 _READER: Final = re.compile(r"\b(?:cat|head|tail|wc|md5sum|sha\d{1,3}sum|cksum|grep)\s", re.ASCII)
 _DD_OUTPUT: Final = re.compile(r"\bof=(?!/dev/null\b)\S", re.ASCII)

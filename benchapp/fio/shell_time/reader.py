@@ -8,7 +8,15 @@ from typing import Final
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document, Job, Reading
-from benchapp.fio.shell_time.command import Kind, count_files, find_command, find_kind, is_dd, is_fio, is_unfinished
+from benchapp.fio.shell_time.command import (
+    Kind,
+    count_files,
+    find_command,
+    find_kind,
+    is_dd,
+    is_fio,
+    is_unfinished,
+)
 from benchapp.fio.unreadable import UnreadableOutput
 
 _LINE: Final = re.compile(r"[^\r\n]++")

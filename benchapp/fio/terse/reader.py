@@ -171,9 +171,7 @@ def _take_line(
             raise UnreadableTerse(
                 f"it is longer than {LINE_LENGTH_MAXIMUM} characters", content.count(";") + 1
             )
-        read = read_line(
-            content, number=number, hostname=host[1] if host else None, is_last=is_last
-        )
+        read = read_line(content, number=number, hostname=host[1] if host else None, is_last=is_last)
     except UnreadableTerse as error:
         if is_last:
             result.cut_at, result.cut_line = at, content

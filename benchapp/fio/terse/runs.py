@@ -104,7 +104,10 @@ def _may_be_clone(before: Job, after: Job) -> bool:
     if is_slower and all(one.io_bytes == other.io_bytes for one, other in _pair_directions(before, after)):
         return False
     for one, other in _pair_directions(before, after):
-        sizes = [(one.bandwidth_bytes_per_s or 0) * (other.iops or 0), (other.bandwidth_bytes_per_s or 0) * (one.iops or 0)]
+        sizes = [
+            (one.bandwidth_bytes_per_s or 0) * (other.iops or 0),
+            (other.bandwidth_bytes_per_s or 0) * (one.iops or 0),
+        ]
         rates = [one.iops or 0, other.iops or 0]
         has_one_size = max(sizes) <= min(sizes) * _SHARES_WITHIN
         if has_one_size and max(rates) > min(rates) * _SHARES_WITHIN:

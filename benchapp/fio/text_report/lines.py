@@ -12,8 +12,35 @@ _EMPHASIS: Final = re.compile(
     r"|\{(?:code|noformat|color|quote)(?::[^{}\n]{0,60})?\}|(?<![^\W_])_+(?=\w)|(?<=[\w%/)])_+(?![^\W_])",
     re.IGNORECASE,
 )
-_MARKS: Final = ("**", "*IOPS=", "`", "~~", "</", "<b", "<strong>", "<i>", "<em>", "<u>", "<mark>", "<code>", "<pre>")
-_MORE_MARKS: Final = ("<font", "<span", "[b", "[i]", "[u]", "[code", "[color", "{code", "{noformat", "{color", "{quote", "_IOPS")
+_MARKS: Final = (
+    "**",
+    "*IOPS=",
+    "`",
+    "~~",
+    "</",
+    "<b",
+    "<strong>",
+    "<i>",
+    "<em>",
+    "<u>",
+    "<mark>",
+    "<code>",
+    "<pre>",
+)
+_MORE_MARKS: Final = (
+    "<font",
+    "<span",
+    "[b",
+    "[i]",
+    "[u]",
+    "[code",
+    "[color",
+    "{code",
+    "{noformat",
+    "{color",
+    "{quote",
+    "_IOPS",
+)
 # As of a run in a locale that writes 1,5.
 _DECIMAL_COMMA: Final = re.compile(r"\d,\d\dth=\[|avg= *+\d++,\d\d, |usr=\d++,\d\d%")
 _COMMA: Final = re.compile(r"(?<=\d),(?=\d)")

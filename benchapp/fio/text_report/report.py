@@ -65,8 +65,8 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         format="normal",
         fio_version=draft.fio_version,
         started_at=None,
-        # The date of a job is the host's local time, of a zone that fio does not name.
-        finished_at=None,
+        # By the clock of the host, of a zone that fio does not name; output.py knows it.
+        finished_at=max((job.printed_at for job in jobs_read if job.printed_at), default=None),
         jobs=jobs,
         groups=roll_up(
             jobs,
@@ -84,7 +84,9 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
 def _list_once(jobs: list[JobDraft]) -> list[JobDraft]:
     """Return the jobs without repetitions: of the same process, printed at the same time with the same digits."""
     first_of: dict[object, JobDraft] = {}
-    return [job for job in jobs if first_of.setdefault(job.identity, job) is job or first_of[job.identity] != job]
+    return [
+        job for job in jobs if first_of.setdefault(job.identity, job) is job or first_of[job.identity] != job
+    ]
 
 
 def _warn_of_missing_lines(draft: ReportDraft, where: str, notes: Notes) -> None:

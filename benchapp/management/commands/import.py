@@ -57,6 +57,12 @@ class Command(BaseCommand):
             help=f"start time for outputs without one: 2026-11-21T10:00:00Z, or {_BY_FILE}"
             " for the modification time of the file",
         )
+        add(
+            "--time-zone",
+            default="",
+            metavar="ZONE",
+            help="of the dates in text output: Europe/Berlin; UTC without it",
+        )
         add("--no-wait", "--queue", action="store_true", help="leave processing to the workers")
         add_data_directory(parser)
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
@@ -140,6 +146,7 @@ def _read_options(options: Mapping[str, Any]) -> ImportOptions:
         (f"label.{name}", value) for name, value in (_split(text, "--label") for text in options["label"])
     ]
     pairs += [("profile", options["profile"])] if options["profile"] else []
+    pairs += [("time_zone", options["time_zone"])] if options["time_zone"] else []
     pairs += [("started_at", started_at)] if started_at and started_at != _BY_FILE else []
     try:
         parameters = read_parameters(pairs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any, Final
+from zoneinfo import available_timezones
 
 from benchapp.pipeline.intake.envelope import read_profile, read_time
 from benchapp.pipeline.intake.metadata import TARGET, read_environment, read_labels, read_target
@@ -27,7 +28,7 @@ class BadParameter(Exception):
 
 
 def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return {target, labels, environment, profile, started_at} as plain values to store with the submission.
+    """Return {target, labels, environment, profile, started_at, time_zone} as plain values to store.
 
     Raises BadParameter, or BadLayout for an invalid value.
     """
@@ -49,12 +50,26 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         ),
         "profile": read_profile(given.get("profile"), "profile"),
         "started_at": started_at.isoformat() if started_at else None,
+        "time_zone": _read_time_zone(given.get("time_zone", "")),
     }
+
+
+def _read_time_zone(name: str) -> str | None:
+    """Return the name of a time zone of IANA, in which text output prints its dates; None without one."""
+    if not name:
+        return None
+    if name not in available_timezones():
+        raise BadParameter(
+            "time-zone-unknown",
+            "time_zone",
+            f"time_zone {name[:80]!r} is unknown: write it as Europe/Berlin or UTC",
+        )
+    return name
 
 
 def refuse_unknown_names(names: Iterable[str]) -> None:
     """Raise BadParameter for a name that is neither a parameter nor label.NAME."""
-    known = {*TARGET, *_ENVIRONMENT_NAMES, "profile", "started_at"}
+    known = {*TARGET, *_ENVIRONMENT_NAMES, "profile", "started_at", "time_zone"}
     for name in names:
         if name not in known and not name.startswith(_LABEL):
             raise BadParameter(

@@ -72,7 +72,7 @@ def plan_submission(source: SubmissionSource) -> Plan:
     """Parse a submission and return its rows. Raises Unstorable."""
     sender = parse_context(source)
     try:
-        report = read_output(sender.output)
+        report = read_output(sender.output, time_zone=sender.time_zone)
     except UnreadableOutput as error:
         raise Unstorable(error.code, describe_unreadable(error, sender.command)) from error
     traces = parse_traces(sender.logs, report)
@@ -89,7 +89,8 @@ def _plan_run(
     environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(sender.target)
     started_at, is_known = _read_start(source, sender, document)
-    finished_at = document.finished_at or sender.finished_at
+    has_zone = document.format != "normal" or sender.time_zone is not None
+    finished_at = (document.finished_at if has_zone else None) or sender.finished_at
     errors = [job.error for job in document.jobs if job.error]
     context = read_run_context(document, environment=environment, target=sender.target)
     measurements = tuple(

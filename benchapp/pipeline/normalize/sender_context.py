@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from benchapp.fio import UnreadableOutput
 from benchapp.models import Kind
@@ -37,7 +38,7 @@ class SubmissionSource:
 class SenderContext:
     """Context of the fio output as sent: envelope, parameters, or published document.
 
-    parameters: of the profile; None if unknown.
+    parameters: of the profile; None if unknown. time_zone: of dates in text output.
     """
 
     output: bytes
@@ -53,6 +54,7 @@ class SenderContext:
     sweep_id: UUID | None
     agent_version: str
     logs: Mapping[str, str]
+    time_zone: ZoneInfo | None = None
 
 
 def parse_context(source: SubmissionSource) -> SenderContext:
@@ -93,7 +95,14 @@ def parse_context(source: SubmissionSource) -> SenderContext:
         sweep_id=None,
         agent_version="",
         logs={},
+        time_zone=find_time_zone(parameters),
     )
+
+
+def find_time_zone(parameters: Mapping[str, Any]) -> ZoneInfo | None:
+    """Return the time zone that a sender named for dates in text output."""
+    name = parameters.get("time_zone")
+    return ZoneInfo(name) if name else None
 
 
 def describe_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:

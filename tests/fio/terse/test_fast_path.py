@@ -48,8 +48,7 @@ def test_number_of_more_than_forty_characters_is_refused() -> None:
 
 def test_leading_zeros_are_ignored() -> None:
     plain, odd = (
-        read_line(line, number=1, hostname=None, is_last=False)
-        for line in (V3, with_field(5, "0094060"))
+        read_line(line, number=1, hostname=None, is_last=False) for line in (V3, with_field(5, "0094060"))
     )
 
     assert plain == odd

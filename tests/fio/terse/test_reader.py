@@ -393,7 +393,7 @@ def test_line_after_a_status_line_or_a_collectors_mark_is_read(status: str) -> N
 def test_line_in_backticks_is_read(line: str, text: str, rest: str) -> None:
     reading, codes = read(text.format(line))
 
-    assert list(reading.documents) == [found for found in read(line)[0].documents]
+    assert list(reading.documents) == list(read(line)[0].documents)
     assert (reading.rest, codes) == (rest, [])
 
 

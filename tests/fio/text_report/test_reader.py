@@ -1,7 +1,11 @@
 """fio's text output: every kind of line, in the layouts of 2.x and 3.x."""
 
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
 import pytest
 
+from benchapp.fio import read_output
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Disk, Latency, Samples, SteadyState
 from benchapp.fio.text_report.reader import read_normal
@@ -263,10 +267,24 @@ def test_version_of_2_0_8_is_a_bare_number() -> None:
     assert read_file("versions/fio-2.0.8/normal.txt").fio_version == "2.0.8"
 
 
-def test_local_time_of_the_host_is_not_read_as_utc() -> None:
-    document = read_document(make_text(SUMMARY))
+def test_printed_date_is_read_in_the_given_time_zone() -> None:
+    output = make_text(SUMMARY).encode()
 
-    assert (document.started_at, document.finished_at, document.jobs[0].started_at) == (None, None, None)
+    (assumed,) = read_output(output).documents
+    (known,) = read_output(output, time_zone=ZoneInfo("Europe/Berlin")).documents
+
+    assert (assumed.started_at, assumed.finished_at) == (None, datetime(2022, 12, 21, 14, 56, 37, tzinfo=UTC))
+    assert known.finished_at == datetime(2022, 12, 21, 13, 56, 37, tzinfo=UTC)
+    assert known.started_at == datetime(2022, 12, 21, 13, 55, 36, 999000, tzinfo=UTC)
+    assert "time-zone-assumed" in [note.code for note in read_output(output).warnings]
+
+
+def test_repeated_hour_of_a_time_zone_is_its_first() -> None:
+    output = make_text(SUMMARY).replace("Wed Dec 21 14:56:37 2022", "Sun Oct 30 02:30:00 2022").encode()
+
+    (document,) = read_output(output, time_zone=ZoneInfo("Europe/Berlin")).documents
+
+    assert document.finished_at == datetime(2022, 10, 30, 0, 30, tzinfo=UTC)
 
 
 def test_description_is_read() -> None:
