@@ -62,7 +62,7 @@ _WORDS: Final = {
 }
 _NUMBER: Final = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _THRESHOLD: Final = re.compile(
-    rf"\s*([A-Za-z][A-Za-z0-9_. ]*?)\s*(<=|>=|=<|=>|<|>|≤|≥)?\s*({_NUMBER.pattern})\s*([A-Za-zµμ/]*(?: ?IOPS)?)\s*",
+    rf"([A-Za-z][A-Za-z0-9_. ]*?) ?(<=|>=|=<|=>|<|>|≤|≥)? ?({_NUMBER.pattern}) ?([A-Za-zµμ/]{{0,8}}(?: ?IOPS)?)",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -108,7 +108,7 @@ def parse_threshold(text: str) -> Threshold:
     shown = repr(text[:TEXT_MAXIMUM])
     if len(text) > TEXT_MAXIMUM:
         raise BadThreshold(f"{shown}… has more than {TEXT_MAXIMUM} characters")
-    found = _THRESHOLD.fullmatch(text)
+    found = _THRESHOLD.fullmatch(" ".join(text.split()))
     if found is None:
         raise BadThreshold(
             f"{shown} is not a threshold: write metric, comparison, value and unit, as p99 < 5 ms"

@@ -6,7 +6,7 @@ counters differ from line to line within a stream, all else distinguishes stream
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -15,13 +15,22 @@ from msgspec import Struct
 # A prefix is a name and a time; anything longer is text.
 _PREFIX_LENGTH_MAXIMUM: Final = 200
 _ANCHOR: Final = re.compile(
-    r"(?:[Rr]ead|[Ww]rite|[Tt]rim|[Mm]ixed) {0,2}+: {0,2}+(?:IOPS|io)=|(?:[sc]?lat|sync) (?:\([num]?sec\)|percentiles \()"
-    r"|bw \( {0,3}+[KkMG]\w{0,5} ?/s\)|iops {1,12}+: min=|cpu {1,12}+: usr=|IO depths {1,8}+: |(?:submit|complete) {1,8}+: 0="
+    r"(?:[Rr]ead|[Ww]rite|[Tt]rim|[Mm]ixed) {0,2}+: {0,2}+(?:IOPS|io)="
+    r"|(?:[sc]?lat|sync) (?:\([num]?sec\)|percentiles \()|bw \( {0,3}+[KkMG]\w{0,5} ?/s\)|iops {1,12}+: min="
+    r"|cpu {1,12}+: usr=|IO depths {1,8}+: |(?:submit|complete) {1,8}+: 0="
     r"|issued |latency {1,8}+: target=|Description {1,4}+: \[|Run status group \d|\| {1,3}+\d{1,3}\.\d+th=\["
     r'|"[^"\\\n]{1,64}+" ?+: '
 )
-# In every report; where none is behind a prefix, no line is.
-_LANDMARKS: Final = ("IO depths", "IOPS=", " io=", "lat (", '"fio version"', '"jobname"')
+# One of them is in every report, behind these words: where nothing else precedes them, no line has a prefix.
+_DIRECTIONS: Final = ("read", "write", "trim", "mixed", "READ", "WRITE", "TRIM", "MIXED")
+_LANDMARKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "IO depths": ("",),
+    "lat (": ("", "s", "c"),
+    " IOPS=": _DIRECTIONS,
+    ": io=": _DIRECTIONS,
+    '"fio version"': ("",),
+    '"jobname"': ("",),
+}
 _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _TIME: Final = r"\d{1,2}:\d\d(?::\d\d)?+(?:[.,]\d{1,9}+)?+(?:Z\b|[+-]\d\d:?\d\d\b)?+"
 _TOKEN: Final = re.compile(
@@ -85,20 +94,18 @@ def separate_streams(text: str) -> list[Stream]:
 
 def _has_prefixes(text: str) -> bool:
     return any(
-        line.strip(" \t{[,") and len(line) <= _PREFIX_LENGTH_MAXIMUM
-        for landmark in _LANDMARKS
-        for line in _list_before(text, landmark)
+        before not in words and len(before) <= _PREFIX_LENGTH_MAXIMUM
+        for landmark, words in _LANDMARKS.items()
+        for before in _list_before(text, landmark)
     )
 
 
 def _list_before(text: str, landmark: str) -> Iterator[str]:
-    """Yield what precedes each landmark on its line, without the words that fio itself prints there."""
+    """Yield what precedes each landmark on its line, without blanks and punctuation."""
     at = text.find(landmark)
     while at >= 0:
         line_at = max(text.rfind("\n", 0, at), text.rfind("\r", max(at - _PREFIX_LENGTH_MAXIMUM, 0), at)) + 1
-        if at - line_at <= _PREFIX_LENGTH_MAXIMUM:
-            anchor = _ANCHOR.search(text, line_at, at + _PREFIX_LENGTH_MAXIMUM)
-            yield text[line_at : anchor.start()] if anchor and anchor.start() <= at else ""
+        yield text[line_at:at].strip(" \t:{[,")
         at = text.find(landmark, at + 1)
 
 

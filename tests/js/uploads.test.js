@@ -49,6 +49,15 @@ const cases = [
     [],
   ],
   [
+    "the output of bench-fio with the same depth",
+    ["randread-1-1.json", "randread-16-1.json", "randread-iodepth-16-numjobs-1_bw.1.log"],
+    [
+      ["randread-1-1.json", []],
+      ["randread-16-1.json", ["randread-iodepth-16-numjobs-1_bw.1.log"]],
+    ],
+    [],
+  ],
+  [
     "no output whose name goes on",
     ["d-1.json", "other.json", "d-16_bw.1.log"],
     [

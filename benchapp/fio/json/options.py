@@ -16,17 +16,25 @@ class Effective(Struct, frozen=True, gc=False):
     has_own: bool
 
 
-def choose_global_options(
-    of_all: GlobalOptions | None, hostname: str | None, port: int | str | None
-) -> Mapping[str, str]:
-    """Return the global options of a server; from fio 3.39 they are a list where there are several servers."""
-    if not isinstance(of_all, list):
-        return of_all or _NONE
-    of_host = [server for server in of_all if server.get("hostname") == hostname]
-    of_port = [server for server in of_host if server.get("port") == port]
-    for server in (*of_port, *of_host, *(of_all if len(of_all) == 1 else ())):
-        return {key: str(value) for key, value in server.items() if key not in ("hostname", "port")}
-    return _NONE
+class GlobalOptionsOf:
+    """The global options of each server; from fio 3.39 they are a list where there are several servers."""
+
+    def __init__(self, of_all: GlobalOptions | None) -> None:
+        self._of_all = None if isinstance(of_all, list) else of_all or _NONE
+        self._of: dict[tuple[object, ...], Mapping[str, str]] = {}
+        servers = of_all if isinstance(of_all, list) else []
+        for server in servers:
+            options = {key: str(value) for key, value in server.items() if key not in ("hostname", "port")}
+            hostname, port = str(server.get("hostname")), str(server.get("port"))
+            self._of.setdefault((hostname, port), options)
+            self._of.setdefault((hostname,), options)
+            if len(servers) == 1:
+                self._of_all = options
+
+    def choose(self, hostname: str | None, port: int | str | None) -> Mapping[str, str]:
+        """Return those of a server: of its host and port, else of its host."""
+        keys = ((str(hostname), str(port)), (str(hostname),))
+        return next((self._of[key] for key in keys if key in self._of), self._of_all or _NONE)
 
 
 def find_options(
@@ -38,6 +46,7 @@ def find_options(
     if is_client and any(own) and not all(own):
         own = _lend_options(entries, own, where, notes)
     of_all = content.global_options
+    of_servers = GlobalOptionsOf(of_all)
     if of_all is None and entries and not any(own):
         notes.add(
             "options-not-reported",
@@ -46,7 +55,7 @@ def find_options(
         )
     return [
         Effective(
-            overlay_options(choose_global_options(of_all, entry.hostname, entry.port), options)
+            overlay_options(of_servers.choose(entry.hostname, entry.port), options)
             if of_all
             else options,
             # A job without options has an empty list, but servers omit the list.

@@ -13,6 +13,8 @@ from benchapp.fio.report import Direction, Document, Job
 
 # Terse and text round bytes, to KiB and to four digits: a tenth is the most that the carry lost before 3.26 takes.
 _BYTES_WITHIN: Final = 0.1
+# Reports of one moment with the same rates; more are not compared.
+_ALIKE_MAXIMUM: Final = 8
 _NAMES: Final = {"json": "JSON", "json+": "JSON+", "terse": "terse", "normal": "text", "time": "timing"}
 
 
@@ -54,7 +56,8 @@ def list_once(documents: Sequence[Document], notes: Notes) -> list[Document]:
         if any(document.jobs == other.jobs and document.disks == other.disks for other in alike):
             notes.add("repeated-report", "", "a report is in the text twice, and was read once")
             continue
-        alike.append(document)
+        if len(alike) < _ALIKE_MAXIMUM:
+            alike.append(document)
         once.append(document)
     return once
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.report import Direction, DirectionName, Disk, Job
@@ -77,7 +77,7 @@ class TerseLine(Struct, frozen=True, gc=False):
     fio_version: str
     job: Job
     disks: tuple[Disk, ...]
-    client_disks: tuple[Disk, ...] = ()
+    client_disks: list[Disk] = field(default_factory=list)
     is_cut: bool = False
 
 

@@ -207,8 +207,7 @@ def _take_further(line: str, result: _Sorted, *, may_describe: bool) -> bool:
             result.lines[-1] = replace(last, job=replace(last.job, description=line[1:]))
         return True
     disks = read_disk_line(line)
-    if disks:
-        result.lines[-1] = replace(last, client_disks=(*last.client_disks, *disks))
+    last.client_disks.extend(disks)
     return bool(disks)
 
 

@@ -86,7 +86,7 @@ class _Scan:
         self._rows: list[str] | None = None
         self._hostname: str | None = None
         # fio's client names a host where it greeted it, or at every line of its jobs; any other tag is a log's.
-        self._is_client = AGGREGATE in text or _GREETED.search(text) is not None
+        self._is_client = AGGREGATE in text or ("hostname=" in text and bool(_GREETED.search(text)))
         self._tags = frozenset(_TAGGED.findall(text)) if "<" in text else frozenset()
         self._number = 0
         self._broken = ""

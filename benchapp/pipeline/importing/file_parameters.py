@@ -13,6 +13,7 @@ from benchapp.pipeline.intake.query_parameters import BadParameter, refuse_unkno
 PATTERN_LENGTH: Final = 200
 ROWS_MAXIMUM: Final = 10_000
 _FILE: Final = "file"
+_OF_OUTPUT: Final = frozenset({"rw", "bs", "iodepth", "numjobs"})
 _FAULTS_MAXIMUM: Final = 10
 _PART: Final = re.compile(r"\{([^{}]*)\}|(\*)|([^{}*]+)|(.)", re.DOTALL)
 # Of names that are matched with a pattern and a table.
@@ -40,21 +41,26 @@ class NamePattern:
 class FileParameters:
     """Parameters by name: common to all files, by the pattern of their names, and by the rows of a table.
 
-    A row precedes the name, that precedes the common ones; empty cells state nothing.
+    A row precedes the name, that precedes the common ones; empty cells state nothing. folder: of the files, where the
+    sender names it; a pattern with "/" is compared with as many of its last parts.
     """
 
     common: Mapping[str, str] = field(default_factory=dict)
     pattern: NamePattern | None = None
     rows: Mapping[str, Mapping[str, str]] | None = None
+    folder: str = ""
 
     def read(self, name: str) -> dict[str, str]:
         """Return the parameters of a file. Raises UnknownFile."""
         found = dict(self.common)
         if self.pattern is not None:
-            match = self.pattern.expression.fullmatch(_strip_ending(name))
+            depth = self.pattern.text.count("/")
+            parts = [part for part in self.folder.split("/") if part][-depth:] if depth else []
+            match = self.pattern.expression.fullmatch("/".join((*parts, _strip_ending(name))))
             if match is None:
                 raise UnknownFile(f"the name does not match the pattern {self.pattern.text}")
-            found |= dict(zip(self.pattern.names, match.groups(), strict=True))
+            values = dict(zip(self.pattern.names, match.groups(), strict=True))
+            found |= {key: value for key, value in values.items() if key not in _OF_OUTPUT}
         if self.rows is not None:
             row = self.rows.get(_strip_packing(name))
             if row is None:
@@ -66,7 +72,7 @@ class FileParameters:
 def read_name_pattern(text: str) -> NamePattern | None:
     """Return the pattern of a text as "{volume_type}-{volume_count}x-*"; None for an empty one.
 
-    A value ends before the next character of the pattern, so that each name matches in one way. Raises
+    {rw}, {bs}, {iodepth} and {numjobs} are skipped: the output itself states them. A value ends before the next character of the pattern, so that each name matches in one way. Raises
     BadFileParameters.
     """
     text = text.strip()
@@ -93,7 +99,7 @@ def read_name_pattern(text: str) -> NamePattern | None:
             names.append(name.strip())
     if len(set(names)) < len(names):
         raise BadFileParameters("a name occurs twice")
-    _check_names(names)
+    _check_names([name for name in names if name not in _OF_OUTPUT])
     return NamePattern(text, tuple(names), re.compile(expression))
 
 

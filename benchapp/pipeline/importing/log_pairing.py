@@ -22,6 +22,7 @@ from benchapp.pipeline.intake.submissions import IncomingSubmission
 _ENVELOPE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
 _PACKED: Final = ".gz"
+_BENCH_FIO: Final = re.compile(r"-(?:iodepth|numjobs)-(?=\d)")
 _SEPARATORS: Final = "_.-"
 
 
@@ -99,6 +100,8 @@ def _list_prefixes(log: str) -> Iterator[str]:
     name = split_log_name(plain_name(log))
     stem = name.stem if name else ""
     yield stem
+    # bench-fio writes randread-16-1.json beside randread-iodepth-16-numjobs-1_bw.1.log.
+    yield _BENCH_FIO.sub("-", stem)
     for place in range(len(stem) - 1, 0, -1):
         if stem[place] in _SEPARATORS:
             yield stem[:place]

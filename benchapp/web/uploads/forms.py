@@ -69,7 +69,8 @@ class UploadFilesForm(forms.Form):
         label="Pattern of file names",
         required=False,
         max_length=PATTERN_LENGTH,
-        help_text="Layout per file: {volume_type}-{volume_count}x-* reads gp3-4x-run7.json. * is any text.",
+        help_text="Layout per file: {volume_type}-{volume_count}x-* reads gp3-4x-run7.json. * is any text; with / it"
+        " matches folders, too: {volume_type}/{volume_count}x/*.",
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
     )
     table = forms.FileField(
@@ -78,6 +79,7 @@ class UploadFilesForm(forms.Form):
         help_text="Layout per file: a CSV with the column file and columns as volume_type, volume_count, label.rack.",
         widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
     )
+    folder = forms.CharField(required=False, max_length=1000, widget=forms.HiddenInput)
     file = ManyFilesField(
         label="fio output",
         allow_empty_file=True,

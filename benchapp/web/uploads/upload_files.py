@@ -73,7 +73,9 @@ def _take_files(form: UploadFilesForm, *, is_preview: bool) -> list[FileResult] 
         else:
             form.add_error("layout", f"{name}: {error}")
         return None
-    parameters = FileParameters(dict(form.list_parameters()), values["name_pattern"], values["table"])
+    parameters = FileParameters(
+        dict(form.list_parameters()), values["name_pattern"], values["table"], values["folder"]
+    )
     return take_files(host.pk, values["file"], parameters=parameters, is_preview=is_preview)
 
 

@@ -145,7 +145,8 @@ function placeLog(log, candidates, byStem) {
 
 // Longest first.
 function listPrefixes(stem) {
-  const prefixes = [stem];
+  // bench-fio writes randread-16-1.json beside randread-iodepth-16-numjobs-1_bw.1.log.
+  const prefixes = [stem, stem.replace(/-(?:iodepth|numjobs)-(?=\d)/g, "-")];
   for (let place = stem.length - 1; place > 0; place -= 1) {
     if ("_.-".includes(stem[place])) {
       prefixes.push(stem.slice(0, place));

@@ -7,9 +7,10 @@ const MIB = 2 ** 20;
 /** The batch exceeds a limit of the server; nothing was sent. */
 export class BatchTooBig extends Error {}
 
-/** Add the files to the form under one name. limits, bytes: body, of all as sent; unpacked, of each. */
+/** Add the files, of one folder, to the form under one name. limits, bytes: body, of all as sent; unpacked, of each. */
 export async function packBatch(fields, name, { files, limits }) {
   fields.delete(name);
+  fields.set("folder", files[0]?.folder ?? "");
   let total = 0;
   for (const one of files) {
     checkSize(one.file.size, limits.unpacked, "File");

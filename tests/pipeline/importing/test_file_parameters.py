@@ -29,6 +29,19 @@ def test_values_of_a_name(pattern: str, name: str, values: dict[str, str]) -> No
     assert FileParameters(pattern=read_name_pattern(pattern)).read(name) == values
 
 
+@pytest.mark.parametrize("folder", ["gp3/4x", "may/gp3/4x", "/gp3/4x/"])
+def test_pattern_with_a_slash_matches_the_folders(folder: str) -> None:
+    files = FileParameters(pattern=read_name_pattern("{volume_type}/{volume_count}x/{rw}-*"), folder=folder)
+
+    assert files.read("randread-1-1.json") == {"volume_type": "gp3", "volume_count": "4"}
+
+
+def test_pattern_without_a_slash_ignores_folders() -> None:
+    files = FileParameters(pattern=read_name_pattern("{volume_type}-*"), folder="io2-old/4x")
+
+    assert files.read("gp3-1.json") == {"volume_type": "gp3"}
+
+
 @pytest.mark.parametrize(
     ("pattern", "part"),
     [

@@ -147,6 +147,11 @@ def test_log_is_known_by_its_name_and_first_line(name: str, beginning: bytes, is
         (["d-1.json", "d-16.json"], "d-16_bw.1.log", "d-16.json"),
         (["d.json", "d-16.json.gz"], "d-16_bw.1.log", "d-16.json.gz"),
         (["d-1.json", "other.json"], "d-16_bw.1.log", None),
+        (
+            ["randread-1-1.json", "randread-16-1.json"],
+            "randread-iodepth-16-numjobs-1_clat.1.log",
+            "randread-16-1.json",
+        ),
         (["read.json", "read.txt"], "read_bw.1.log", None),
         ([], "read_bw.1.log", None),
     ],
