@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from benchapp.fio.foreign import name_foreign
+from benchapp.fio.invariants import check_document
 from benchapp.fio.json.documents import Findings, find_documents, find_whole, list_messages, name_place
 from benchapp.fio.json.report import read_document
 from benchapp.fio.json.snapshots import drop_snapshots
@@ -94,7 +95,10 @@ def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
         documents += _read_stream(findings, notes, lines)
         if len(documents) > count:
             prefixes.append(stream.prefix)
-    documents = [_place_in_zone(document, time_zone, notes) for document in list_once(documents, notes)]
+    documents = [
+        check_document(_place_in_zone(document, time_zone, notes), where=name_place(number), notes=notes)
+        for number, document in enumerate(list_once(documents, notes))
+    ]
     messages = list_messages(lines, notes)
     if not documents:
         raise _explain(text, messages, notes, has_reports=has_reports)

@@ -146,7 +146,7 @@ def test_string_truncated_by_an_old_fio_is_closed() -> None:
     report = read_output(output)
 
     assert report.documents[0].jobs[0].options["bs"] == "4k"
-    assert [note.code for note in report.warnings] == ["repaired-json"]
+    assert [note.code for note in report.warnings] == ["repaired-json", "values-missing"]
 
 
 def test_nul_and_lone_surrogates_are_replaced() -> None:

@@ -11,7 +11,8 @@ from tests.fio.outputs import make_content, make_direction, make_job, make_outpu
 
 def make_snapshot(seconds: int, *, at: int = 1000, **changes: Any) -> bytes:
     """Return the report of a job that started at `at` and did 1 MiB/s, `seconds` later."""
-    read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
+    counts = {"io_bytes": seconds * 2**20, "total_ios": seconds * 256, "runtime": seconds * 1000}
+    read = make_direction(**counts, bw_bytes=2**20, iops=256.0)
     return make_output(make_job(read=read, elapsed=seconds, **changes), timestamp=at + seconds) + b"\n"
 
 
@@ -107,7 +108,8 @@ def test_documents_keep_their_place_after_reports_without_jobs_and_truncated_one
 
 def make_client_report(seconds: int, *, at: int) -> bytes:
     """Return the entry of a server in a client report: neither elapsed nor, before 3.36, job_start."""
-    read = make_direction(io_bytes=seconds * 2**20, total_ios=seconds * 256, runtime=seconds * 1000)
+    counts = {"io_bytes": seconds * 2**20, "total_ios": seconds * 256, "runtime": seconds * 1000}
+    read = make_direction(**counts, bw_bytes=2**20, iops=256.0)
     content = make_content(timestamp=at) | {"client_stats": [make_job(hostname="a", port=1, read=read)]}
     del content["jobs"], content["client_stats"][0]["elapsed"]
     return json.dumps(content).encode() + b"\n"

@@ -1,0 +1,52 @@
+"""Values of a report that contradict each other are warned about."""
+
+import pytest
+
+from benchapp.fio import read_output
+from tests.fio.outputs import make_direction, make_job, make_output
+
+
+def list_codes(**changes: object) -> list[str]:
+    options = {"rw": "read", "iodepth": "4"}
+    counts = {"io_bytes": 2**30, "total_ios": 2**18, "runtime": 1000, "iops": 2.0**18, "bw_bytes": 2**30}
+    direction = make_direction(**{**counts, **changes})
+    report = read_output(make_output(make_job(read=direction, **{"job options": options})))
+    assert report.documents[0].is_partial is bool(report.warnings)
+    return [note.code for note in report.warnings]
+
+
+def make_latency(mean_ns: float) -> dict[str, object]:
+    return {"min": 1, "max": 10**10, "mean": mean_ns, "stddev": 1.0, "N": 2**18}
+
+
+@pytest.mark.parametrize(("mean_ns", "codes"), [(15_000, []), (60_000, []), (15_000_000, ["latency-contradicts-depth"])])
+def test_latency_fits_the_rate_and_the_queue_depth(mean_ns: float, codes: list[str]) -> None:
+    assert list_codes(lat_ns=make_latency(mean_ns)) == codes
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "codes"),
+    [(2**30, []), (2**20, ["rate-contradicts-bytes"]), (2**40, ["rate-contradicts-bytes"])],
+)
+def test_bandwidth_fits_the_bytes_and_the_run_time(bandwidth: int, codes: list[str]) -> None:
+    assert list_codes(bw_bytes=bandwidth) == codes
+
+
+def test_job_without_values_is_warned_about() -> None:
+    report = read_output(make_output({"jobname": "a", "groupid": 0, "error": 0}))
+
+    assert [note.code for note in report.warnings] == ["options-not-reported", "values-missing"]
+
+
+def test_direction_that_was_counted_but_not_printed_is_warned_about() -> None:
+    text = (
+        "a: (groupid=0, jobs=1): err= 0: pid=7: Wed Dec 21 14:56:37 2022\n"
+        "  cpu          : usr=1.00%, sys=1.00%, ctx=1, majf=0, minf=1\n"
+        "     issued rwts: total=641,0,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
+        "Run status group 0 (all jobs):\n"
+    )
+
+    report = read_output(text.encode())
+
+    assert "values-missing" in [note.code for note in report.warnings]
+    assert report.documents[0].is_partial
