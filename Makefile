@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up dev test test-fast api-fuzz js-test coverage vm-test format lint ci bench agent-packages backup restore lock pin-images clean
+.PHONY: help up dev test test-fast api-fuzz fio-matrix js-test coverage vm-test format lint ci bench agent-packages backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -54,6 +54,10 @@ test-fast: $(DEV) $(VENDOR) ## run the tests that start no process: no servers, 
 
 api-fuzz: $(DEV) $(VENDOR) ## send 5 000 generated requests to every operation, with each kind of token; FUZZ_CASES=N
 	@FUZZ_CASES=$(or $(FUZZ_CASES),5000) $(PYTHON) -m pytest --quiet tests/api/fuzz.py
+
+fio-matrix: $(DEV) ## compare all formats of real runs of fio, 84 configurations; FIO=PATH
+	@tools/apt-install fio:fio
+	@FIO=$(FIO) $(PYTHON) -m pytest -p no:django --quiet tests/fio/matrix.py
 
 js-test: ## run the JavaScript tests with node
 	@tools/run-js-tests

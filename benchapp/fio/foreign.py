@@ -4,6 +4,10 @@ import re
 from typing import Final
 
 _JSON_HINT: Final = "benchapp reads fio's own output: run fio with --output-format=json"
+_JOB_FILE: Final = (
+    r"(?s)\A(?:\s*+[;#][^\n]*+\n)*+\s*+\[[^\]\n]{1,100}\][ \t\r]*+\n.{0,4000}?"
+    r"^[ \t]*+(?:rw|readwrite|bs|size|ioengine|filename|stonewall|runtime|direct|numjobs)\b"
+)
 # Name, what to do, and the text that only this has. Of the first match; searched in the beginning of the text.
 _FORMS: Final = tuple(
     (name, hint, re.compile(pattern, re.MULTILINE))
@@ -29,9 +33,9 @@ _FORMS: Final = tuple(
         (
             "a fio job file",
             "a job file says what to run: run fio with it, and send fio's output",
-            r"(?s)\A(?:\s*+[;#][^\n]*+\n)*+\s*+\[[^\]\n]{1,100}\]\s*?\n.{0,4000}?^[ \t]*(?:rw|readwrite|bs|size|ioengine|filename|stonewall|runtime|direct|numjobs)\b",
+            _JOB_FILE,
         ),
-        ("YAML", f"convert it back to JSON, or {_JSON_HINT}", r"^fio version: |^ *-? *jobname: "),
+        ("YAML", f"convert it back to JSON, or {_JSON_HINT}", r"^fio version: |^[ -]*+jobname: "),
         ("quoted-printable text", "decode it: python3 -m quopri -d FILE", r"\(g=3D\d|\(groupid=3D"),
         (
             "kbench's summary",
@@ -56,7 +60,7 @@ _FORMS: Final = tuple(
         ("the output of dd", _JSON_HINT, r"^\d++\+\d++ records (?:in|out)|bytes? .{0,60}copied, "),
         ("the output of iozone", _JSON_HINT, r"Iozone: Performance Test"),
         ("the output of ioping", _JSON_HINT, r"ioping statistics ---|<<< .{1,200}: request=\d"),
-        ("the output of bonnie++", _JSON_HINT, r"-+Sequential Output-+|Bonnie"),
+        ("the output of bonnie++", _JSON_HINT, r"-Sequential Output-|Bonnie"),
         ("the output of sysbench", _JSON_HINT, r"^sysbench \d"),
         ("the output of vdbench", _JSON_HINT, r"^Vdbench|\bvdbench\d{5}"),
         ("the output of diskspd", _JSON_HINT, r"diskspd(?:\.exe)?\b"),

@@ -33,7 +33,9 @@ def check_document(document: Document, *, where: str, notes: Notes) -> Document:
 
 
 def _list_faults(group: Group, *, is_partial: bool) -> list[tuple[str, str]]:
-    faults = [] if group.directions or is_partial else [("values-missing", "no values of this job could be read")]
+    faults = (
+        [] if group.directions or is_partial else [("values-missing", "no values of this job could be read")]
+    )
     in_flight = 0.0
     for direction in group.directions:
         faults += _list_faults_of_direction(direction, is_partial=is_partial)

@@ -45,8 +45,9 @@ _TOO_MANY: Final = frozenset({"too-many-reports", "too-many-jobs", "too-many-tim
 def read_output(output: bytes, *, time_zone: tzinfo | None = None) -> Report:
     """Return all reports in an output of fio: any format, with other text around them, complete or truncated.
 
-    UTF-8 or UTF-16. time_zone: of the dates that text has without one; None for UTC, with a warning. Totals over jobs are calculated separately (totals.add_totals), as few callers need them. Raises
-    UnreadableOutput, and no other exception, for an output without a report.
+    UTF-8 or UTF-16. time_zone: of the dates that text has without one; None for UTC, with a warning. Totals over jobs
+    are calculated separately (totals.add_totals), as few callers need them. Raises UnreadableOutput, and no other
+    exception, for an output without a report.
     """
     try:
         report = _read(output, Notes(), time_zone)

@@ -35,7 +35,8 @@ _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _TIME: Final = r"\d{1,2}:\d\d(?::\d\d)?+(?:[.,]\d{1,9}+)?+(?:Z\b|[+-]\d\d:?\d\d\b)?+"
 _TOKEN: Final = re.compile(
     rf"(?P<clock>\d{{4}}[-/.]\d\d[-/.]\d\d(?:[T ]{_TIME})?+|\d\d[-/.]\d\d[-/.]\d{{2,4}}\b|{_TIME}"
-    rf"|\b(?:{_MONTHS})[a-z]*+\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+\b|\b[AaPp][Mm]\b|\d++\.\d++(?![.\d]))"
+    rf"|(?:\b\d{{1,2}}[ /-])?+\b(?:{_MONTHS})[a-z]*+\b(?: {{1,2}}\d{{1,2}}\b)?+|\b[IWEF]\d{{4}}(?= \d\d:)"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+\b|\b[AaPp][Mm]\b|\d++\.\d++(?![.\d]))"
     r"|(?P<address>\d++(?:\.\d++){2,})|(?P<number>\d++)|(?P<blank>[ \t]++)|[^\W\d_]++|.",
     re.DOTALL,
 )

@@ -98,7 +98,8 @@ _TEXT: Final = _TERSE | {
     "mean": Precision(6),
     "stddev": Precision(6),
     "maximum": Precision(1000, 0.0006),
-    "bandwidth sample": Precision(11),
+    # Whole KiB/s, or MiB/s.
+    "bandwidth sample": Precision(1024),
 }
 # 2.20 to 3.25 lose a carry: 2.97 becomes 2.0, and so 12.97 12.0.
 _TEXT_WITHOUT_CARRY: Final = _TEXT | {
@@ -197,8 +198,9 @@ def pair_jobs(one: Job, other: Job) -> Iterator[Pair]:
     yield from pair_shares(where, dict(one.latency_shares), dict(other.latency_shares))
     mine = {direction.name: direction for direction in one.directions}
     theirs = {direction.name: direction for direction in other.directions}
-    assert mine.keys() == theirs.keys()
-    for name in mine:
+    # Terse has no syncs.
+    assert mine.keys() - {"sync"} == theirs.keys() - {"sync"}
+    for name in mine.keys() & theirs.keys():
         yield from pair_directions(f"{where}, {name}", mine[name], theirs[name])
 
 
@@ -255,6 +257,17 @@ def pair_fields(
 
 
 def pair_shares(where: str, one: Shares, other: Shares) -> Iterator[Pair]:
-    if one and other:
-        for bound in one.keys() | other.keys():
-            yield Pair(f"{where}, up to {bound}", "share", one.get(bound, 0.0), other.get(bound, 0.0))
+    """Yield the shares up to each bound that either has; terse counts all below 2 µs together."""
+    if not one or not other:
+        return
+    lowest = max(min(bound for bound in shares if bound is not None) for shares in (one, other))
+    mine, theirs = (fold_shares(shares, lowest) for shares in (one, other))
+    for bound in mine.keys() | theirs.keys():
+        yield Pair(f"{where}, up to {bound}", "share", mine.get(bound, 0.0), theirs.get(bound, 0.0))
+
+
+def fold_shares(shares: Shares, lowest: int) -> Shares:
+    below = sum(share for bound, share in shares.items() if bound is not None and bound <= lowest)
+    return {lowest: below} | {
+        bound: share for bound, share in shares.items() if bound is None or bound > lowest
+    }

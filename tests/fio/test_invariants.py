@@ -19,7 +19,9 @@ def make_latency(mean_ns: float) -> dict[str, object]:
     return {"min": 1, "max": 10**10, "mean": mean_ns, "stddev": 1.0, "N": 2**18}
 
 
-@pytest.mark.parametrize(("mean_ns", "codes"), [(15_000, []), (60_000, []), (15_000_000, ["latency-contradicts-depth"])])
+@pytest.mark.parametrize(
+    ("mean_ns", "codes"), [(15_000, []), (60_000, []), (15_000_000, ["latency-contradicts-depth"])]
+)
 def test_latency_fits_the_rate_and_the_queue_depth(mean_ns: float, codes: list[str]) -> None:
     assert list_codes(lat_ns=make_latency(mean_ns)) == codes
 

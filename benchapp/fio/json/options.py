@@ -55,9 +55,7 @@ def find_options(
         )
     return [
         Effective(
-            overlay_options(of_servers.choose(entry.hostname, entry.port), options)
-            if of_all
-            else options,
+            overlay_options(of_servers.choose(entry.hostname, entry.port), options) if of_all else options,
             # A job without options has an empty list, but servers omit the list.
             bool(options) if is_client else entry.options is not None,
         )
