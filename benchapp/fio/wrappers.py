@@ -165,7 +165,7 @@ def _read_json_line(line: str) -> tuple[tuple[object, ...], str] | None:
 
 
 def _read_csv(text: str) -> str:
-    """Return the cells that hold a report, each on lines of its own."""
+    """Return the cells that hold a report, line by line."""
     return "\n".join(
         match[1].replace('""', '"') for match in _CELL.finditer(text) if '""fio version""' in match[1]
     )

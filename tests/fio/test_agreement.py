@@ -263,7 +263,9 @@ def pair_shares(where: str, one: Shares, other: Shares) -> Iterator[Pair]:
     lowest = max(min(bound for bound in shares if bound is not None) for shares in (one, other))
     mine, theirs = (fold_shares(shares, lowest) for shares in (one, other))
     for bound in mine.keys() | theirs.keys():
-        yield Pair(f"{where}, up to {bound}", "share", mine.get(bound, 0.0), theirs.get(bound, 0.0))
+        # A sum of rounded shares.
+        scale = len(one) if bound == lowest else 1
+        yield Pair(f"{where}, up to {bound}", "share", mine.get(bound, 0.0), theirs.get(bound, 0.0), scale)
 
 
 def fold_shares(shares: Shares, lowest: int) -> Shares:

@@ -52,6 +52,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "run-request-refused": "The host does not allow this run, or its quota is used up; `detail` gives the reason.",
     "scope-insufficient": "The scope of the token does not allow this.",
     "state-differs": "The current state does not allow this; `detail` names the state. Read the resource again.",
+    "time-zone-unknown": "`time_zone` is not the name of a time zone, such as Europe/Berlin.",
     "token-expired": "The token has expired. Ask an admin for a new one.",
     "token-malformed": "Not a valid token. Check that it was copied completely.",
     "token-missing": "Send a token as `Authorization: Bearer bench_…`, or sign in.",

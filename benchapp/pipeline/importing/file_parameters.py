@@ -72,8 +72,8 @@ class FileParameters:
 def read_name_pattern(text: str) -> NamePattern | None:
     """Return the pattern of a text as "{volume_type}-{volume_count}x-*"; None for an empty one.
 
-    {rw}, {bs}, {iodepth} and {numjobs} are skipped: the output itself states them. A value ends before the next character of the pattern, so that each name matches in one way. Raises
-    BadFileParameters.
+    {rw}, {bs}, {iodepth} and {numjobs} are skipped: the output itself states them. A value ends before the next
+    character of the pattern, so that each name matches in one way. Raises BadFileParameters.
     """
     text = text.strip()
     if not text:

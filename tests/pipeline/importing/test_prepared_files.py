@@ -253,7 +253,7 @@ def test_equal_files_that_are_rejected_are_counted_each(
     put(folder, "a.json")
     (folder / "b.json").write_bytes((folder / "a.json").read_bytes())
 
-    def crash(output: bytes) -> None:
+    def crash(output: bytes, **_: object) -> None:
         raise RuntimeError("a bug\x00")
 
     monkeypatch.setattr(plan, "read_output", crash)

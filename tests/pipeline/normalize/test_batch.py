@@ -185,7 +185,7 @@ def test_unreadable_output_is_rejected_with_reason_and_error_output(output: str)
 def test_fault_of_the_reader_rejects_one_and_stores_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     read_output = plan.read_output
 
-    def fail_on_poison(text: bytes) -> Any:
+    def fail_on_poison(text: bytes, **_: object) -> Any:
         if b"poison" in text:
             raise RuntimeError("a fault of ours")
         return read_output(text)

@@ -26,7 +26,7 @@ def better_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the reader find twice the IOPS that it found before."""
     read_output = plan.read_output
 
-    def read_better(text: bytes) -> Any:
+    def read_better(text: bytes, **_: object) -> Any:
         report = read_output(text.replace(b"UNREADABLE", b""))
         return msgspec.structs.replace(
             report,
@@ -177,7 +177,7 @@ def test_stored_submission_that_can_no_longer_be_read_keeps_its_runs(monkeypatch
     submit()
     normalize_batch()
 
-    def fail(text: bytes) -> Any:
+    def fail(text: bytes, **_: object) -> Any:
         raise plan.UnreadableOutput("worse", "a worse reader")
 
     monkeypatch.setattr(plan, "read_output", fail)

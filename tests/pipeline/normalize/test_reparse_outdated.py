@@ -67,7 +67,7 @@ def test_older_ones_are_counted_up_to_a_bound() -> None:
 def test_what_can_no_longer_be_read_keeps_its_runs_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     submit_older()
 
-    def fail(text: bytes) -> Any:
+    def fail(text: bytes, **_: object) -> Any:
         raise plan.UnreadableOutput("worse", "a worse reader")
 
     monkeypatch.setattr(plan, "read_output", fail)

@@ -62,7 +62,7 @@ def test_environment_that_no_run_has_after_parsing_again_is_removed(monkeypatch:
     normalize_batch()
     read_output = plan.read_output
 
-    def read_newer(text: bytes) -> object:
+    def read_newer(text: bytes, **_: object) -> object:
         report = read_output(text)
         documents = tuple(
             msgspec.structs.replace(document, fio_version="fio-9.9") for document in report.documents
