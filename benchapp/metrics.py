@@ -216,6 +216,11 @@ def get_rate_units() -> RateUnits:
     return _RATE_UNITS.get()
 
 
+def cut_text(text: str, maximum: int) -> str:
+    """Return a text of at most `maximum` characters; a longer one ends with "…"."""
+    return text if len(text) <= maximum else f"{text[: maximum - 1]}…"
+
+
 def lower_label(label: str) -> str:
     """Return the label of a metric or dimension within a sentence: "mean latency", "IOPS", "RAID level"."""
     return label if label[:2].isupper() else f"{label[0].lower()}{label[1:]}"

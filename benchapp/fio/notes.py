@@ -3,9 +3,12 @@
 from typing import Final
 
 from benchapp.fio.report import Note
+from benchapp.metrics import cut_text
 
 # More than a person reads; the raw text is stored anyway.
 NOTES_MAXIMUM: Final = 100
+# A warning may quote names that the text chose.
+_LENGTH_MAXIMUM: Final = 500
 
 
 class Notes:
@@ -17,7 +20,7 @@ class Notes:
 
     def add(self, code: str, where: str, message: str) -> None:
         """Add a warning, or count it above the limit."""
-        note = Note(code, where, message)
+        note = Note(code, cut_text(where, _LENGTH_MAXIMUM), cut_text(message, _LENGTH_MAXIMUM))
         if len(self._notes) < NOTES_MAXIMUM:
             self._notes[note] = None
         elif note not in self._notes:

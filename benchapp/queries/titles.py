@@ -1,6 +1,6 @@
-"""One-line titles of workloads, targets and series. Pure: works on any object with the columns.
+"""One-line titles of workloads, targets and series: at most TITLE_MAXIMUM characters.
 
-Also: order and display of the values of a dimension.
+Pure: works on any object with the columns. Also: order and display of the values of a dimension.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,9 +8,11 @@ from typing import Any, Final, Protocol
 
 from benchapp.dimensions import DIMENSIONS, get_filter_dimension, split_pattern
 from benchapp.grammar import Value
-from benchapp.metrics import format_integer, lower_label
+from benchapp.metrics import cut_text, format_integer, lower_label
 
 UNKNOWN_LAYOUT: Final = "unknown layout"
+# Three lines of a page. A title has texts that a document may choose, and is repeated in every list.
+TITLE_MAXIMUM: Final = 300
 
 _PATTERNS: Final = {
     "read": "sequential read",
@@ -96,7 +98,7 @@ def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") ->
 
     direction: of a series; included for mixed workloads ("70 % reads, the writes").
     """
-    return " · ".join(_format_workload(workload, direction))
+    return cut_text(" · ".join(_format_workload(workload, direction)), TITLE_MAXIMUM)
 
 
 def describe_target(target: TargetTitleColumns) -> str:
@@ -108,13 +110,15 @@ def describe_target(target: TargetTitleColumns) -> str:
         parts.append(f"on {target.instance_type}" if parts else target.instance_type)
     layout = ", ".join(parts)
     if target.target_name:
-        return f"{target.target_name}: {layout}" if layout else target.target_name
-    return layout or UNKNOWN_LAYOUT
+        layout = f"{target.target_name}: {layout}" if layout else target.target_name
+    return cut_text(layout or UNKNOWN_LAYOUT, TITLE_MAXIMUM)
 
 
 def join_titles(workload_title: str, target_title: str) -> str:
     """Return what a series measures, without its scope; an unknown layout is omitted."""
-    return workload_title if target_title == UNKNOWN_LAYOUT else f"{workload_title} · {target_title}"
+    if target_title == UNKNOWN_LAYOUT:
+        return workload_title
+    return cut_text(f"{workload_title} · {target_title}", TITLE_MAXIMUM)
 
 
 def describe_block_size(workload: WorkloadTitleColumns) -> str:

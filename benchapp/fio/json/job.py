@@ -11,8 +11,11 @@ from benchapp.fio.numbers import read_moment
 from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, is_set, list_directions_asked
+from benchapp.metrics import cut_text
 
 _NONE: Final[Mapping[str, float]] = {}
+# Criterion and deviation of a steady state, as "iops_slope:0.3%".
+_STEADY_LENGTH: Final = 100
 # In these two, lat_percentiles=1 printed percentiles of lat under clat_ns.
 _MISLABELED: Final[tuple[Version, Version]] = ((3, 11, 0), (3, 13, 0))
 
@@ -77,10 +80,10 @@ def _read_steady_state(printed: PrintedSteadyState | None) -> SteadyState | None
         return None
     means = printed.data or PrintedSteadyData()
     return SteadyState(
-        criterion=printed.ss,
+        criterion=cut_text(printed.ss, _STEADY_LENGTH),
         is_attained=bool(printed.attained),
         duration_s=None if printed.duration is None else float(printed.duration),
-        deviation=printed.criterion or "",
+        deviation=cut_text(printed.criterion or "", _STEADY_LENGTH),
         iops=means.iops_mean,
         bandwidth_bytes_per_s=means.bw_mean,
     )

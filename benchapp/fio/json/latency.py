@@ -9,6 +9,8 @@ from benchapp.fio.json.shape import Amount, Bins, Percentiles, PrintedJob, Print
 from benchapp.fio.numbers import BIGINT_MAXIMUM
 from benchapp.fio.report import Latency
 
+# fio's own limit.
+_PERCENTILES_MAXIMUM: Final = 20
 # Without --percentile_list; compared with at once, as it is most of the work.
 _USUAL: Final = (
     *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0),
@@ -55,7 +57,9 @@ def _convert(value: Amount | None, scale: int) -> Amount | None:
 
 
 def _read_percentiles(printed: Percentiles, scale: int) -> tuple[tuple[float, float], ...]:
-    """Read percentiles, ascending; fio before 3.4 pads unused slots with the key 0.00."""
+    """Read percentiles, ascending; fio before 3.4 pads unused slots with the key 0.00. None of more than fio prints."""
+    if len(printed) > _PERCENTILES_MAXIMUM:
+        return ()
     if scale == 1 and tuple(printed) == _USUAL:
         return tuple(printed.items())
     percentiles = [

@@ -103,15 +103,17 @@ def _read_requested(asked: _RequestedWorkload) -> WorkloadSpec:
     size_text = options.get("size") or options.get("filesize") or ""
     size_bytes = parse_size(size_text, kb_base=kb_base)
     return WorkloadSpec(
-        rw=_fit(rw, _RW_LENGTH),
+        rw=fit_text(rw, _RW_LENGTH),
         block_size_bytes=block_size.size_bytes,
-        block_size_text=_fit(block_size.text, _BLOCK_SIZE_LENGTH),
+        block_size_text=fit_text(block_size.text, _BLOCK_SIZE_LENGTH),
         iodepth=_read_iodepth(options, asked.iodepth),
         numjobs=asked.numjobs,
         file_size_bytes=size_bytes,
-        file_size_text="" if size_bytes is not None else _fit(size_text.strip().lower(), _FILE_SIZE_LENGTH),
+        file_size_text=""
+        if size_bytes is not None
+        else fit_text(size_text.strip().lower(), _FILE_SIZE_LENGTH),
         is_direct=_is_direct(options, has_all=asked.has_all_options),
-        engine=_fit(options.get("ioengine", "").strip() or _DEFAULT_ENGINE, _ENGINE_LENGTH),
+        engine=fit_text(options.get("ioengine", "").strip() or _DEFAULT_ENGINE, _ENGINE_LENGTH),
         read_share_percent=_read_share(options, rw, has_all=asked.has_all_options),
         runtime_s=parse_duration_s(options.get("runtime", "")) or None,
         is_time_based=is_set(options, "time_based"),
@@ -158,8 +160,8 @@ def _was_cut(group: Group, runtime_s: float | None) -> bool:
     return any((direction.runtime_s or 0) >= runtime_s * _CUT_SHARE for direction in group.directions)
 
 
-def _fit(text: str, length: int) -> str:
-    """Return a text that a column keeps; of a longer one its beginning and a digest, so that it stays itself."""
+def fit_text(text: str, length: int) -> str:
+    """Return a text of at most `length` characters; of a longer one its beginning and a digest: still unique."""
     if len(text) <= length:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.db.models import F, QuerySet
 
 from benchapp.analysis.incidents.suspects import FactDifference
+from benchapp.metrics import cut_text
 from benchapp.models import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment, Run
 
 _TEXT_MAXIMUM: Final = 80
@@ -99,7 +100,7 @@ def _write(value: Any) -> str:
         if isinstance(value, str)
         else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     )
-    return text if len(text) <= _TEXT_MAXIMUM else f"{text[: _TEXT_MAXIMUM - 1]}…"
+    return cut_text(text, _TEXT_MAXIMUM)
 
 
 def _has_changed(before: str, after: str) -> bool:

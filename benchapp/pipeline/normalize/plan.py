@@ -10,8 +10,8 @@ from typing import Any, Final
 from benchapp.analysis.validity.badges import sort_codes
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
-from benchapp.fio.workload.spec import WorkloadSpec, read_workload
-from benchapp.pipeline.identity import environment_key, key_of, series_key
+from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
+from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
 from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.sender_context import (
     SenderContext,
@@ -27,6 +27,9 @@ _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
 _CONCURRENT_NAMED: Final = 8
+# Further options of a workload and their length: more than any job file has. Every series of the workload repeats them.
+_OPTIONS_MAXIMUM: Final = 64
+_OPTION_LENGTH: Final = 200
 # The loop of the recipe is from 0 to 1000; its published limit does not apply to another number of files.
 _SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
@@ -187,7 +190,7 @@ def _plan_measurements(
 
 
 def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: Counter[str]) -> dict[str, Any]:
-    options = dict(spec.extra)
+    options = bound_options(spec.extra)
     if group.options.get("time_based") in ("1", ""):
         # As configured: whether the runtime ended the run depends on its speed.
         options["time_based"] = "1"
@@ -208,6 +211,22 @@ def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: Counter[str])
         "runtime_s": spec.runtime_s,
         "options": options,
     }
+
+
+def bound_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return at most 64 options, with at most 200 characters of each; the rest as their number and a digest of all.
+
+    Options within these bounds are unchanged, so that they keep the key of their series.
+    """
+    names = sorted(options)
+    bounded = {
+        fit_text(name, _OPTION_LENGTH): fit_text(options[name], _OPTION_LENGTH)
+        for name in names[:_OPTIONS_MAXIMUM]
+    }
+    if len(names) > _OPTIONS_MAXIMUM:
+        digest = hashlib.sha256(canonical_json(options)).hexdigest()[:16]
+        bounded["more options"] = f"{len(names) - _OPTIONS_MAXIMUM} of {digest}"
+    return bounded
 
 
 def _find_concurrent(

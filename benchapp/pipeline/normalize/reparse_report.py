@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
+from benchapp.metrics import cut_text
 from benchapp.models import METRIC_FIELDS, Measurement, Run, Trace
 
 # Relative difference of floating-point sums in another order.
@@ -148,7 +149,7 @@ def _describe_value(name: str, value: Any) -> str | None:
         text = ", ".join(value)
     else:
         text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return text if len(text) <= _TEXT_MAXIMUM else f"{text[: _TEXT_MAXIMUM - 1]}…"
+    return cut_text(text, _TEXT_MAXIMUM)
 
 
 def _is_same(old: float | None, new: float | None) -> bool:

@@ -12,6 +12,7 @@ from django.db import connection
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter
+from benchapp.metrics import cut_text
 from benchapp.models import RECENTLY_REPORTED, Environment
 from benchapp.queries.series_versions import VersionedCache
 from benchapp.queries.shapes import EnvironmentRow, names_of
@@ -132,7 +133,7 @@ def _format_value(name: str, value: Any) -> str | None:
     if name == "memory_bytes":
         return f"{value / 2**30:.3g} GiB"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return text if len(text) <= _TEXT_MAXIMUM else f"{text[: _TEXT_MAXIMUM - 1]}…"
+    return cut_text(text, _TEXT_MAXIMUM)
 
 
 def _read_changes(series_ids: Sequence[int]) -> dict[int, EnvironmentHistory]:
