@@ -18,11 +18,15 @@ def read_run_results(client: Client, run_ids: Sequence[int], *, timeout_s: float
     deadline = time.monotonic() + timeout_s
     rows: list[ResultRow] = []
     for run_id in run_ids:
-        limit_s = deadline - time.monotonic()
-        if limit_s <= 0:
-            raise ResultsUnavailable(f"the server did not return the results within {timeout_s:.0f} s")
-        response = client.request("GET", f"/api/v1/runs/{run_id}", limit_s=limit_s)
-        rows += _read_rows(response)
+        # A run with many measurements has several pages.
+        address: str | None = f"/api/v1/runs/{run_id}"
+        while address:
+            limit_s = deadline - time.monotonic()
+            if limit_s <= 0:
+                raise ResultsUnavailable(f"the server did not return the results within {timeout_s:.0f} s")
+            response = client.request("GET", address, limit_s=limit_s)
+            rows += _read_rows(response)
+            address = (response.body or {}).get("next")
     return tuple(rows)
 
 

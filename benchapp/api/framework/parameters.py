@@ -215,6 +215,18 @@ class FormatParameters(Parameters):
     format = ChoiceParameter(choices=FORMATS, required=False, default="json")
 
 
+class PositionParameters(Parameters):
+    """The offset of a part of a list that belongs to one object."""
+
+    position = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=INTEGER_MAXIMUM,
+        help_text="offset of the first, from 0",
+    )
+
+
 class PageParameters(FormatParameters):
     """Cursor and size of a page of a list; CSV and NDJSON have all rows unless `limit` is given."""
 

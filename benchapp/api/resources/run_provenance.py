@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, with_columns
-from benchapp.api.framework.parameters import INTEGER_MAXIMUM, LIMIT_DEFAULT, Parameters, read_parameters
+from benchapp.api.framework.parameters import LIMIT_DEFAULT, PositionParameters, read_parameters
 from benchapp.api.framework.permissions import MayRead, is_signed_in, read_api_token
 from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import (
@@ -49,16 +49,9 @@ from benchapp.queries.runs.submissions import RawBody, read_raw_body
 REPORT_MAXIMUM: Final = ROWS_MAXIMUM
 
 
-class ReportParameters(Parameters):
+class ReportParameters(PositionParameters):
     """Which measurements, totals, jobs and disks of a report."""
 
-    position = serializers.IntegerField(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=INTEGER_MAXIMUM,
-        help_text="offset in each list, from 0",
-    )
     limit = serializers.IntegerField(
         required=False,
         default=LIMIT_DEFAULT,
@@ -119,7 +112,7 @@ class RunReport(ApiView):
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Parse the raw output again and describe how each value was derived."""
         wanted = read_parameters(request, ReportParameters)
-        run = read_run(run_id)
+        run = read_run(run_id, **wanted)
         if run is None:
             raise not_found("run", f"run {run_id} does not exist")
         _check_size(request, run)

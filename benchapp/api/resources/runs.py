@@ -24,11 +24,11 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
+    PositionParameters,
     SpanParameters,
     badge_parameter,
     flag_parameter,
     read_parameters,
-    refuse_parameters,
     take_oldest_first,
     time_order_parameter,
 )
@@ -36,6 +36,7 @@ from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import (
     answer_json,
+    link_next,
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links, submission_url
@@ -196,7 +197,11 @@ class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     excluded_reason: Annotated[str, Meta(description="reason; if excluded_at is null, the last reason")]
     environment: EnvironmentRow
     submission: SubmissionRefAnswer
-    measurements: Sequence[MeasurementAnswer]
+    measurements: Annotated[Sequence[MeasurementAnswer], Meta(description="at most 200, from `position` on")]
+    measurement_count: Annotated[int, Meta(description="of the whole run")]
+    position: int
+    next_position: int | None
+    next: str | None
     previous_run_id: int | None
     next_run_id: int | None
     url: str
@@ -211,8 +216,8 @@ class RunPage(AnswerPage, kw_only=True, frozen=True):
 RUN_COLUMNS: Final = list_columns(RunRowAnswer)
 
 
-def describe_run(run: RunDetail) -> RunDetailAnswer:
-    """Return one run with all details."""
+def describe_run(run: RunDetail, *, following: str | None) -> RunDetailAnswer:
+    """Return one run with all details. following: address of the next measurements."""
     links = run_links(run.id)
     levels = compare_to_levels(run)
     return build(
@@ -225,6 +230,7 @@ def describe_run(run: RunDetail) -> RunDetailAnswer:
             _describe_measurement(measurement, levels.get(measurement.id, ()))
             for measurement in run.measurements
         ],
+        next=following,
         output=f"{links['url']}/output",
         **links,
     )
@@ -296,11 +302,16 @@ class OneRun(ApiView):
     permission_classes = [MayRead]
     admits_ingest = True
 
-    @extend_schema(operation_id="read_run", responses=RunDetailAnswer)
+    @extend_schema(operation_id="read_run", parameters=[PositionParameters], responses=RunDetailAnswer)
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Read one run with its measurements; a host token sees only runs of its host, others are 404."""
-        refuse_parameters(request)
-        run = read_run(run_id)
+        run = read_run(run_id, **read_parameters(request, PositionParameters))
         if run is None or find_ingest_host(request) not in (None, run.host_id):
             raise not_found("run", f"run {run_id} does not exist")
-        return answer_json(request, describe_run(run))
+        following = (
+            None
+            if run.next_position is None
+            else link_next(request, str(run.next_position), parameter="position")
+        )
+        headers = {"Link": f'<{following}>; rel="next"'} if following else {}
+        return answer_json(request, describe_run(run, following=following), headers=headers)

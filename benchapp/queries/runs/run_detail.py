@@ -1,6 +1,7 @@
 """One run with all details, and what its series measured before it: percentiles and levels."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -21,6 +22,10 @@ from benchapp.queries.titles import describe_target, describe_workload
 
 # Both the reason of a metric that is withheld and the code of the badge.
 FEW_SAMPLES: Final = "few-samples"
+# Measurements on a page of a run, and in an answer of the API.
+MEASUREMENTS_SHOWN: Final = 200
+# Percentiles in a table: fio prints at most 20, but every job may have its own.
+_PERCENTS_MAXIMUM: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class SubmissionRef:
 class RunDetail:
     """One run.
 
+    measurements: of its measurement_count, those from `position` on.
     command: argv, exit status, signal, standard error, job file as sent by the agent, else empty.
     previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
     then; excluded_by: the user name, None for an API token without an owner; excluded_reason: kept when the run is
@@ -126,6 +132,8 @@ class RunDetail:
     environment: EnvironmentRow
     submission: SubmissionRef
     measurements: tuple[MeasurementRow, ...]
+    position: int
+    measurement_count: int
     previous_run_id: int | None
     next_run_id: int | None
 
@@ -140,13 +148,22 @@ class RunDetail:
         return self.excluded_at is not None
 
     @property
+    def next_position(self) -> int | None:
+        """Return the position of the first measurement that follows these, None at the end."""
+        end = self.position + len(self.measurements)
+        return end if self.measurements and end < self.measurement_count else None
+
+    @property
     def is_judged(self) -> bool:
         """Return whether its parser version checked data quality."""
         return self.parser_version >= FIRST_JUDGING_PARSER
 
 
-def read_run(run_id: int) -> RunDetail | None:
-    """Return a run with its measurements in the order of its table, None where there is none; four queries."""
+def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS_SHOWN) -> RunDetail | None:
+    """Return a run with its measurements in the order of its table, None where there is none; four queries.
+
+    At most `limit` measurements from `position` on; None: all. Their number is a fifth query if there are more.
+    """
     row = (
         Run.objects.filter(pk=run_id)
         .annotate(has_body=ExpressionWrapper(Q(submission__body__isnull=False), BooleanField()))
@@ -167,13 +184,18 @@ def read_run(run_id: int) -> RunDetail | None:
     values["badges"] = order_codes(values["badges"])
     target = TargetRow(*row[: len(names_of(TargetRow))])
     previous_id, next_id = _find_neighbors(values)
+    rows = Measurement.objects.filter(run_id=run_id)
+    measurements = list_measurements(rows, position=position, limit=limit)
+    is_whole = not position and (limit is None or len(measurements) < limit)
     return RunDetail(
         **values,
         target=target,
         target_title=describe_target(target),
         environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
         submission=submission,
-        measurements=list_measurements(Measurement.objects.filter(run_id=run_id)),
+        measurements=measurements,
+        position=position,
+        measurement_count=len(measurements) if is_whole else rows.count(),
         previous_run_id=previous_id,
         next_run_id=next_id,
     )
@@ -224,12 +246,25 @@ _MEASUREMENT_PATHS: Final = tuple(
 )
 
 
-def list_measurements(measurements: QuerySet[Measurement]) -> tuple[MeasurementRow, ...]:
-    """Return measurements with everything that their table needs, in its order; one query."""
+def list_measurements(
+    measurements: QuerySet[Measurement], *, position: int = 0, limit: int | None = None
+) -> tuple[MeasurementRow, ...]:
+    """Return measurements with everything that their table needs, in its order; one query.
+
+    At most `limit` from `position` on; None: all.
+    """
     rows = measurements.order_by("position", "id").values_list(
         *_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__")
     )
-    return tuple(_make_measurement(row) for row in rows)
+    shown = rows[position : None if limit is None else position + limit]
+    return tuple(_make_measurement(row) for row in shown)
+
+
+def list_percents(measurements: Iterable[MeasurementRow]) -> tuple[list[float], int]:
+    """Return the percentiles of a table, ascending: at most 60, the most common; and how many are left out."""
+    counts = Counter(percent for row in measurements for percent, _ in row.percentiles)
+    shown = [percent for percent, _ in counts.most_common(_PERCENTS_MAXIMUM)]
+    return sorted(shown), len(counts) - len(shown)
 
 
 def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
@@ -267,12 +302,12 @@ _BEFORE: Final = """
       ) AS newest
       WHERE error = 0 AND NOT is_excluded AND ordinal = own.ordinal ORDER BY started_at DESC, id DESC LIMIT 1
     ) AS good
-    WHERE own.run_id = %s AND own.percentiles <> '{}'
+    WHERE own.id = ANY(%s)
 """
 
 
 def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
-    """Return the last good measurement before each of a run that has percentiles, by the id of the run's; one query.
+    """Return the last good measurement before each of these that has percentiles, by the id of the run's; one query.
 
     Good: fio reported no error, and nobody excluded it. Left out where there is none among the 50 before, where it has
     no percentiles, and where they are of another kind of latency. No query where the run has no percentiles.
@@ -280,7 +315,8 @@ def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
     own = {(row.series_id, row.ordinal): row for row in run.measurements if row.percentiles}
     if not own:
         return {}
-    before = RawSQL(_BEFORE, [LOOKED_AT, run.id])  # a constant of this file; the values are parameters  # noqa: S611
+    ids = [row.id for row in own.values()]
+    before = RawSQL(_BEFORE, [LOOKED_AT, ids])  # a constant of this file; the values are parameters  # noqa: S611
     found = list_measurements(Measurement.objects.filter(pk__in=before))
     pairs = [(own[row.series_id, row.ordinal], row) for row in found]
     return {

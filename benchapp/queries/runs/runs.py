@@ -18,11 +18,13 @@ from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 from benchapp.queries.runs.run_detail import (
+    MEASUREMENTS_SHOWN,
     LevelComparison,
     MeasurementRow,
     RunDetail,
     SubmissionRef,
     compare_to_levels,
+    list_percents,
     read_run,
 )
 from benchapp.queries.shapes import TargetRow, names_of
@@ -30,6 +32,7 @@ from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target
 
 __all__ = [
+    "MEASUREMENTS_SHOWN",
     "LevelComparison",
     "MeasurementRow",
     "MeasurementSummary",
@@ -38,6 +41,7 @@ __all__ = [
     "RunRow",
     "SubmissionRef",
     "compare_to_levels",
+    "list_percents",
     "list_profiles",
     "list_runs",
     "read_run",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchapp.queries.runs.runs import MeasurementRow, RunDetail
+from benchapp.queries.runs.runs import MeasurementRow, RunDetail, list_percents
 from benchapp.web.runs.tables import KIND_NAMES, name_measurements
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.reason_texts import describe_missing
@@ -40,9 +40,13 @@ class PercentileLine:
 
 @dataclass(frozen=True, slots=True)
 class PercentileTable:
-    """Percentiles of a run, in one unit. kind: latency kind; "latency" if there are several."""
+    """Percentiles of a run, in one unit. kind: latency kind; "latency" if there are several.
+
+    omitted_count: percentiles without a column.
+    """
 
     percents: tuple[str, ...]
+    omitted_count: int
     scale: Scale
     kind: str
     lines: tuple[PercentileLine, ...]
@@ -72,7 +76,7 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) 
     pairs = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
     if not pairs:
         return None
-    percents = sorted({percent for measurement, _ in pairs for percent, _ in measurement.percentiles})
+    percents, omitted_count = list_percents(measurement for measurement, _ in pairs)
     scale = choose_scale([value for measurement, _ in pairs for _, value in measurement.percentiles], "ns")
     kinds = sorted({measurement.latency_kind for measurement, _ in pairs})
 
@@ -93,6 +97,7 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) 
             lines.append(make_line(earlier, name, earlier.run_id))
     return PercentileTable(
         percents=tuple(f"{percent:.10g}" for percent in percents),
+        omitted_count=omitted_count,
         scale=scale,
         kind="latency" if len(kinds) > 1 else KIND_NAMES.get(kinds[0], "latency"),
         lines=tuple(lines),

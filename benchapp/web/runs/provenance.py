@@ -29,11 +29,11 @@ from benchapp.queries.runs.submissions import read_raw_body
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.page_context import make_base_url
+from benchapp.web.site.pagination import read_position
 from benchapp.web.site.value_texts import format_integer, format_with_unit
 
 # Of measurements, totals and jobs each, per page.
 SECTIONS_MAXIMUM: Final = 50
-_DIGITS_MAXIMUM: Final = 8
 _RETRY_AFTER_S: Final = 15
 _JOBS_SHOWN: Final = 8
 _EXPIRED: Final = (
@@ -97,7 +97,7 @@ class JobLine:
 @may_read
 def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show for each value of a run what fio printed and how it was derived."""
-    run = read_run(run_id)
+    run = read_run(run_id, position=read_position(request), limit=SECTIONS_MAXIMUM)
     if run is None:
         raise Http404(
             f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
@@ -138,19 +138,13 @@ def _derive(request: HttpRequest, run: RunDetail) -> ReportProvenance:
             body.packed,
             run.document,
             has_envelope=body.has_envelope,
-            position=_read_position(request),
+            position=run.position,
             limit=SECTIONS_MAXIMUM,
         )
     except ProvenanceUnavailable as error:
         raise _Unavailable(409, f"{error}.") from error
     except ProvenanceBusy as error:
         raise _Unavailable(503, _BUSY) from error
-
-
-def _read_position(request: HttpRequest) -> int:
-    """Return the position of the first measurement; 0 for an invalid one."""
-    given = request.GET.get("position", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < _DIGITS_MAXIMUM else 0
 
 
 def _describe(run: RunDetail, provenance: ReportProvenance) -> dict[str, object]:

@@ -217,10 +217,12 @@ def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
         f"{measurement.job_name or measurement.workload.rw}{f' · {measurement.direction}' if several else ''}"
         for measurement in measurements
     ]
-    return [
-        f"{name} #{names[: place + 1].count(name)}" if names.count(name) > 1 else name
-        for place, name in enumerate(names)
-    ]
+    counts, numbers = Counter(names), Counter[str]()
+    unique = []
+    for name in names:
+        numbers[name] += 1
+        unique.append(f"{name} #{numbers[name]}" if counts[name] > 1 else name)
+    return unique
 
 
 def format_results(run: RunDetail) -> str:
@@ -231,8 +233,9 @@ def format_results(run: RunDetail) -> str:
         if measurement.iops is not None or measurement.elapsed_s is not None
     ]
     parts = [_format_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
-    if len(known) > _TITLE_MAXIMUM:
-        parts.append(f"and {len(known) - _TITLE_MAXIMUM} more")
+    hidden = len(known) - _TITLE_MAXIMUM + run.measurement_count - len(run.measurements)
+    if hidden > 0:
+        parts.append(f"and {hidden} more")
     return "; ".join(parts) or "no values"
 
 

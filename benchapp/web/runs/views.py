@@ -9,14 +9,24 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from benchapp.csv_export import CONTENT_TYPE, write_csv
+from benchapp.metrics import cut_text
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.runs.run_detail import read_before
-from benchapp.queries.runs.runs import RunDetail, RunRow, list_profiles, list_runs, read_run
+from benchapp.queries.runs.runs import (
+    MEASUREMENTS_SHOWN,
+    RunDetail,
+    RunRow,
+    list_percents,
+    list_profiles,
+    list_runs,
+    read_run,
+)
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.runs.traces import read_traces
+from benchapp.queries.titles import TITLE_MAXIMUM
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.badge_texts import list_quality_findings
 from benchapp.web.runs.fact_texts import list_facts
@@ -35,7 +45,7 @@ from benchapp.web.site.command_lines import format_curl_command, list_first_step
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
-from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.pagination import read_position, turn_page
 from benchapp.web.site.selection import KINDS
 from benchapp.web.site.time_range import describe_bounds
 
@@ -85,8 +95,9 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 @may_read
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one run with all values and their origin."""
-    detail = _find(run_id)
+    """Show one run with its values and their origin, 200 measurements at a time."""
+    position = read_position(request)
+    detail = _find(run_id, position=position, limit=MEASUREMENTS_SHOWN)
     columns, lines = make_measurement_lines(detail)
     context = {
         "run": detail,
@@ -94,6 +105,8 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "facts": list_facts(detail.environment.facts),
         "conditions": list_facts(detail.command.get("conditions") or {}),
         "failure": _describe_failure(detail),
+        "last_place": position + len(lines),
+        "earlier_position": max(position - MEASUREMENTS_SHOWN, 0) if position else None,
         "columns": columns,
         "lines": lines,
         "has_levels": any(line.level for line in lines),
@@ -127,13 +140,17 @@ def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @may_read
 def run_table(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Return the run's table as CSV: base units, all metrics, all percentiles with enough samples."""
-    detail = _find(run_id)
-    percents = sorted({percent for line in detail.measurements for percent, _ in line.percentiles})
+    """Return the run's whole table as CSV: base units, all metrics, percentiles with enough samples.
+
+    X-Omitted-Columns: how many percentiles have no column.
+    """
+    detail = _find(run_id, position=0, limit=None)
+    percents, omitted_count = list_percents(detail.measurements)
     rows = [_make_csv_row(detail, place, percents) for place in range(len(detail.measurements))]
     body = write_csv(list(rows[0]), [list(row.values()) for row in rows]) if rows else b""
     answer = HttpResponse(body, content_type=CONTENT_TYPE)
     answer["Content-Disposition"] = content_disposition_header(True, f"run-{run_id}.csv") or ""
+    answer["X-Omitted-Columns"] = str(omitted_count)
     return answer
 
 
@@ -148,8 +165,8 @@ def read_output(body: RawBody) -> bytes:
         return content
 
 
-def _find(run_id: int) -> RunDetail:
-    detail = read_run(run_id)
+def _find(run_id: int, *, position: int, limit: int | None) -> RunDetail:
+    detail = read_run(run_id, position=position, limit=limit)
     if detail is None:
         raise Http404(
             f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
@@ -172,7 +189,7 @@ def _format_title(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -
 def _format_run_title(run: RunDetail) -> str:
     if run.has_failed:
         return f"Run {run.id} on {run.host_name} failed"
-    return f"{run.host_name}: {format_results(run)}"
+    return cut_text(f"{run.host_name}: {format_results(run)}", TITLE_MAXIMUM)
 
 
 def _describe_failure(run: RunDetail) -> str:

@@ -1,7 +1,7 @@
 """Pagination of lists."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.http import HttpRequest
 
@@ -9,6 +9,8 @@ from benchapp.queries.pagination import BadCursor, Page
 from benchapp.web.site.filter_forms import keep_query
 
 T = TypeVar("T")
+
+_POSITION_DIGITS_MAXIMUM: Final = 8
 
 
 def turn_page(
@@ -29,3 +31,10 @@ def turn_page(
         "newest_url": keep_query(request.GET, after=None) if after else None,
         "older_url": keep_query(request.GET, after=page.next_cursor) if page.next_cursor else None,
     }
+
+
+def read_position(request: HttpRequest) -> int:
+    """Return the position of the first row of a page, from 0; 0 for an invalid one."""
+    given = request.GET.get("position", "")
+    is_valid = given.isascii() and given.isdigit() and len(given) < _POSITION_DIGITS_MAXIMUM
+    return int(given) if is_valid else 0
