@@ -1,10 +1,12 @@
 """The metric catalog: name, base unit, better direction, label; and formatting of values."""
 
 import math
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal, Protocol
 
 Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
@@ -219,6 +221,11 @@ def get_rate_units() -> RateUnits:
 def cut_text(text: str, maximum: int) -> str:
     """Return a text of at most `maximum` characters; a longer one ends with "…"."""
     return text if len(text) <= maximum else f"{text[: maximum - 1]}…"
+
+
+def count_fitting(sizes: Iterable[int], maximum: int) -> int:
+    """Return how many entries of these sizes, from the first on, have at most `maximum` together; at least one."""
+    return max(1, bisect_right(list(accumulate(sizes)), maximum))
 
 
 def lower_label(label: str) -> str:

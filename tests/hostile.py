@@ -66,3 +66,51 @@ def count_sent_bytes(body: bytes) -> int:
 def submit(host: Host, body: bytes, kind: Kind = Kind.FIO) -> UUID:
     """Accept a body and return the id of its submission."""
     return accept_submission(IncomingSubmission(host.pk, kind, body, uuid4())).id
+
+
+def make_longest_envelope(number: int = 0, *, jobs: int = 250, letter: str = "x") -> bytes:
+    """Return an envelope in which every text is as long as it may be, and every list has as many entries.
+
+    number: makes it differ from others in everything that is compared.
+    """
+
+    def text(length: int) -> str:
+        return f"{number}".ljust(length, letter)
+
+    facts = {f"fact {place}": text(128 if letter.isascii() else 32) for place in range(440)}
+    options = {f"option_{place}": text(500) for place in range(100)}
+    report = make_report(
+        [
+            {
+                **make_job(text(10_000), **options, rate_iops=str(place + 1)),
+                "groupid": place,
+                "steadystate": {"ss": text(10_000), "attained": 0, "criterion": text(10_000)},
+            }
+            for place in range(jobs)
+        ]
+    )
+    parts = {f"name {place}": text(300 if letter.isascii() else 75) for place in range(50)}
+    lengths = {"name": 200, "volume_type": 100, "raid_level": 20, "filesystem": 50, "mount_options": 1000}
+    environment = ("kernel", "scheduler", "device_model", "device_firmware", "governor")
+    document = {
+        "schema": "benchapp-envelope/1",
+        "id": str(uuid4()),
+        "kind": "fio",
+        "agent": {"version": text(1000)},
+        "profile": "p" * 100,
+        "parameters": parts,
+        "started_at": f"2026-11-20T10:{number // 60:02}:{number % 60:02}Z",
+        "command": {
+            "argv": list(parts.values()),
+            "exit_status": 0,
+            "stderr": text(70_000),
+            "jobfile": text(70_000),
+        },
+        "fio_output": report.decode(),
+        "target": {name: text(length) for name, length in (lengths | {"instance_type": 100}).items()},
+        "labels": {f"{place}".ljust(100, letter): text(500) for place in range(50)},
+        "environment": {**{name: text(9000) for name in environment}, "facts": facts},
+        "conditions": facts,
+        "logs": {f"{place}".ljust(200, "x") + f"_bw.{place + 1}.log": "no log" for place in range(200)},
+    }
+    return json.dumps(document, ensure_ascii=False).encode()

@@ -1,26 +1,43 @@
-"""What a document becomes is bounded, whatever its host writes into it: hostile documents, read by people and programs."""
+"""What a document becomes is bounded, whatever its host writes into it: hostile documents, read by everybody."""
+
+import re
+from html import unescape
 
 import pytest
 from django.test import Client
 
-from benchapp.models import Host, Role, Run, Series, State, Submission, Workload
+from benchapp.models import Host, Kind, Role, Run, Series, State, Submission, Workload
+from benchapp.pipeline.intake.envelope import BadEnvelope, type_envelope
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import bound_options
 from benchapp.queries.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
+from tests.access_table import TABLE
+from tests.envelopes import make_envelope
 from tests.factories import make_host, make_target, make_workload
 from tests.hostile import (
     count_sent_bytes,
+    make_job,
     make_long_option,
+    make_longest_envelope,
     make_many_jobs,
+    make_report,
     submit,
 )
+from tests.test_access import make_parts
 from tests.visitors import sign_in
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
 KIB = 1024
-MIB = 1024 * KIB
+# Raw outputs as they were sent, and a stream of all rows.
+WHOLE = {
+    "runs/<int:run_id>/output",
+    "api/v1/runs/<int:run_id>/output",
+    "uploads/<uuid:submission_id>/raw",
+    "api/v1/submissions/<uuid:submission_id>/raw",
+    "api/v1/points",
+}
 
 
 @pytest.fixture
@@ -132,3 +149,59 @@ def test_api_answers_200_measurements_of_a_run_at_a_time(host: Host, viewer: Cli
     positions = [row["position"] for part in parts for row in part["measurements"]]
     assert positions == list(range(450))
     assert viewer.get(f"/api/v1/runs/{run.pk}")["Link"] == f'</api/v1/runs/{run.pk}?position=200>; rel="next"'
+
+
+def test_list_page_ends_before_2_mb_with_the_cursor_of_its_last_row(host: Host, viewer: Client) -> None:
+    options = {f"option_{number:02}": "x" * 200 for number in range(64)}
+    store(
+        host,
+        make_report([make_job(str(number), **options, rate_iops=str(number + 1)) for number in range(200)]),
+    )
+
+    cursor, ids, sizes = "", [], []
+    while cursor is not None:
+        answer = viewer.get("/api/v1/series", {"limit": "1000", **({"cursor": cursor} if cursor else {})})
+        page = answer.json()
+        ids += [row["id"] for row in page["series"]]
+        sizes.append(len(answer.content))
+        cursor = page["next_cursor"]
+
+    assert len(ids) == len(set(ids)) == 200
+    assert len(sizes) == 2
+    assert 1_900_000 < sizes[0] < 2_010_000
+
+
+@pytest.mark.parametrize("part", ["conditions", "environment", "parameters", "command"])
+def test_free_parts_of_an_envelope_have_at_most_64_kib(part: str) -> None:
+    long = {f"fact-{number}": "x" * 4000 for number in range(17)}
+    given = {"command": {"argv": list(long.values())}, "environment": {"facts": long}}.get(part, long)
+
+    with pytest.raises(BadEnvelope, match="bytes of JSON exceed the maximum of 65536"):
+        type_envelope(make_envelope(**{part: given}))
+
+
+def test_longest_documents_leave_every_answer_small() -> None:
+    parts = make_parts()
+    host = make_host("db-1")
+    for number in range(3):
+        submit(host, make_longest_envelope(number, jobs=60), Kind.ENVELOPE)
+    while normalize_batch().claimed:
+        pass
+    run = Run.objects.filter(host=host).latest("pk")
+    series = Series.objects.filter(scope="host:db-1").latest("pk")
+    parts |= {"name": host.name, "run_id": run.pk, "series_id": series.pk, "submission_id": run.submission_id}
+    admin = sign_in(Role.ADMIN)
+
+    sizes, titles = {}, {}
+    for route, rows in TABLE.items():
+        if route in WHOLE or not any(row.method == "GET" for row in rows):
+            continue
+        answer = admin.get("/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route))
+        sizes[route] = len(answer.getvalue() if answer.streaming else answer.content)
+        if answer.headers.get("Content-Type", "").startswith("text/html"):
+            texts = re.findall(r"<(?:title|h1)[^>]*>(.*?)</", unescape(answer.text), re.S)
+            titles[route] = max(map(len, texts), default=0)
+
+    assert Run.objects.filter(host=host).count() == 3
+    assert {route: size for route, size in sizes.items() if size > 2_000_000} == {}
+    assert {route: length for route, length in titles.items() if length > TITLE_MAXIMUM + 20} == {}

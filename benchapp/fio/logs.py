@@ -14,8 +14,6 @@ from benchapp.fio.version import UNKNOWN_VERSION, Version
 LogKind = Literal["bw", "iops", "lat", "clat", "slat"]
 LogDirection = Literal["read", "write", "trim"]
 
-# Of a file, by most file systems; warnings name it.
-_NAME_LENGTH_MAXIMUM: Final = 255
 # As fio makes them: the name given, the kind, and the number of the job (from 2.1.10 on). tests/data/log_names.json
 # holds this together with static/js/uploads/batches.js.
 _NAME: Final = re.compile(
@@ -146,7 +144,7 @@ def read_log(name: str, text: bytes, *, version: Version) -> Log:
 
 def split_log_name(name: str) -> LogName | None:
     """Return the parts of a file name without folder; None if it is not the name of a fio log."""
-    match = _NAME.fullmatch(name) if len(name) <= _NAME_LENGTH_MAXIMUM else None
+    match = _NAME.fullmatch(name)
     if match is None:
         return None
     stem, kind, job = match.groups()

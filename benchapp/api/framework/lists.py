@@ -2,20 +2,25 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, list_columns
+from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.parameters import LIMIT_DEFAULT, LIMIT_MAXIMUM
 from benchapp.api.framework.responses import answer_rows, name_file
 from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
 from benchapp.api.framework.streaming import answer_stream
 from benchapp.csv_export import CsvContext, read_context
+from benchapp.metrics import count_fitting
 from benchapp.queries.pagination import Page
 
 Item = TypeVar("Item")
+
+# Of the rows of a page, as JSON; a usual page of 1 000 runs has 1.5 MB.
+PAGE_BYTES_MAXIMUM: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ def answer_list(
 ) -> HttpResponseBase:
     """Return a page of JSON, or all rows behind the cursor as CSV or NDJSON; `limit` bounds these too.
 
+    A page ends before PAGE_BYTES_MAXIMUM, with the cursor of its last row; it has at least one row.
+
     kind: of the page; row: of its rows, in its field `name`. read: returns the rows behind a cursor, at most so many.
     columns: by default those of the request.
     context: further columns of the CSV, unless the request names its columns with `fields`.
@@ -69,10 +76,16 @@ def answer_list(
     first = read(page.cursor, page.limit or (default_limit if is_json else LIMIT_MAXIMUM))
     file_name = file_name or name
     if is_json or page.limit or first.next_cursor is None:
+        rows = describe(first.items)
+        is_page = is_json or page.limit
+        fitting = count_fitting((len(dump_json(row)) for row in rows), PAGE_BYTES_MAXIMUM)
+        if is_page and fitting < len(rows):
+            first = read(page.cursor, fitting)
+            rows = describe(first.items)
         return answer_rows(
             request,
             kind,
-            describe(first.items),
+            rows,
             name=name,
             columns=chosen,
             next_cursor=first.next_cursor,

@@ -16,6 +16,7 @@ from benchapp.pipeline.intake.metadata import (
     TARGET_SCHEMA,
     BadLayout,
     Field,
+    check_part,
     describe_object,
     excerpt,
     read_environment,
@@ -207,6 +208,7 @@ def _read_parameters(value: Any, pointer: str) -> dict[str, int | str] | None:
         if isinstance(each, bool) or not isinstance(each, int | str):
             raise BadLayout(where, f"expected a whole number or text, not {excerpt(each)}")
         read_text(each, where, maximum=_PARAMETER_MAXIMUM)
+    check_part(value, pointer)
     return dict(value)
 
 
@@ -218,7 +220,15 @@ def _read_argv(value: Any, pointer: str) -> list[str]:
     argv = value or []
     if not isinstance(argv, list) or len(argv) > _ARGV_MAXIMUM:
         raise BadLayout(pointer, f"argv must be a list of at most {_ARGV_MAXIMUM} texts")
-    return [_keep(part) for part in argv]
+    kept = [_keep(part) for part in argv]
+    check_part(kept, pointer)
+    return kept
+
+
+def _read_conditions(given: Mapping[str, Any]) -> dict[str, Any]:
+    conditions = read_facts(given, "/conditions")
+    check_part(conditions, "/conditions")
+    return conditions
 
 
 def _read_status(value: Any, pointer: str) -> int | None:
@@ -284,7 +294,7 @@ _FIELDS: Final[Mapping[str, Field]] = {
     "labels": _part(read_labels, LABELS_SCHEMA),
     "environment": _part(read_environment, ENVIRONMENT_SCHEMA),
     "conditions": _part(
-        lambda given: read_facts(given, "/conditions"),
+        _read_conditions,
         {"description": "facts of this run only, by name: load_before, extents, knee_iops, …"},
     ),
     "sweep": Field(_read_sweep, {"type": ["string", "null"], "format": "uuid"}),

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, Environment
 
 _INTEGER_MAXIMUM: Final = 2**31 - 1
@@ -17,6 +19,9 @@ _LABEL_COUNT_MAXIMUM: Final = 50
 _LABEL_NAME_MAXIMUM: Final = 100
 _LABEL_LENGTH_MAXIMUM: Final = 500
 _FACT_MAXIMUM: Final = 10_000
+# Of free facts, parameters or arguments together, which runs, exports and lists of changes repeat. An agent on a host
+# with 100 disks sends 20 KB.
+_PART_BYTES_MAXIMUM: Final = 64 * 1024
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)\s*([kKmMgGtTpP]?)(i?)([bB]?)", re.ASCII)
 _ENVIRONMENT_WIDTHS: Final = {
     field.name: field.max_length for field in Environment._meta.local_fields if field.max_length
@@ -89,6 +94,7 @@ def read_environment(given: Mapping[str, Any], *, pointer: str = "/environment")
             values[name] = ENVIRONMENT[name].read(value, f"{pointer}/{name}")
         else:
             facts.update(read_facts({name: value}, pointer))
+    check_part(facts, f"{pointer}/facts")
     return {name: values.get(name) for name in ENVIRONMENT if name != "facts"} | {"facts": facts}
 
 
@@ -165,6 +171,13 @@ def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
         else:
             facts[name] = read_text(value, where, maximum=_FACT_MAXIMUM)
     return facts
+
+
+def check_part(value: Any, pointer: str) -> None:
+    """Raise BadLayout if a value has more than 64 KiB as JSON."""
+    size = len(orjson.dumps(value))
+    if size > _PART_BYTES_MAXIMUM:
+        raise BadLayout(pointer, f"{size} bytes of JSON exceed the maximum of {_PART_BYTES_MAXIMUM}")
 
 
 def _describe_text(maximum: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from threading import BoundedSemaphore
 from typing import Final
 
@@ -10,6 +11,7 @@ from benchapp.fio.merging.directions import did_io
 from benchapp.fio.merging.totals import total_up
 from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, SteadyState, Total
 from benchapp.fio.workload.spec import WorkloadSpec, read_workload
+from benchapp.metrics import count_fitting
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.measurement import measurement_columns
@@ -42,6 +44,12 @@ __all__ = [
 
 # Per list of a report; 200 measurements are 1 MB of JSON.
 ROWS_MAXIMUM: Final = 200
+# And characters of the options of the measurements: usual ones have a hundred.
+_OPTIONS_CHARACTERS_MAXIMUM: Final = 100_000
+# Of names that the output chose, as they are stored.
+_NAME_LENGTH: Final = 200
+# fio prints seven depths.
+_LEVELS_MAXIMUM: Final = 20
 # Unpacked: larger outputs are parsed only for signed-in readers.
 OPEN_BYTES_MAXIMUM: Final = 8 * 2**20
 # Concurrent parses per process: each takes up to two seconds of a thread, and 150 MB.
@@ -98,11 +106,13 @@ def derive_document(
 ) -> ReportProvenance:
     """Return the provenance of one document: measurements in the order of the run's table, totals, jobs, disks.
 
-    Each list has at most `limit` entries from `position`.
+    Each list has at most `limit` entries from `position`, fewer if the options of the measurements are long.
     """
     document = report.documents[number]
     measured = list(_list_measured(document))
     totals = list(_list_totals(document))
+    options = (sum(map(len, chain(*group.options.items()))) for group, _ in measured[position:][:limit])
+    limit = min(limit, count_fitting(options, _OPTIONS_CHARACTERS_MAXIMUM))
     lengths = (len(measured), len(totals), len(document.jobs), len(document.disks))
     shown = slice(position, position + limit)
     return ReportProvenance(
@@ -110,7 +120,7 @@ def derive_document(
         format_version=document.format_version,
         has_precise_values=document.has_precise_values,
         is_partial=document.is_partial,
-        fio_version=document.fio_version,
+        fio_version=_name(document.fio_version),
         parser_version=report.parser_version,
         documents=len(report.documents),
         document=number,
@@ -169,14 +179,17 @@ def _derive_measurement(
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
     return MeasurementProvenance(
         position=position,
-        job_name=group.name,
-        hostname=group.hostname,
+        job_name=_name(group.name),
+        hostname=group.hostname and _name(group.hostname),
         groupid=group.groupid,
         direction=direction.name,
         error=group.error,
         numjobs=group.numjobs,
         job_count=sum(job.clones for job in jobs),
-        jobs=tuple(MergedJob(job.index, job.name, job.hostname, job.clones) for job in jobs[:ROWS_MAXIMUM]),
+        jobs=tuple(
+            MergedJob(job.index, _name(job.name), job.hostname and _name(job.hostname), job.clones)
+            for job in jobs[:ROWS_MAXIMUM]
+        ),
         workload=derive_workload(group, spec, format=common.document.format),
         values=derive_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
         percentiles=derive_percentiles(direction, parts, kind=kind, latency=latency),
@@ -203,7 +216,7 @@ def _derive_total(document: Document, total: Total, direction: Direction) -> Tot
     groups = [document.groups[index] for index in total.groups]
     return TotalProvenance(
         groupid=total.groupid,
-        job_names=tuple(group.name for group in groups[:ROWS_MAXIMUM]),
+        job_names=tuple(_name(group.name) for group in groups[:ROWS_MAXIMUM]),
         direction=direction.name,
         values=derive_total(direction, _list_summands(groups, total.directions, direction)),
     )
@@ -220,11 +233,15 @@ def _list_summands(
     return ValueParts(tuple(part for part in same if did_io(part)), "jobs")
 
 
+def _name(text: str) -> str:
+    return text[:_NAME_LENGTH]
+
+
 def _copy_job(job: Job) -> ReportedJob:
     return ReportedJob(
         index=job.index,
-        name=job.name,
-        hostname=job.hostname,
+        name=_name(job.name),
+        hostname=job.hostname and _name(job.hostname),
         groupid=job.groupid,
         clones=job.clones,
         error=job.error,
@@ -232,7 +249,7 @@ def _copy_job(job: Job) -> ReportedJob:
         cpu_user_percent=job.cpu_user_percent,
         cpu_system_percent=job.cpu_system_percent,
         context_switches=job.context_switches,
-        depth=dict(job.depth),
+        depth=dict(islice(job.depth.items(), _LEVELS_MAXIMUM)),
         latency_shares=tuple(LatencyShare(below_ns, percent) for below_ns, percent in job.latency_shares),
         steady_state=None if job.steady_state is None else _copy_steady_state(job.steady_state),
     )
@@ -251,7 +268,7 @@ def _copy_steady_state(state: SteadyState) -> ReportedSteadyState:
 
 def _copy_disk(disk: Disk) -> ReportedDisk:
     return ReportedDisk(
-        name=disk.name,
+        name=_name(disk.name),
         is_member=disk.is_member,
         read_ios=disk.read_ios,
         write_ios=disk.write_ios,

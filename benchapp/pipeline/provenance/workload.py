@@ -4,6 +4,7 @@ from typing import Final
 
 from benchapp.fio.report import Group
 from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.pipeline.normalize.plan import bound_options
 from benchapp.pipeline.provenance.shapes import WorkloadPart
 
 # Part of the workload → fio options that set it.
@@ -50,7 +51,7 @@ def derive_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[W
         *parts,
         *(
             WorkloadPart(name, value, _find_extra_source(name, group, format))
-            for name, value in spec.extra.items()
+            for name, value in bound_options(spec.extra).items()
         ),
     )
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from django.db.models.expressions import RawSQL
 
 from benchapp.analysis.charts.comparison import INTERVAL_FROM
 from benchapp.analysis.validity.rules import is_too_few
-from benchapp.metrics import JUDGED_METRICS, PERCENTILES
+from benchapp.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
 from benchapp.models import Measurement, Run
 from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
 from benchapp.queries.binary_columns import fetch_rows
@@ -24,6 +25,8 @@ from benchapp.queries.titles import describe_target, describe_workload
 FEW_SAMPLES: Final = "few-samples"
 # Measurements on a page of a run, and in an answer of the API.
 MEASUREMENTS_SHOWN: Final = 200
+# And characters of the options of their workloads: a usual measurement has a hundred.
+_OPTIONS_CHARACTERS_MAXIMUM: Final = 100_000
 # Percentiles in a table: fio prints at most 20, but every job may have its own.
 _PERCENTS_MAXIMUM: Final = 60
 
@@ -162,7 +165,8 @@ class RunDetail:
 def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS_SHOWN) -> RunDetail | None:
     """Return a run with its measurements in the order of its table, None where there is none; four queries.
 
-    At most `limit` measurements from `position` on; None: all. Their number is a fifth query if there are more.
+    At most `limit` measurements from `position` on, fewer if their options are long; None: all. A fifth query counts
+    the measurements if there are more.
     """
     row = (
         Run.objects.filter(pk=run_id)
@@ -187,6 +191,10 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
     rows = Measurement.objects.filter(run_id=run_id)
     measurements = list_measurements(rows, position=position, limit=limit)
     is_whole = not position and (limit is None or len(measurements) < limit)
+    count = len(measurements) if is_whole else rows.count()
+    if limit is not None:
+        lengths = (sum(map(len, chain(*row.workload.options.items()))) for row in measurements)
+        measurements = measurements[: count_fitting(lengths, _OPTIONS_CHARACTERS_MAXIMUM)]
     return RunDetail(
         **values,
         target=target,
@@ -195,7 +203,7 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
         submission=submission,
         measurements=measurements,
         position=position,
-        measurement_count=len(measurements) if is_whole else rows.count(),
+        measurement_count=count,
         previous_run_id=previous_id,
         next_run_id=next_id,
     )

@@ -46,7 +46,7 @@ def test_unknown_parameter_is_refused_with_the_valid_ones(reader, url):
 
 
 def test_view_without_parameters_takes_none(reader):
-    problem = problem_of(reader, "/api/v1/runs/1?x=1")
+    problem = problem_of(reader, "/api/v1/series/1?x=1")
 
     assert (problem["code"], problem["valid"]) == ("parameter-unknown", [])
 
