@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "benchapp.web.site.security.name_write_source",
+    "benchapp.api.framework.request_limits.PageLimit",
     "benchapp.web.site.preferences.apply_preferences",
     "benchapp.web.site.compression.PageCompression",
     "benchapp.api.framework.parameters.check_query",
@@ -240,8 +241,11 @@ DISK_RESERVE_BYTES = (
 AGENT_ROLLOUT_PERCENT = read_integer("BENCHAPP_AGENT_ROLLOUT_PERCENT", default=100, minimum=0, maximum=100)
 AGENT_SIGNATURE = read_signature("BENCHAPP_AGENT_SIGNATURE")
 
-# API requests of a token, a user or an address, posted results apart; 0: no limit (docs/api.md).
-REQUESTS_PER_MINUTE = read_integer("BENCHAPP_REQUESTS_PER_MINUTE", default=0, minimum=0, maximum=1_000_000)
+# Pages and API requests of a token, a user or an address, posted results apart; 0: no limit (docs/api.md). A client
+# that waits for each answer does not reach 100 per second.
+REQUESTS_PER_MINUTE = read_integer(
+    "BENCHAPP_REQUESTS_PER_MINUTE", default=6_000, minimum=0, maximum=1_000_000
+)
 # Per client address, for shared studies (docs/studies.md).
 SHARED_CHARTS_PER_MINUTE = read_integer(
     "BENCHAPP_SHARED_CHARTS_PER_MINUTE", default=300, minimum=1, maximum=1_000_000

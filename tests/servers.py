@@ -85,6 +85,7 @@ class Servers:
                 "BENCHAPP_SWEEP_INTERVAL_S": "1",
                 "BENCHAPP_LOG_LEVEL": "WARNING",
                 "BENCHAPP_HOST_QUOTA_PER_HOUR": "10000000",
+                "BENCHAPP_REQUESTS_PER_MINUTE": "0",
                 # As it is, too: it carries the guard of the network (tests/network.py).
                 "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
             }

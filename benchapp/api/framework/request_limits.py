@@ -1,14 +1,18 @@
-"""Limit of API requests per token, user or client address, counted in this process."""
+"""Limit of requests per token, user or client address, for pages and the API together, counted in this process."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from benchapp.api.framework.permissions import is_signed_in, read_api_token
-from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.database_errors import answer_database_away
+from benchapp.api.framework.permissions import read_api_token
+from benchapp.api.framework.problems import DATABASE_AWAY, Problem
 from benchapp.pipeline.access.accounts import network_of
 from benchapp.pipeline.access.rate_limit import Counted, WindowQuota
 from benchapp.pipeline.audit import find_client_address
@@ -17,6 +21,10 @@ _WINDOW_S: Final = 60
 # A key takes a few hundred bytes. Further ones share one count.
 _QUOTA: Final = WindowQuota(window_s=_WINDOW_S, keys_maximum=10_000)
 _COUNTED: Final = "_benchapp_counted"
+# Supervisors ask for the first two. The agent is a file, which all hosts of a network fetch after an update.
+_UNCOUNTED_PAGES: Final = frozenset({"healthz", "readyz", "agent_archive"})
+
+Key = tuple[str, object]
 
 
 class RequestLimit(BaseThrottle):
@@ -37,20 +45,59 @@ def count_request(request: Request, *, is_authenticated: bool = True) -> None:
 
     is_authenticated: False if authentication refused it; then it counts for its address.
     """
-    maximum = settings.REQUESTS_PER_MINUTE
-    if not maximum:
-        return
-    counted = _QUOTA.count(_find_key(request) if is_authenticated else _key_of_address(), maximum=maximum)
+    counted = _count(_find_key(request) if is_authenticated else _key_of_address())
     # For the headers of the answer.
     setattr(request, _COUNTED, counted)
-    if counted.is_over:
+    if counted is not None and counted.is_over:
         raise Problem(
             429,
             "quota-exceeded",
             "Too many requests",
-            f"the limit of {maximum} API requests per minute is reached: try again later",
+            f"the limit of {settings.REQUESTS_PER_MINUTE} requests per minute is reached: try again later",
             headers={"Retry-After": str(counted.seconds_left)},
         )
+
+
+class PageLimit:
+    """The middleware that counts pages; the API counts its own requests. Behind `name_write_source`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the response."""
+        return self._get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> HttpResponse | None:
+        """Return 429 above the limit, before the view reads anything."""
+        is_api = hasattr(view, "cls")
+        is_uncounted = request.resolver_match and request.resolver_match.url_name in _UNCOUNTED_PAGES
+        if is_api or is_uncounted or not settings.REQUESTS_PER_MINUTE:
+            return None
+        try:
+            user_key = _key_of_user(request)
+        except DATABASE_AWAY as error:
+            return answer_database_away(request, error)
+        counted = _count(user_key or _key_of_address())
+        if counted is None or not counted.is_over:
+            return None
+        context = {
+            "maximum": settings.REQUESTS_PER_MINUTE,
+            "wait_s": counted.seconds_left,
+            "is_signed_in": user_key is not None,
+        }
+        # Without the request: the navigation bar would query.
+        page = render_to_string("429.html", context)
+        headers = {"Retry-After": str(counted.seconds_left), "Cache-Control": "no-store"}
+        return HttpResponse(page, status=429, headers=headers)
+
+
+def _count(key: Key) -> Counted | None:
+    """Count a request; None without a limit."""
+    maximum = settings.REQUESTS_PER_MINUTE
+    return _QUOTA.count(key, maximum=maximum) if maximum else None
 
 
 def add_limit_headers(request: Request, response: HttpResponseBase) -> None:
@@ -63,14 +110,16 @@ def add_limit_headers(request: Request, response: HttpResponseBase) -> None:
     response["RateLimit"] = f'"requests";r={max(0, maximum - counted.count)};t={counted.seconds_left}'
 
 
-def _find_key(request: Request) -> tuple[str, object]:
+def _find_key(request: Request) -> Key:
     token = read_api_token(request)
     if token is not None:
         return "token", token.pk
-    if is_signed_in(request):
-        return "user", request.user.pk
-    return _key_of_address()
+    return _key_of_user(request) or _key_of_address()
 
 
-def _key_of_address() -> tuple[str, str]:
+def _key_of_user(request: HttpRequest | Request) -> Key | None:
+    return ("user", request.user.pk) if request.user and request.user.is_authenticated else None
+
+
+def _key_of_address() -> Key:
     return "address", network_of(find_client_address())

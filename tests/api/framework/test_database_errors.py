@@ -53,7 +53,9 @@ def test_an_exception_passes_no_other_middleware_first():
     assert settings.MIDDLEWARE[-1] == "benchapp.api.framework.database_errors.answer_unavailable_database"
 
 
-def test_page_whose_database_is_away_answers_503(client, monkeypatch):
+@pytest.mark.parametrize("requests_per_minute", [0, 100])
+def test_page_whose_database_is_away_answers_503(client, monkeypatch, settings, requests_per_minute):
+    settings.REQUESTS_PER_MINUTE = requests_per_minute
     client.cookies["sessionid"] = "some-session-of-before"
 
     def refuse(*args, **kwargs):

@@ -15,10 +15,12 @@ from benchapp.api.framework import request_limits
 from benchapp.api.framework.responses import COMPLETENESS, name_header
 from benchapp.api.framework.view import Deprecation
 from benchapp.api.resources.index import Index
-from benchapp.models import Scope
+from benchapp.models import Role, Scope
 from benchapp.pipeline.access import rate_limit
 from benchapp.pipeline.access.rate_limit import WindowQuota
 from tests.factories import make_token
+from tests.visitors import sign_in
+from tests.web.pages import Page
 
 ROOT = Path(__file__).parents[3]
 # The twelfth second of a minute.
@@ -84,6 +86,56 @@ def test_refused_requests_are_counted(db: Any, quota: WindowQuota) -> None:
     assert unaffected.status_code == 200
 
 
+def test_pages_and_api_requests_of_a_person_count_together(db: Any, quota: WindowQuota) -> None:
+    person, other = sign_in(Role.VIEWER), sign_in(Role.VIEWER)
+
+    with override_settings(REQUESTS_PER_MINUTE=2):
+        answers = [
+            person.get(address) for address in ("/hosts/", "/api/v1/hosts", "/hosts/", "/api/v1/hosts")
+        ]
+        unaffected = other.get("/hosts/")
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    page = Page(answers[2])
+    assert (answers[2]["Retry-After"], answers[2]["Cache-Control"]) == ("48", "no-store")
+    assert (
+        "Too many requests: wait 48 s Your account sent more than 2 requests within a minute." in page.words
+    )
+    assert unaffected.status_code == 200
+
+
+@override_settings(PUBLIC_READ=True)
+def test_pages_without_an_account_are_counted_by_network(db: Any, quota: WindowQuota) -> None:
+    def ask(address: str, path: str = "/hosts/") -> int:
+        return Client(REMOTE_ADDR=address).get(path).status_code
+
+    with override_settings(REQUESTS_PER_MINUTE=1):
+        statuses = [ask(address) for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]
+        uncounted = [
+            ask("192.0.2.1", path) for path in ("/healthz", "/agent/bench-agent.pyz", "/no/such/page")
+        ]
+
+    assert statuses == [200, 429, 200]
+    assert uncounted == [200, 200, 404]
+
+
+def test_limit_is_on_by_default() -> None:
+    script = "import django; django.setup(); print(django.conf.settings.REQUESTS_PER_MINUTE)"
+    env = {name: value for name, value in os.environ.items() if name != "BENCHAPP_REQUESTS_PER_MINUTE"}
+
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**env, "DJANGO_SETTINGS_MODULE": "benchapp.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert run.stdout.split()[-1] == "6000"
+
+
+@override_settings(REQUESTS_PER_MINUTE=0)
 def test_without_the_setting_nothing_is_counted(quota: WindowQuota) -> None:
     answer = Client().get("/api/v1/")
 
