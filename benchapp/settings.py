@@ -233,6 +233,9 @@ BACKLOG_LIMIT = read_integer("BENCHAPP_BACKLOG_LIMIT", default=100_000, minimum=
 HOST_QUOTA_PER_HOUR = read_integer(
     "BENCHAPP_HOST_QUOTA_PER_HOUR", default=3_600, minimum=1, maximum=10_000_000
 )
+HOST_NEW_SERIES_PER_DAY = read_integer(
+    "BENCHAPP_HOST_NEW_SERIES_PER_DAY", default=5_000, minimum=1, maximum=10_000_000
+)
 DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )

@@ -1,13 +1,18 @@
 """What a document becomes is bounded, whatever its host writes into it: hostile documents, read by everybody."""
 
+import json
 import re
+from datetime import timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from benchapp.models import Host, Kind, Role, Run, Series, State, Submission, Workload
 from benchapp.pipeline.intake.envelope import BadEnvelope, type_envelope
+from benchapp.pipeline.intake.submissions import retry_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import bound_options
 from benchapp.queries.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
@@ -169,6 +174,60 @@ def test_list_page_ends_before_2_mb_with_the_cursor_of_its_last_row(host: Host, 
     assert len(ids) == len(set(ids)) == 200
     assert len(sizes) == 2
     assert 1_900_000 < sizes[0] < 2_010_000
+
+
+def test_result_with_more_than_10_000_measurements_is_rejected(host: Host) -> None:
+    (row,) = store(host, make_many_jobs(10_001))
+
+    assert (row.state, row.reason_code) == (State.REJECTED, "too-many-measurements")
+    assert "more than 10000 measurements" in row.reason
+    assert not Series.objects.exists()
+
+
+def test_host_may_add_a_number_of_series_per_day(
+    host: Host, viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HOST_NEW_SERIES_PER_DAY = 10
+    other = make_host("db-2")
+
+    stored, refused, known = store(host, make_many_jobs(8), make_many_jobs(12), make_many_jobs(6))
+    (of_other,) = store(other, make_many_jobs(9))
+
+    states = [row.state for row in (stored, refused, known, of_other)]
+    assert states == [State.STORED, State.REJECTED, State.STORED, State.STORED]
+    assert refused.reason_code == "too-many-series"
+    assert (
+        "the result has 4 new series; this host may add 2 more until midnight UTC (10 per day"
+        in refused.reason
+    )
+    assert "New series today8 of 10 since midnight UTC" in Page(viewer.get("/hosts/db-1/")).words
+    answer = viewer.get("/api/v1/hosts/db-1").json()
+    assert (answer["new_series_today"], answer["new_series_per_day"]) == (8, 10)
+    assert Series.objects.filter(scope="host:db-1").count() == 8
+
+    Host.objects.filter(pk=host.pk).update(new_series_on=timezone.now().date() - timedelta(days=1))
+    assert retry_submission(refused.pk)
+    while normalize_batch().claimed:
+        pass
+
+    host.refresh_from_db()
+    assert Submission.objects.get(pk=refused.pk).state == State.STORED
+    assert host.new_series_count == 4
+    assert viewer.get("/api/v1/hosts/db-2").json()["new_series_today"] == 9
+
+
+def test_body_whose_runs_repeat_too_much_is_rejected(host: Host) -> None:
+    envelope = json.loads(make_longest_envelope(jobs=1))
+    envelope["fio_output"] = b"".join(
+        make_report([make_job(f"job {number}")]) for number in range(200)
+    ).decode()
+
+    submission_id = submit(host, json.dumps(envelope).encode(), Kind.ENVELOPE)
+    normalize_batch()
+
+    row = Submission.objects.get(pk=submission_id)
+    assert (row.state, row.reason_code) == (State.REJECTED, "too-many-reports")
+    assert "200 reports, whose runs would each repeat" in row.reason
 
 
 @pytest.mark.parametrize("part", ["conditions", "environment", "parameters", "command"])

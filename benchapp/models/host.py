@@ -1,6 +1,6 @@
 """Hosts, and API tokens."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Self
 
 from django.db import models
@@ -25,6 +25,7 @@ class Host(models.Model):
     pool: hosts of one pool share their series, so that replacing a host does not end its history.
     last_seen_at: the last use of its token, to 10 minutes, or its enrollment; imported results do not count.
     run_count: its runs, counted in the transaction that stores them: counting rows would take longer with each run.
+    new_series_on, new_series_count: how many series its results added on that day, UTC by the server's clock.
     schedule: [{profile, every_s, splay_s, directory}], of newer agents also {at_minute, parameters, is_from_server};
     null: not reported, empty: nothing is scheduled.
     """
@@ -36,6 +37,8 @@ class Host(models.Model):
     agent_version = models.CharField(max_length=50, blank=True, default="")
     retired_at = models.DateTimeField(null=True, blank=True)
     run_count = models.PositiveIntegerField(default=0, db_default=0)
+    new_series_on = models.DateField(null=True, blank=True)
+    new_series_count = models.PositiveIntegerField(default=0, db_default=0)
     schedule = models.JSONField(null=True, blank=True)
     schedule_since_at = models.DateTimeField(
         null=True, blank=True, help_text="server's clock, at the last change"
@@ -57,6 +60,10 @@ class Host(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def count_new_series(self, now: datetime) -> int:
+        """Return how many series its results added on the day of `now`, UTC."""
+        return self.new_series_count if self.new_series_on == now.astimezone(UTC).date() else 0
 
     @property
     def scope(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
+from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -88,6 +89,8 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
     retired_at: Time | None
     run_count: int
+    new_series_today: Annotated[int, Meta(description="series that its results added since midnight UTC")]
+    new_series_per_day: Annotated[int, Meta(description="how many its results may add in a day")]
     last_run_id: int | None
     last_run_at: Time | None
     last_run_profile: str | None
@@ -164,6 +167,7 @@ def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | No
         silent_since=schedule.silent_since if schedule else None,
         schedule=describe_schedule(schedule) if schedule else None,
         is_agent_outdated=is_outdated(host.agent_version, read_agent_version()),
+        new_series_per_day=settings.HOST_NEW_SERIES_PER_DAY,
         url=f"{PREFIX}/hosts/{host.name}",
         page=f"/hosts/{host.name}/",
     )

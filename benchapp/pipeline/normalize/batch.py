@@ -19,6 +19,7 @@ from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.plan import Plan, plan_submission
 from benchapp.pipeline.normalize.plan_published import plan_reported
 from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
+from benchapp.pipeline.normalize.series_budget import count_new_series, judge_new_series
 from benchapp.pipeline.normalize.store import Stored, store_plans
 from benchapp.pipeline.requests.polling import settle_requests
 
@@ -199,8 +200,12 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     for source in sources:
         outcome = plan_or_reject(source)
         (plans if isinstance(outcome, Plan) else rejections).append(outcome)  # type: ignore[arg-type]
-    stored = store_plans(plans)
     now = timezone.now()
+    new_series = judge_new_series(plans, now=now)
+    rejections += [Rejection(each, "too-many-series", reason) for each, reason in new_series.refused.items()]
+    plans = [plan for plan in plans if plan.source.submission_id not in new_series.refused]
+    stored = store_plans(plans)
+    count_new_series(new_series.added, now=now)
     _mark_stored(plans, now)
     _reject(rejections, now)
     settle_requests(

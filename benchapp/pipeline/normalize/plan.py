@@ -5,13 +5,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
+
+import orjson
 
 from benchapp.analysis.validity.badges import sort_codes
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
 from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
+from benchapp.pipeline.intake.published_document import MEASUREMENTS_MAXIMUM
 from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.sender_context import (
     SenderContext,
@@ -27,6 +31,8 @@ _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
 _CONCURRENT_NAMED: Final = 8
+# Of command, labels and warnings, which each run of a submission repeats: 40 KB may have 10 000 reports.
+_REPEATED_BYTES_MAXIMUM: Final = 32 * 2**20
 # Further options of a workload and their length: more than any job file has. Every series of the workload repeats them.
 _OPTIONS_MAXIMUM: Final = 64
 _OPTION_LENGTH: Final = 200
@@ -79,15 +85,44 @@ def plan_submission(source: SubmissionSource) -> Plan:
     except UnreadableOutput as error:
         raise Unstorable(error.code, describe_unreadable(error, sender.command)) from error
     traces = parse_traces(sender.logs, report)
-    runs = tuple(
-        _plan_run(source, sender, report, number, traces=traces) for number in range(len(report.documents))
-    )
-    return Plan(source, runs, sender.agent_version)
+    _check_repeated(sender, report)
+    runs: list[PlannedRun] = []
+    room = MEASUREMENTS_MAXIMUM
+    for number in range(len(report.documents)):
+        runs.append(_plan_run(source, sender, report, number, traces=traces, room=room))
+        room -= len(runs[-1].measurements)
+        if room < 0:
+            raise Unstorable(
+                "too-many-measurements",
+                f"the result has more than {MEASUREMENTS_MAXIMUM} measurements: run fewer jobs at a time, or send each"
+                " report separately",
+            )
+    return Plan(source, tuple(runs), sender.agent_version)
+
+
+def _check_repeated(sender: SenderContext, report: Report) -> None:
+    """Raise Unstorable if what each run of a submission repeats is too large for the number of its reports."""
+    count = len(report.documents)
+    warnings = [_plain_note(note) for note in report.warnings]
+    size = len(orjson.dumps([_describe_command(sender), sender.labels, warnings]))
+    if count > 1 and count * size > _REPEATED_BYTES_MAXIMUM:
+        raise Unstorable(
+            "too-many-reports",
+            f"the body has {count} reports, whose runs would each repeat {size} bytes of command, labels and warnings"
+            f" (at most {_REPEATED_BYTES_MAXIMUM // 2**20} MiB together): send each report separately",
+        )
 
 
 def _plan_run(
-    source: SubmissionSource, sender: SenderContext, report: Report, number: int, *, traces: RunTraces
+    source: SubmissionSource,
+    sender: SenderContext,
+    report: Report,
+    number: int,
+    *,
+    traces: RunTraces,
+    room: int,
 ) -> PlannedRun:
+    """Return a run with at most one measurement more than there is room for."""
     document = report.documents[number]
     environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(sender.target)
@@ -96,9 +131,8 @@ def _plan_run(
     finished_at = (document.finished_at if has_zone else None) or sender.finished_at
     errors = [job.error for job in document.jobs if job.error]
     context = read_run_context(document, environment=environment, target=sender.target)
-    measurements = tuple(
-        _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
-    )
+    planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
+    measurements = tuple(islice(planned, room + 1))
     values = {
         "profile": sender.profile or _find_profile(document),
         "sweep_id": sender.sweep_id,

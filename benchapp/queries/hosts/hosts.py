@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
@@ -56,7 +56,8 @@ class LastRun:
 class HostRow:
     """One host.
 
-    last_seen_at: the server's clock; run_count: all its runs; schedule: None if not reported. mark: the open
+    last_seen_at: the server's clock; run_count: all its runs; new_series_today: how many series its results added since
+    midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. mark: the open
     regressions of its series, which are those of its pool if it has one.
     """
 
@@ -68,6 +69,7 @@ class HostRow:
     agent_version: str
     retired_at: datetime | None
     run_count: int
+    new_series_today: int
     last_run: LastRun | None
     schedule: HostSchedule | None
     mark: ScopeMark | None
@@ -160,7 +162,14 @@ _NEWEST_SERIES: Final = sql.SQL(
 _COLUMNS: Final = (
     *("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at", "run_count"),
 )
-_READ: Final = (*_COLUMNS, "schedule", "schedule_since_at", "schedule_reported_by")
+_READ: Final = (
+    *_COLUMNS,
+    "new_series_on",
+    "new_series_count",
+    "schedule",
+    "schedule_since_at",
+    "schedule_reported_by",
+)
 
 
 def _name_scope(name: str, pool: str) -> str:
@@ -202,12 +211,14 @@ def _match_words(match: Filter, hosts: Sequence[Host]) -> set[int]:
 
 
 def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
+    today = datetime.now(UTC).date()
     schedules = read_schedules(list_known(found))
     last_runs = _read_last_runs([row["id"] for row in found])
     marks = read_scope_marks(sorted({_name_scope(row["name"], row["pool"]) for row in found}))
     return [
         HostRow(
             **{column: row[column] for column in _COLUMNS},
+            new_series_today=row["new_series_count"] if row["new_series_on"] == today else 0,
             last_run=last_runs.get(row["id"]),
             schedule=schedules.get(row["id"]),
             mark=marks.get(_name_scope(row["name"], row["pool"])),

@@ -125,6 +125,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "host": row,
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
+        "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,
         "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
         "errors": errors,
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
