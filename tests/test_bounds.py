@@ -15,10 +15,21 @@ from benchapp.pipeline.intake.envelope import BadEnvelope, type_envelope
 from benchapp.pipeline.intake.submissions import retry_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import bound_options
+from benchapp.queries.dimension_values import list_label_names
+from benchapp.queries.runs.runs import list_profiles
 from benchapp.queries.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
 from tests.access_table import TABLE
 from tests.envelopes import make_envelope
-from tests.factories import make_host, make_target, make_workload
+from tests.factories import (
+    NOON,
+    make_change,
+    make_host,
+    make_incident,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
 from tests.hostile import (
     count_sent_bytes,
     make_job,
@@ -237,6 +248,35 @@ def test_free_parts_of_an_envelope_have_at_most_64_kib(part: str) -> None:
 
     with pytest.raises(BadEnvelope, match="bytes of JSON exceed the maximum of 65536"):
         type_envelope(make_envelope(**{part: given}))
+
+
+def test_names_that_hosts_chose_are_listed_up_to_a_number(host: Host) -> None:
+    for number in range(201):
+        make_run(host, profile=f"p{number:03}")
+    make_run(host, profile="", labels={f"{number:03}": "x" for number in range(501)})
+    make_run(host, profile="", labels={"zone": "a", "500": "x"})
+    make_run(host, profile="", labels={"zone": "b"})
+
+    labels = list_label_names()
+
+    assert list_profiles() == tuple(f"p{number:03}" for number in range(200))
+    # The most frequent ones.
+    assert labels == (*(f"{number:03}" for number in range(498)), "500", "zone")
+
+
+def test_all_changes_of_an_incident_are_at_most_1000(viewer: Client) -> None:
+    change = make_change(make_series([1.0]))
+    incident = make_incident(changes=[change])
+    change.refresh_from_db()
+    for number in range(1, 1001):
+        change.pk, change.started_at = None, NOON - timedelta(minutes=number)
+        change.save(force_insert=True)
+
+    page = Page(viewer.get(f"/incidents/{incident.pk}/"))
+    longest = Page(viewer.get(f"/incidents/{incident.pk}/?changes=all"))
+
+    assert "Show 1\u202f000 of 1\u202f001 changes" in page.words
+    assert "1\u202f000 of 1\u202f001 changes. Show 20 only" in longest.words
 
 
 def test_longest_documents_leave_every_answer_small() -> None:

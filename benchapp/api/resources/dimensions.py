@@ -108,7 +108,7 @@ class Dimensions(ApiView):
 
     @extend_schema(operation_id="list_dimensions", responses=DimensionList)
     def get(self, request: Request) -> HttpResponse:
-        """List the dimensions, for filters, chart axes and comparisons, and the labels of the newest 10 000 runs."""
+        """List the dimensions of filters, axes and comparisons, and the 500 most frequent labels of the newest runs."""
         refuse_parameters(request)
         labels = (find_filter_dimension(f"{LABEL_PREFIX}{name}") for name in list_label_names())
         # Without those whose name cannot be in a filter.

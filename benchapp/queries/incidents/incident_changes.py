@@ -62,10 +62,10 @@ _SORT_KEYS: Final[dict[ChangeColumn, Callable[[_Key], Any]]] = {
 }
 
 
-def read_incident_changes(incident_id: int, *, order: ChangeOrder, limit: int | None) -> SortedChanges:
+def read_incident_changes(incident_id: int, *, order: ChangeOrder, limit: int) -> SortedChanges:
     """Return the first changes of an incident in an order; two queries, one without changes.
 
-    limit: None for all. Of the others only the columns of the order are read.
+    Of those beyond the limit only the columns of the order are read.
     """
     keys = [
         _Key(*row)

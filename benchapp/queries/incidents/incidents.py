@@ -80,11 +80,11 @@ def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[Incid
 
 
 def read_incident(
-    incident_id: int, *, order: ChangeOrder = _BY_SIZE, limit: int | None = CHANGES_MAXIMUM
+    incident_id: int, *, order: ChangeOrder = _BY_SIZE, limit: int = CHANGES_MAXIMUM
 ) -> IncidentDetail | None:
     """Return one incident with its changes and activity; None if it does not exist. Four queries.
 
-    limit: of its changes; None for all.
+    limit: of its changes.
     """
     rows = list_incidents_by_id([incident_id])
     if not rows:

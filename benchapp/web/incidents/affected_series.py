@@ -10,11 +10,13 @@ from benchapp.queries.incidents.shapes import ChangeColumn, ChangeOrder, Inciden
 from benchapp.times import name_zone
 from benchapp.web.incidents.tables import AffectedSeriesLine, make_change_lines
 from benchapp.web.site.filter_forms import keep_query
-from benchapp.web.site.value_texts import format_count
+from benchapp.web.site.value_texts import format_count, format_integer
 
 # Shown at first, so that evidence and causes are near; a link shows all.
 CHANGES_AT_FIRST: Final = 20
 _ALL: Final = "all"
+# A host that makes thousands of series also makes incidents of thousands of changes.
+_ALL_MAXIMUM: Final = 1000
 _TEXT_COLUMNS: Final = frozenset({ChangeColumn.SERIES, ChangeColumn.METRIC, ChangeColumn.STATE})
 _BY_SIZE: Final = ChangeOrder()
 
@@ -35,10 +37,10 @@ class ColumnHead:
 
 @dataclass(frozen=True, slots=True)
 class AffectedSeriesRequest:
-    """What the URL asks for. limit: of changes; None for all."""
+    """What the URL asks for. limit: of changes."""
 
     order: ChangeOrder
-    limit: int | None
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def read_affected_series_request(query: QueryDict, errors: list[str]) -> Affecte
     if wanted not in (None, _ALL):
         errors.append(f"{wanted[:40]!r} is not a valid value of changes. Valid: {_ALL}.")
     return AffectedSeriesRequest(
-        _read_order(query.get("sort"), errors), None if wanted == _ALL else CHANGES_AT_FIRST
+        _read_order(query.get("sort"), errors), _ALL_MAXIMUM if wanted == _ALL else CHANGES_AT_FIRST
     )
 
 
@@ -67,15 +69,16 @@ def make_affected_series(
 ) -> AffectedSeriesTable:
     """Return the table of the changes that were read."""
     total, shown = detail.change_count, len(detail.changes)
-    is_all = asked.limit is None
+    is_all = asked.limit == _ALL_MAXIMUM
     has_choice = total > CHANGES_AT_FIRST
     count = format_count(total, "change")
+    more = f"all {count}" if total <= _ALL_MAXIMUM else f"{format_integer(_ALL_MAXIMUM)} of {count}"
     return AffectedSeriesTable(
         heads=tuple(_make_head(column, asked.order, query) for column in ChangeColumn),
         lines=make_change_lines(detail.changes),
-        summary=f"{shown} of {count}" if detail.changes_left_out else count,
+        summary=f"{format_integer(shown)} of {count}" if detail.changes_left_out else count,
         show_url=f"{keep_query(query, changes=None if is_all else _ALL)}#cells" if has_choice else "",
-        show_text=f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show all {count}",
+        show_text=f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show {more}",
     )
 
 
