@@ -211,7 +211,7 @@ def test_host_may_add_a_number_of_series_per_day(
         "the result has 4 new series; this host may add 2 more until midnight UTC (10 per day"
         in refused.reason
     )
-    assert "New series today8 of 10 since midnight UTC" in Page(viewer.get("/hosts/db-1/")).words
+    assert "New series today8 of 10" in Page(viewer.get("/hosts/db-1/")).words
     answer = viewer.get("/api/v1/hosts/db-1").json()
     assert (answer["new_series_today"], answer["new_series_per_day"]) == (8, 10)
     assert Series.objects.filter(scope="host:db-1").count() == 8
