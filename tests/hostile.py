@@ -77,7 +77,8 @@ def make_longest_envelope(number: int = 0, *, jobs: int = 250, letter: str = "x"
     def text(length: int) -> str:
         return f"{number}".ljust(length, letter)
 
-    facts = {f"fact {place}": text(128 if letter.isascii() else 32) for place in range(440)}
+    size = 1 if letter.isascii() else 4
+    facts = {f"fact {place}".ljust(200 // size, letter): text(128 // size) for place in range(170)}
     options = {f"option_{place}": text(500) for place in range(100)}
     report = make_report(
         [
@@ -89,7 +90,7 @@ def make_longest_envelope(number: int = 0, *, jobs: int = 250, letter: str = "x"
             for place in range(jobs)
         ]
     )
-    parts = {f"name {place}": text(300 if letter.isascii() else 75) for place in range(50)}
+    parts = {f"name {place}": text(300 // size) for place in range(50)}
     lengths = {"name": 200, "volume_type": 100, "raid_level": 20, "filesystem": 50, "mount_options": 1000}
     environment = ("kernel", "scheduler", "device_model", "device_firmware", "governor")
     document = {

@@ -31,6 +31,7 @@ from tests.factories import (
     make_workload,
 )
 from tests.hostile import (
+    LATENCY,
     count_sent_bytes,
     make_job,
     make_long_option,
@@ -167,6 +168,23 @@ def test_api_answers_200_measurements_of_a_run_at_a_time(host: Host, viewer: Cli
     assert viewer.get(f"/api/v1/runs/{run.pk}")["Link"] == f'</api/v1/runs/{run.pk}?position=200>; rel="next"'
 
 
+def test_table_has_60_percentiles_and_counts_the_others(host: Host, viewer: Client) -> None:
+    def make(number: int, count: int) -> dict[str, Any]:
+        job = {**make_job(f"job {number}", rate_iops=str(number + 1)), "groupid": number}
+        percentiles = {f"{number * 10 + place}.5": 1000 + place for place in range(count)}
+        return {**job, "read": {**job["read"], "clat_ns": {**LATENCY, "percentile": percentiles}}}
+
+    run = store_run(host, make_report([make(number, 10) for number in range(10)]))
+    too_many = store_run(host, make_report([make(0, 21)]))
+
+    assert "40 less common percentiles are in the API only." in Page(viewer.get(f"/runs/{run.pk}/")).words
+    table = viewer.get(f"/runs/{run.pk}/table.csv")
+    assert table.content.split(b"\r\n")[0].count(b".5_ns") == 60
+    assert table["X-Omitted-Columns"] == "40"
+    (measurement,) = too_many.measurements.all()
+    assert (measurement.percentiles, measurement.missing["percentiles"]) == ({}, "not-reported")
+
+
 def test_list_page_ends_before_2_mb_with_the_cursor_of_its_last_row(host: Host, viewer: Client) -> None:
     options = {f"option_{number:02}": "x" * 200 for number in range(64)}
     store(
@@ -239,6 +257,11 @@ def test_body_whose_runs_repeat_too_much_is_rejected(host: Host) -> None:
     row = Submission.objects.get(pk=submission_id)
     assert (row.state, row.reason_code) == (State.REJECTED, "too-many-reports")
     assert "200 reports, whose runs would each repeat" in row.reason
+
+
+def test_names_of_facts_have_at_most_200_characters() -> None:
+    with pytest.raises(BadEnvelope, match="a name must have at most 200 characters"):
+        type_envelope(make_envelope(environment={"n" * 201: "1"}))
 
 
 @pytest.mark.parametrize("part", ["conditions", "environment", "parameters", "command"])

@@ -18,6 +18,7 @@ _TEXT_MAXIMUM: Final = {"target_name": 200, "volume_type": 100, "raid_level": 20
 _LABEL_COUNT_MAXIMUM: Final = 50
 _LABEL_NAME_MAXIMUM: Final = 100
 _LABEL_LENGTH_MAXIMUM: Final = 500
+_FACT_NAME_MAXIMUM: Final = 200
 _FACT_MAXIMUM: Final = 10_000
 # Of free facts, parameters or arguments together, which runs, exports and lists of changes repeat. An agent on a host
 # with 100 disks sends 20 KB.
@@ -162,8 +163,10 @@ def read_facts(given: Any, pointer: str, depth: int = 0) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for name, value in given.items():
         where = f"{pointer}/{name[:80]}"
-        if "\x00" in name:
-            raise BadLayout(where, "the name has a NUL character")
+        if "\x00" in name or len(name) > _FACT_NAME_MAXIMUM:
+            raise BadLayout(
+                where, f"a name must have at most {_FACT_NAME_MAXIMUM} characters, and no NUL character"
+            )
         if isinstance(value, Mapping):
             facts[name] = read_facts(value, where, depth + 1)
         elif isinstance(value, list):
