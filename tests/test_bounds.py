@@ -17,6 +17,7 @@ from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import bound_options
 from benchapp.queries.dimension_values import list_label_names
 from benchapp.queries.runs.runs import list_profiles
+from benchapp.queries.series import measurements
 from benchapp.queries.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
 from tests.access_table import TABLE
 from tests.envelopes import make_envelope
@@ -183,6 +184,23 @@ def test_table_has_60_percentiles_and_counts_the_others(host: Host, viewer: Clie
     assert table["X-Omitted-Columns"] == "40"
     (measurement,) = too_many.measurements.all()
     assert (measurement.percentiles, measurement.missing["percentiles"]) == ({}, "not-reported")
+
+
+def test_export_forgets_environments_and_has_the_same_rows(
+    host: Host, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        submit(host, json.dumps(make_envelope(environment={"kernel": f"6.{number}"})).encode(), Kind.ENVELOPE)
+    while normalize_batch().claimed:
+        pass
+    address = "/api/v1/points?fields=run,series,host,kernel&sort=started_at"
+    before = json.loads(viewer.get(address).getvalue())
+
+    monkeypatch.setattr(measurements, "_KNOWN_MAXIMUM", 0)
+    monkeypatch.setattr(measurements, "_BATCH_ROWS", 1)
+
+    assert json.loads(viewer.get(address).getvalue()) == before
+    assert {row["kernel"] for row in before["points"]} == {f"6.{number}" for number in range(4)}
 
 
 def test_list_page_ends_before_2_mb_with_the_cursor_of_its_last_row(host: Host, viewer: Client) -> None:

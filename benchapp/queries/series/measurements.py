@@ -21,6 +21,8 @@ MeasurementOrder = Literal["series", "started_at", "-started_at"]
 
 # Rows per fetch: more take memory and bring no speed.
 _BATCH_ROWS: Final = 1000
+# Series, hosts and environments that an export remembers, each: an environment may have 64 KiB of facts.
+_KNOWN_MAXIMUM: Final = 2000
 _ORDERS: Final[dict[MeasurementOrder, tuple[str, ...]]] = {
     # That of the index measurement_by_series: the first rows come before the last ones are read.
     "series": ("series_id", "started_at", "id"),
@@ -145,7 +147,7 @@ def _select(wanted: MeasurementFilter, order: MeasurementOrder, limit: int | Non
 
 
 class _KnownFacts:
-    """What many rows share, each read once: series, hosts and environments by id."""
+    """What many rows share, read once for neighbors: series, hosts and environments by id."""
 
     def __init__(self) -> None:
         self.series: dict[int, tuple[Any, ...]] = {}
@@ -153,12 +155,14 @@ class _KnownFacts:
         self.environments: dict[int, tuple[Any, ...]] = {}
 
     def read(self, batch: Sequence[tuple[Any, ...]]) -> None:
-        """Read those that a batch names for the first time."""
+        """Read those that a batch names and that are not known; of too many known ones all are forgotten first."""
         for known, at, model, columns in (
             (self.series, 0, Series, _SERIES_COLUMNS),
             (self.hosts, 6, Host, ("name", "pool")),
             (self.environments, 7, Environment, names_of(EnvironmentRow)),
         ):
+            if len(known) > _KNOWN_MAXIMUM:
+                known.clear()
             new = {row[at] for row in batch} - known.keys()
             if new:
                 found = model.objects.filter(pk__in=new).values_list("pk", *columns)
