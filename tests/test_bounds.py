@@ -169,6 +169,22 @@ def test_api_answers_200_measurements_of_a_run_at_a_time(host: Host, viewer: Cli
     assert viewer.get(f"/api/v1/runs/{run.pk}")["Link"] == f'</api/v1/runs/{run.pk}?position=200>; rel="next"'
 
 
+def test_gate_of_a_run_with_many_series_has_pages_of_rows(host: Host, viewer: Client) -> None:
+    run = store_run(host, make_many_jobs(600))
+
+    answers = [
+        viewer.get(f"/api/v1/runs/{run.pk}/gate", {"position": start}).json() for start in (0, 500, 1000)
+    ]
+    lines = viewer.get(f"/api/v1/runs/{run.pk}/gate?format=csv").content.count(b"\r\n")
+
+    parts = [(answer["position"], len(answer["rows"]), answer["next_position"]) for answer in answers]
+    assert parts == [(0, 500, 500), (500, 500, 1000), (1000, 200, None)]
+    assert {answer["tests"] for answer in answers} == {1200}
+    assert {answer["outcome"] for answer in answers} == {"undecided"}
+    assert (answers[0]["next"], answers[2]["next"]) == (f"/api/v1/runs/{run.pk}/gate?position=500", None)
+    assert lines == 1201
+
+
 def test_table_has_60_percentiles_and_counts_the_others(host: Host, viewer: Client) -> None:
     def make(number: int, count: int) -> dict[str, Any]:
         job = {**make_job(f"job {number}", rate_iops=str(number + 1)), "groupid": number}
@@ -324,7 +340,7 @@ def test_longest_documents_leave_every_answer_small() -> None:
     parts = make_parts()
     host = make_host("db-1")
     for number in range(3):
-        submit(host, make_longest_envelope(number, jobs=60), Kind.ENVELOPE)
+        submit(host, make_longest_envelope(number, jobs=30), Kind.ENVELOPE)
     while normalize_batch().claimed:
         pass
     run = Run.objects.filter(host=host).latest("pk")

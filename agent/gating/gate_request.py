@@ -39,11 +39,17 @@ class GateRequest:
             raise ConfigurationError(
                 f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
             )
-        response = client.request("GET", self._make_path(run_ids[0], run_ids[1:]))
-        body = response.body or {}
-        if response.status != 200 or body.get("outcome") not in OUTCOMES:
-            raise _describe_refusal(response)
-        return body
+        path: str | None = self._make_path(run_ids[0], run_ids[1:])
+        gate: dict[str, Any] = {}
+        # A run with many series has several pages of rows.
+        while path:
+            response = client.request("GET", path)
+            body = response.body or {}
+            if response.status != 200 or body.get("outcome") not in OUTCOMES:
+                raise _describe_refusal(response)
+            gate = {**body, "rows": [*gate.get("rows", ()), *body.get("rows", ())]}
+            path = body.get("next")
+        return gate
 
     def _make_path(self, run_id: int, further_ids: Sequence[int]) -> str:
         further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}

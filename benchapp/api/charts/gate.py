@@ -1,7 +1,7 @@
 """The gate of a run: passed, regressed or undecided, for builds."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -11,10 +11,16 @@ from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, list_columns
 from benchapp.api.framework.openapi import in_formats
-from benchapp.api.framework.parameters import FormatParameters, IdsField, NamesField, read_parameters
+from benchapp.api.framework.parameters import (
+    FormatParameters,
+    IdsField,
+    NamesField,
+    PositionParameters,
+    read_parameters,
+)
 from benchapp.api.framework.permissions import MayRead, find_ingest_host
 from benchapp.api.framework.problems import not_found
-from benchapp.api.framework.responses import answer_json, answer_lines
+from benchapp.api.framework.responses import answer_json, answer_lines, link_next
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links
 from benchapp.metrics import CATALOG, Unit, format_value
@@ -34,6 +40,9 @@ from benchapp.queries.gate import (
     read_gate,
 )
 
+# Rows of one answer of JSON; a run may have 10 000 measurements.
+_ROWS_MAXIMUM: Final = 500
+
 
 class BaselineField(serializers.CharField):
     """What the run is compared with."""
@@ -46,8 +55,8 @@ class BaselineField(serializers.CharField):
             raise serializers.ValidationError(str(problem)) from problem
 
 
-class GateParameters(FormatParameters):
-    """Baseline, metrics and limits."""
+class GateParameters(FormatParameters, PositionParameters):
+    """Baseline, metrics and limits; CSV and NDJSON have all rows."""
 
     baseline = BaselineField(
         required=False,
@@ -138,8 +147,16 @@ class GateAnswer(ApiAnswer, kw_only=True, frozen=True):
         GateOutcome, Meta(description="regressed if any row is; passed if all are; otherwise undecided")
     ]
     error_rate: float
-    tests: Annotated[int, Meta(description="number of rows, over which error_rate is divided")]
-    rows: Sequence[GateRowAnswer]
+    tests: Annotated[
+        int,
+        Meta(
+            description="number of all rows, on which outcome depends, and over which error_rate is divided"
+        ),
+    ]
+    rows: Annotated[Sequence[GateRowAnswer], Meta(description="at most 500, from `position` on")]
+    position: int
+    next_position: int | None
+    next: str | None
     url: str
     page: str
 
@@ -158,7 +175,7 @@ class Gate(ApiView):
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Compare a run with earlier runs of its series; a host token sees only runs of its host, others are 404."""
         wanted = read_parameters(request, GateParameters)
-        format = wanted.pop("format")
+        format, position = wanted.pop("format"), wanted.pop("position")
         try:
             gate = read_gate(
                 run_id,
@@ -179,18 +196,29 @@ class Gate(ApiView):
                 file_name=f"gate-{run_id}",
                 context={"run": run_id},
             )
-        return answer_json(request, _describe_gate(gate, rows))
+        end = position + _ROWS_MAXIMUM
+        following = link_next(request, str(end), parameter="position") if end < len(rows) else None
+        headers = {"Link": f'<{following}>; rel="next"'} if following else {}
+        return answer_json(
+            request, _describe_gate(gate, rows, position=position, following=following), headers=headers
+        )
 
 
-def _describe_gate(gate: RunGate, rows: Sequence[GateRowAnswer]) -> GateAnswer:
+def _describe_gate(
+    gate: RunGate, rows: Sequence[GateRowAnswer], *, position: int, following: str | None
+) -> GateAnswer:
     links = run_links(gate.run_id)
+    end = position + _ROWS_MAXIMUM
     return GateAnswer(
         run=gate.run_id,
         runs=gate.run_ids,
         outcome=gate.outcome,
         error_rate=gate.error_rate,
         tests=len(rows),
-        rows=rows,
+        rows=rows[position:end],
+        position=position,
+        next_position=end if following else None,
+        next=following,
         url=f"{links['url']}/gate",
         page=links["page"],
     )
