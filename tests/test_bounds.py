@@ -15,6 +15,7 @@ from benchapp.pipeline.intake.envelope import BadEnvelope, type_envelope
 from benchapp.pipeline.intake.submissions import retry_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.plan import bound_options
+from benchapp.queries.charts.comparison_labels import list_environment_differences
 from benchapp.queries.dimension_values import list_label_names
 from benchapp.queries.runs.runs import list_profiles
 from benchapp.queries.series import measurements
@@ -24,6 +25,7 @@ from tests.envelopes import make_envelope
 from tests.factories import (
     NOON,
     make_change,
+    make_environment,
     make_host,
     make_incident,
     make_run,
@@ -183,6 +185,19 @@ def test_gate_of_a_run_with_many_series_has_pages_of_rows(host: Host, viewer: Cl
     assert {answer["outcome"] for answer in answers} == {"undecided"}
     assert (answers[0]["next"], answers[2]["next"]) == (f"/api/v1/runs/{run.pk}/gate?position=500", None)
     assert lines == 1201
+
+
+def test_environments_of_two_sides_differ_in_at_most_200_named_fields_and_20_values() -> None:
+    facts = {f"fact-{number:03}": "x" * 300 for number in range(250)}
+    sides = [make_environment(kernel=f"6.{number:02}", facts={}) for number in range(25)]
+    other = make_environment(kernel="7", facts=facts)
+
+    found = list_environment_differences({row.pk: 1 for row in sides}, {other.pk: 1})
+
+    assert (len(found), found[-1].name) == (201, "… and 51 more")
+    kernel = next(difference for difference in found if difference.name == "kernel")
+    assert kernel.a == (*(f"6.{number:02}" for number in range(20)), "… and 5 more")
+    assert {len(value) for difference in found[1:-1] for value in difference.b} == {200}
 
 
 def test_table_has_60_percentiles_and_counts_the_others(host: Host, viewer: Client) -> None:

@@ -36,6 +36,7 @@ from benchapp.queries.charts.comparison import (
     ComparisonResult,
     Pair,
     Side,
+    Unmatched,
     compare_sides,
 )
 from benchapp.queries.charts.comparison_labels import EnvironmentDifference
@@ -44,6 +45,7 @@ from benchapp.queries.incidents.series_marks import MarkState
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
+_UNMATCHED_MAXIMUM: Final = 1000
 
 
 def _filter_parameter(help_text: str) -> Any:
@@ -142,8 +144,10 @@ class ScopeAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
-    only_a: Annotated[Sequence[UnmatchedAnswer], Meta(description="unmatched series")]
+    only_a: Annotated[Sequence[UnmatchedAnswer], Meta(description="unmatched series, at most 1 000")]
     only_b: Sequence[UnmatchedAnswer]
+    only_a_count: Annotated[int, Meta(description="of all unmatched series")]
+    only_b_count: int
     differing: Annotated[Sequence[str], Meta(description="compared dimensions that differ")]
     environment: Sequence[EnvironmentDifference]
     series_of_a: int
@@ -184,8 +188,10 @@ class ComparisonView(ApiView):
             format=wanted["format"],
             file_name="comparison",
             about={
-                "only_a": [build(UnmatchedAnswer, each, series=each.id) for each in found.only_a],
-                "only_b": [build(UnmatchedAnswer, each, series=each.id) for each in found.only_b],
+                "only_a": _describe_unmatched(found.only_a),
+                "only_b": _describe_unmatched(found.only_b),
+                "only_a_count": len(found.only_a),
+                "only_b_count": len(found.only_b),
                 "differing": found.free,
                 "environment": found.environment,
                 "series_of_a": found.counts[0],
@@ -239,6 +245,10 @@ def _read_filter(wanted: Mapping[str, Any], name: str) -> Filter:
         return parse_filter(wanted.get(name, ""))
     except BadFilter as error:
         raise bad_parameter(name, error) from error
+
+
+def _describe_unmatched(rows: Sequence[Unmatched]) -> list[UnmatchedAnswer]:
+    return [build(UnmatchedAnswer, each, series=each.id) for each in rows[:_UNMATCHED_MAXIMUM]]
 
 
 def _describe_pair(pair: Pair) -> PairAnswer:

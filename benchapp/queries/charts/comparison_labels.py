@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.dimensions import DIMENSIONS
+from benchapp.metrics import cut_text
 from benchapp.models import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.queries.charts.comparison_sides import SideRow
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
@@ -69,9 +70,18 @@ def name_series_sides(one: SideRow, other: SideRow, differing: frozenset[str]) -
 _Row = dict[str, Any]
 
 
+# Of the environments of two sides: every run of a host may report other facts.
+_DIFFERENCES_MAXIMUM: Final = 200
+_VALUES_MAXIMUM: Final = 20
+_VALUE_LENGTH: Final = 200
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentDifference:
-    """One field in which the environments of the sides differ; values as text, the commonest first."""
+    """One field in which the environments of the sides differ; values as text, the commonest first.
+
+    Of more than 20 values the last entry counts the others; so does the last of more than 200 fields.
+    """
 
     name: str
     a: tuple[str, ...]
@@ -86,13 +96,27 @@ def list_environment_differences(
         row["id"]: row
         for row in Environment.objects.filter(pk__in={*a, *b}).values("id", *ENVIRONMENT_FIELDS)
     }
-    differences = []
+    differences: list[EnvironmentDifference] = []
+    omitted_count = 0
     for name in _list_environment_names(rows.values()):
         first, second = (_count_values(rows, runs, name) for runs in (a, b))
         is_new = name in RECENTLY_REPORTED and ("unknown",) in (first, second)
-        if set(first) != set(second) and not is_new:
-            differences.append(EnvironmentDifference(name, first, second))
+        if set(first) == set(second) or is_new:
+            continue
+        if len(differences) < _DIFFERENCES_MAXIMUM:
+            differences.append(EnvironmentDifference(name, _shorten(first), _shorten(second)))
+        else:
+            omitted_count += 1
+    if omitted_count:
+        differences.append(EnvironmentDifference(f"… and {omitted_count} more", (), ()))
     return tuple(differences)
+
+
+def _shorten(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the commonest values, each cut, and how many others there are."""
+    shown = tuple(cut_text(value, _VALUE_LENGTH) for value in values[:_VALUES_MAXIMUM])
+    omitted_count = len(values) - len(shown)
+    return (*shown, f"… and {omitted_count} more") if omitted_count else shown
 
 
 def _list_environment_names(rows: Iterable[_Row]) -> list[str]:
