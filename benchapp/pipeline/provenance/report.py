@@ -111,8 +111,9 @@ def derive_document(
     document = report.documents[number]
     measured = list(_list_measured(document))
     totals = list(_list_totals(document))
-    options = (sum(map(len, chain(*group.options.items()))) for group, _ in measured[position:][:limit])
-    limit = min(limit, count_fitting(options, _OPTIONS_CHARACTERS_MAXIMUM))
+    options = [sum(map(len, chain(*group.options.items()))) for group, _ in measured[position:][:limit]]
+    fitting = count_fitting(options, _OPTIONS_CHARACTERS_MAXIMUM)
+    limit = fitting if fitting < len(options) else limit
     lengths = (len(measured), len(totals), len(document.jobs), len(document.disks))
     shown = slice(position, position + limit)
     return ReportProvenance(
