@@ -19,7 +19,7 @@ from benchapp.queries.pagination import Page
 
 Item = TypeVar("Item")
 
-# Of the rows of a page, as JSON; a usual page of 1 000 runs has 1.5 MB.
+# Of the rows of a page, as JSON.
 PAGE_BYTES_MAXIMUM: Final = 2_000_000
 
 
