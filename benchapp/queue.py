@@ -4,11 +4,14 @@ A published task is a hint: the database row is the truth, and a lost hint is re
 """
 
 import time
+from enum import StrEnum
 from typing import Final
 
 import structlog
 from django.conf import settings
+from kombu.connection import Connection
 from kombu.exceptions import OperationalError as BrokerAway
+from redis.exceptions import OutOfMemoryError
 
 from benchapp.celery import app
 
@@ -26,7 +29,37 @@ _EXPIRES_S: Final = 60
 # After it a person has asked again.
 _MAIL_EXPIRES_S: Final = 3600
 
+_CHECK_TIMEOUT_S: Final = 1.0
+
 _broker_away_until = 0.0
+
+
+class BrokerState(StrEnum):
+    """Whether the broker takes messages; none: no broker is configured."""
+
+    OK = "ok"
+    AWAY = "away"
+    FULL = "full"
+    NONE = "none"
+
+
+def check_broker() -> BrokerState:
+    """Write to the broker, as publishing does: a broker that is full still answers a ping. Within about two seconds."""
+    if not settings.BROKER_URL:
+        return BrokerState.NONE
+    options = {
+        "socket_connect_timeout": _CHECK_TIMEOUT_S,
+        "socket_timeout": _CHECK_TIMEOUT_S,
+        "max_retries": 0,
+    }
+    try:
+        with Connection(settings.BROKER_URL, transport_options=options) as broker:  # type: ignore[no-untyped-call]
+            broker.default_channel.client.set("benchapp-check", "", ex=1)
+    except Exception as error:
+        # Each transport has its own exceptions; all mean that the broker takes no message.
+        log.warning("queue.check_failed", error=str(error)[:200])
+        return BrokerState.FULL if isinstance(error, OutOfMemoryError) else BrokerState.AWAY
+    return BrokerState.OK
 
 
 def wake_up() -> bool:

@@ -15,15 +15,17 @@ beat → forget notices that were settled long ago, old dry runs, audit records 
 
 import gc
 import time
+from contextlib import suppress
 from typing import Final
 
 from celery import shared_task
-from celery.signals import worker_init
+from celery.signals import task_prerun, worker_init, worker_ready
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 import benchapp.celery  # noqa: F401  # the application of the shared tasks
+from benchapp.models import Heartbeat, Pulse
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
@@ -55,6 +57,19 @@ def freeze_modules(**_: object) -> None:
     gc.freeze()
 
 
+@worker_ready.connect
+def look_at_once(**_: object) -> None:
+    """Look for what waits as soon as this worker has signed in to the broker."""
+    normalize.delay()
+
+
+@task_prerun.connect
+def record_worker(**_: object) -> None:
+    """Record that a worker executes tasks. Without PostgreSQL there is nothing to record, and the task fails."""
+    with suppress(OperationalError, InterfaceError):
+        Heartbeat.objects.record(Pulse.WORKER)
+
+
 @shared_task(time_limit=90)
 def normalize() -> None:
     """Normalize waiting submissions. Never retried: their rows still wait, and the sweep comes every 10 s.
@@ -63,6 +78,7 @@ def normalize() -> None:
     """
     started = hinted = time.monotonic()
     while time.monotonic() - started < _TASK_BUDGET_S:
+        Heartbeat.objects.record(Pulse.WORKER)
         if normalize_batch().claimed == 0:
             _hint_judge()
             return
@@ -161,6 +177,7 @@ def forget() -> None:
 @shared_task(soft_time_limit=20, time_limit=30)
 def sweep() -> None:
     """Wake the workers for what lost its wake-up; one sweep at a time."""
+    Heartbeat.objects.record(Pulse.BEAT, Pulse.WORKER)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SWEEP_LOCK])
         if cursor.fetchone() != (True,):

@@ -12,7 +12,6 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
-from kombu.connection import Connection
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -22,16 +21,14 @@ from rest_framework.request import Request
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import DATABASE_AWAY, RETRY_AFTER_S, is_too_slow
 from benchapp.api.framework.view import ApiView
-from benchapp.api.ingest.limits import DiskSpace, measure_disk
 from benchapp.queries.missing_columns import ColumnsMissing, check_columns
 from benchapp.queries.personal.pinned_charts import list_pinned_series
 from benchapp.queries.series.level_range import read_main_levels
 from benchapp.queries.series.series import SeriesRow
 from benchapp.queries.totals import Totals, count_totals
+from benchapp.readiness import DiskSpace, measure_disk, read_readiness
 
 log = structlog.get_logger(__name__)
-
-_BROKER_TIMEOUT_S = 1.0
 
 
 @require_safe
@@ -44,24 +41,28 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Readiness: PostgreSQL is available and migrated.
+    """Readiness: 200 while PostgreSQL answers and is migrated, so that this process can show and accept results.
 
-    Without a broker results are still taken and shown, only later: that is degraded, and ready. So is a disk that is
-    low: results are rejected (503 disk-low); reading still works.
+    An accepted result is durable, and waits while no worker answers: `can_store` reports whether one is stored soon.
     """
     database = check_database()
-    broker = check_broker()
-    disk = measure_disk()
-    is_low = disk is not None and disk.is_low
-    is_ready = database == "ok"
-    status = (
-        "unavailable" if not is_ready else "ok" if broker in ("ok", "none") and not is_low else "degraded"
-    )
-    headers = {"Cache-Control": "no-store", **({} if is_ready else {"Retry-After": str(RETRY_AFTER_S)})}
+    if database == "ok":
+        readiness = read_readiness()
+        answer = {
+            "status": "degraded" if readiness.problems else "ok",
+            "can_store": readiness.can_store,
+            "database": database,
+            "broker": readiness.broker,
+            "worker": readiness.worker,
+            "beat": readiness.beat,
+            "oldest_waiting_s": round(readiness.oldest_waiting_s, 1),
+            "disk": _describe_disk(readiness.disk),
+        }
+        return JsonResponse(answer, headers={"Cache-Control": "no-store"})
     return JsonResponse(
-        {"status": status, "database": database, "broker": broker, "disk": _describe_disk(disk)},
-        status=200 if is_ready else 503,
-        headers=headers,
+        {"status": "unavailable", "can_store": False, "database": database},
+        status=503,
+        headers={"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER_S)},
     )
 
 
@@ -87,25 +88,6 @@ def check_database() -> str:
         return "columns-missing"
     except DATABASE_AWAY as error:
         log.warning("readyz.database_away", error=str(error)[:200])
-        return "away"
-    return "ok"
-
-
-def check_broker() -> str:
-    """Return "ok", "away", or "none" if none is configured; within about a second."""
-    if not settings.BROKER_URL:
-        return "none"
-    options = {
-        "socket_connect_timeout": _BROKER_TIMEOUT_S,
-        "socket_timeout": _BROKER_TIMEOUT_S,
-        "max_retries": 0,
-    }
-    try:
-        with Connection(settings.BROKER_URL, transport_options=options) as broker:  # type: ignore[no-untyped-call]
-            broker.default_channel.client.ping()
-    except Exception as error:
-        # Each transport has its own exceptions; all mean that the broker is not available.
-        log.warning("readyz.broker_away", error=str(error)[:200])
         return "away"
     return "ok"
 

@@ -12,6 +12,7 @@ from benchapp.models.change import (
     PooledEvaluation,
 )
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
+from benchapp.models.heartbeat import Heartbeat, Pulse
 from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope
 from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
 from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
@@ -107,6 +108,7 @@ __all__ = [
     "EmailAddress",
     "Environment",
     "ExternalIdentity",
+    "Heartbeat",
     "Host",
     "Incident",
     "IncidentEvent",
@@ -126,6 +128,7 @@ __all__ = [
     "PlannedEventLogEntry",
     "PooledEvaluation",
     "Price",
+    "Pulse",
     "RateUnits",
     "RefusedAddress",
     "RequestPolicy",

@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from benchapp.api.ingest.limits import find_shortage
-from benchapp.models import SAMPLE_HOST, Notice, PinnedChart, State
+from benchapp.models import SAMPLE_HOST, Heartbeat, Notice, PinnedChart, Pulse, State
 from benchapp.queries.charts.history import LINES_DEFAULT
 from benchapp.queries.missing_columns import check_columns
 from tests.factories import (
@@ -42,32 +42,65 @@ def without_data_directory(settings, tmp_path):
 @pytest.mark.django_db
 @override_settings(BROKER_URL="")
 def test_ready_without_a_broker(client):
-    response = client.get("/readyz")
+    Heartbeat.objects.record(Pulse.WORKER)
 
-    assert response.status_code == 200
-    assert response.json() == {"status": "ok", "database": "ok", "broker": "none", "disk": {"status": "none"}}
-
-
-@pytest.mark.django_db
-@override_settings(BROKER_URL="redis+socket:///nowhere/valkey.sock?virtual_host=0")
-def test_broker_that_is_away_is_degraded_and_ready(client):
     response = client.get("/readyz")
 
     assert response.status_code == 200
     assert response.json() == {
-        "status": "degraded",
+        "status": "ok",
+        "can_store": True,
         "database": "ok",
-        "broker": "away",
+        "broker": "none",
+        "worker": "ok",
+        "beat": "none",
+        "oldest_waiting_s": 0.0,
         "disk": {"status": "none"},
     }
 
 
 @pytest.mark.django_db
-def test_broker_that_answers_is_ok(client, valkey_server):
+@override_settings(BROKER_URL="redis+socket:///nowhere/valkey.sock?virtual_host=0")
+def test_broker_that_is_away_is_degraded_and_ready(client):
+    Heartbeat.objects.record(Pulse.WORKER)
+
+    response = client.get("/readyz")
+
+    assert response.status_code == 200
+    assert response.json() | {"status": "degraded", "can_store": True, "broker": "away"} == response.json()
+
+
+@pytest.mark.django_db
+def test_without_a_worker_results_are_accepted_and_not_stored(client, valkey_server):
+    Heartbeat.objects.record(Pulse.BEAT)
     with override_settings(BROKER_URL=valkey_server.url):
         response = client.get("/readyz")
 
-    assert response.json() == {"status": "ok", "database": "ok", "broker": "ok", "disk": {"status": "none"}}
+    assert response.status_code == 200
+    expected = {"status": "degraded", "can_store": False, "broker": "ok", "worker": "silent", "beat": "ok"}
+    assert response.json() | expected == response.json()
+
+
+@pytest.mark.django_db
+def test_beat_whose_tasks_reach_no_worker_is_degraded_and_can_store(client, valkey_server):
+    Heartbeat.objects.record(Pulse.WORKER)
+    with override_settings(BROKER_URL=valkey_server.url):
+        response = client.get("/readyz")
+
+    expected = {"status": "degraded", "can_store": True, "worker": "ok", "beat": "silent"}
+    assert response.json() | expected == response.json()
+
+
+@pytest.mark.django_db
+@override_settings(BROKER_URL="")
+def test_submission_that_waits_for_more_than_five_minutes_is_degraded(client):
+    Heartbeat.objects.record(Pulse.WORKER)
+    make_submission(state=State.RECEIVED, received_at=timezone.now() - timedelta(minutes=6))
+
+    answer = client.get("/readyz").json()
+
+    assert (answer["status"], answer["can_store"]) == ("degraded", True)
+    assert 360 <= answer["oldest_waiting_s"] < 420
 
 
 @pytest.mark.django_db
@@ -101,7 +134,7 @@ def test_columns_are_read_once_by_a_process_whose_database_has_them(client, djan
     check_columns.cache_clear()
     client.get("/readyz")
 
-    with django_assert_num_queries(2) as asked:
+    with django_assert_num_queries(4) as asked:
         client.get("/readyz")
 
     assert not any("attname" in query["sql"] for query in asked.captured_queries)
@@ -240,7 +273,7 @@ def disk(settings, tmp_path, monkeypatch):
 
     def set_free(free_bytes):
         usage = shutil.disk_usage(tmp_path)._replace(free=free_bytes)
-        monkeypatch.setattr("benchapp.api.ingest.limits.shutil.disk_usage", lambda path: usage)
+        monkeypatch.setattr("benchapp.readiness.shutil.disk_usage", lambda path: usage)
 
     return set_free
 
@@ -252,6 +285,7 @@ def disk(settings, tmp_path, monkeypatch):
 )
 def test_disk_that_is_low_is_degraded_and_ready(client, disk, tmp_path, free_bytes, status, disk_status):
     disk(free_bytes)
+    Heartbeat.objects.record(Pulse.WORKER)
 
     response = client.get("/readyz")
 

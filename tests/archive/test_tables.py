@@ -23,6 +23,7 @@ LEFT_OUT = {
     "configuration as code": {"ConfirmationPolicy", "Price", "Subscription", "WantedSchedule"},
     "belongs to a user": {"PinnedChart", "SavedView"},
     "of this instance and its hosts": {
+        "Heartbeat",
         "Notice",
         "RequestPolicy",
         "RunRequest",

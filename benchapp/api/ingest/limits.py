@@ -1,10 +1,7 @@
 """Limits of the web process: backlog, disk, quota of each host."""
 
-import shutil
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from django.conf import settings
@@ -12,6 +9,7 @@ from django.conf import settings
 from benchapp.api.framework.problems import RETRY_AFTER_S, Problem
 from benchapp.pipeline.access.rate_limit import WindowQuota
 from benchapp.pipeline.intake.submissions import count_backlog
+from benchapp.readiness import measure_disk
 
 _CHECK_INTERVAL_S: Final = 1.0
 _HOUR_S: Final = 3600
@@ -52,27 +50,6 @@ class Limits:
                 f"this host reached its quota of {quota} results per hour: try again later",
                 headers={"Retry-After": str(counted.seconds_left)},
             )
-
-
-@dataclass(frozen=True, slots=True)
-class DiskSpace:
-    """The monitored disk. path: the data directory."""
-
-    path: Path
-    free_bytes: int
-
-    @property
-    def is_low(self) -> bool:
-        """Return whether less than BENCHAPP_DISK_RESERVE_MIB is free; then no result is stored."""
-        return self.free_bytes < settings.DISK_RESERVE_BYTES
-
-
-def measure_disk() -> DiskSpace | None:
-    """Return the disk of the data directory, None without one (external PostgreSQL)."""
-    try:
-        return DiskSpace(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def find_shortage() -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.models import Heartbeat, Pulse
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
@@ -72,6 +73,7 @@ class Command(BaseCommand):
 
 
 def _process_one_batch() -> int:
+    Heartbeat.objects.record(Pulse.WORKER)
     return normalize_batch().claimed
 
 

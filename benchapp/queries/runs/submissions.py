@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import BooleanField, Count, ExpressionWrapper, Min, Q, QuerySet
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from benchapp.models import Kind, Run, State, Submission
@@ -65,7 +65,6 @@ class UploadCounts:
     received: int
     stored: int
     rejected: int
-    oldest_received_at: datetime | None
     per_hour: tuple[HourCount, ...]
     by_reason: tuple[ReasonCount, ...]
 
@@ -133,14 +132,13 @@ def read_upload(submission_id: UUID) -> UploadRow | None:
 
 
 def count_uploads(*, now: datetime | None = None) -> UploadCounts:
-    """Count submissions by state, by hour of receipt and by reason; four queries."""
+    """Count submissions by state, by hour of receipt and by reason; three queries."""
     states = dict(
         Submission.objects.order_by()
         .values("state")
         .annotate(count=Count("id"))
         .values_list("state", "count")
     )
-    waiting = Submission.objects.waiting().aggregate(oldest=Min("received_at"))
     reasons = (
         Submission.objects.filter(state=State.REJECTED)
         .values("reason_code")
@@ -152,7 +150,6 @@ def count_uploads(*, now: datetime | None = None) -> UploadCounts:
         received=states.get(State.RECEIVED, 0),
         stored=states.get(State.STORED, 0),
         rejected=states.get(State.REJECTED, 0),
-        oldest_received_at=waiting["oldest"],
         per_hour=_count_hours(now or timezone.now()),
         by_reason=tuple(ReasonCount(*row) for row in reasons),
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -15,12 +14,11 @@ from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription
 from benchapp.queries.overview.hosts import FleetHosts
+from benchapp.readiness import LATE_AFTER
 from benchapp.web.site.value_texts import describe_age, format_age, format_count
 
 # Of each kind; the page of the kind has all.
 _LINES_MAXIMUM: Final = 4
-# A worker claims submissions every ten seconds: longer waits mean that it is stopped or behind.
-_QUEUE_DELAY: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,12 @@ def _list_uploads(backlog: Backlog) -> Iterator[AttentionLine]:
         )
     if backlog.oldest_at is not None:
         least = "at least " if backlog.waiting == COUNT_MAXIMUM else ""
-        is_late = timezone.now() - backlog.oldest_at > _QUEUE_DELAY
+        is_late = timezone.now() - backlog.oldest_at > LATE_AFTER
         yield AttentionLine(
             f"{least}{format_count(backlog.waiting, 'upload')}",
             f"{uploads}?state=received",
             "waiting",
-            f"to be processed, oldest received {describe_age(backlog.oldest_at)}"
-            + (": is the worker running?" if is_late else ""),
+            f"to be processed, oldest received {describe_age(backlog.oldest_at)}",
             is_bad=is_late,
         )
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.agent_archive import read_agent_version
 from benchapp.charts.texts.matrix import describe_previous, format_metric_value
-from benchapp.models import SAMPLE_HOST
+from benchapp.models import SAMPLE_HOST, Role
 from benchapp.pipeline.normalize.reparse import count_outdated
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
 from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
@@ -23,6 +23,7 @@ from benchapp.queries.overview.recent_series import SeriesLevel, read_recent_ser
 from benchapp.queries.personal.pinned_charts import list_pinned_charts
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.studies import list_studies
+from benchapp.readiness import read_readiness
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.overview.attention import AttentionLine, list_attention
 from benchapp.web.overview.charts import CHART_TITLES
@@ -31,7 +32,7 @@ from benchapp.web.overview.host_strip import make_host_strip
 from benchapp.web.overview.summary import list_summary_facts, summarize_state
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.saved_views.views import list_view_lines
-from benchapp.web.site.access import may_read
+from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.page_context import find_visitor, make_base_url
@@ -87,6 +88,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "installation": installation,
         "sample_host": SAMPLE_HOST,
         "steps": list_first_steps(make_base_url(request)) if installation.is_new else None,
+        "problems": read_readiness().problems if can(find_visitor(request), Role.ADMIN) else (),
     }
     if not page.items and not bar.text:
         return render(request, "overview/overview.html", context)

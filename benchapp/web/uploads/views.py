@@ -22,6 +22,7 @@ from benchapp.queries.runs.submissions import (
     read_raw_body,
     read_upload,
 )
+from benchapp.readiness import read_readiness
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import can, may_read, needs_role
 from benchapp.web.site.command_lines import list_first_steps
@@ -63,6 +64,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "reason": reason,
         "uploads": page.items,
         "errors": errors,
+        "problems": read_readiness().problems,
         "outdated": _describe_outdated() if can(find_visitor(request), Role.ADMIN) else "",
         "steps": None if page.items else list_first_steps(make_base_url(request)),
     }

@@ -94,7 +94,7 @@ def test_list_asks_as_much_for_many_as_for_one(editor: Client, django_assert_num
     for _ in range(4):
         make_rejected()
 
-    with django_assert_num_queries(9):  # session, person, rows, their runs, and four counts
+    with django_assert_num_queries(10):  # session, person, rows, their runs, three counts, readiness (2)
         editor.get(reverse("uploads"))
 
 
@@ -286,7 +286,7 @@ def test_admin_is_told_of_what_an_older_parser_read(
     for _ in range(2):
         make_submission(parser_version=1)
 
-    with django_assert_num_queries(10):  # as for others, and the count, new incidents of the bar
+    with django_assert_num_queries(11):  # as for others, and the count, new incidents of the bar
         page = Page(admin.get(reverse("uploads")))
 
     assert (
