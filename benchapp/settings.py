@@ -295,6 +295,10 @@ CELERY_TASK_TIME_LIMIT = 90
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Forever: without the broker the worker asks PostgreSQL (benchapp.tasks.Substitute).
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A full broker refuses what a worker writes to it: that is no reason to end.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 AUTO_RENORMALIZE = read_flag("BENCHAPP_AUTO_RENORMALIZE", default=True)
@@ -351,6 +355,9 @@ if ROLE in ("web", "command"):
     CELERY_TASK_PUBLISH_RETRY = False
 else:
     CELERY_BROKER_TRANSPORT_OPTIONS = {
+        # A broker that hangs is lost: the main thread would wait for it, also when it is stopped.
+        "socket_connect_timeout": 5,
+        "socket_timeout": 5,
         "visibility_timeout": 600,
         "unacked_restore_interval": 5,
         "unacked_restore_throttle": 1,

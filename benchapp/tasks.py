@@ -10,21 +10,28 @@ beat, page → notify: look for silent hosts, send what is due of the outbox
 beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
+no task for 30 s → Substitute: the same steps without the queue, by `drain`, until beat is back
 beat → forget notices that were settled long ago, old dry runs, audit records and run requests
 """
 
 import gc
+import os
+import subprocess
+import sys
+import threading
 import time
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
-from celery import shared_task
+import structlog
+from celery import bootsteps, shared_task
 from celery.signals import task_prerun, worker_init, worker_ready
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
-import benchapp.celery  # noqa: F401  # the application of the shared tasks
+from benchapp.celery import app
 from benchapp.models import Heartbeat, Pulse
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
@@ -41,6 +48,8 @@ from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry
 from benchapp.pipeline.requests.confirmation import request_confirmations
 from benchapp.pipeline.requests.polling import expire_requests, forget_old_requests
 
+log = structlog.get_logger(__name__)
+
 # A task processes batches for this time, and then leaves the worker to others.
 _TASK_BUDGET_S: Final = 20.0
 # Interval of detection during a long backlog: levels and changes follow it this closely.
@@ -48,6 +57,8 @@ _JUDGING_INTERVAL_S: Final = 2.0
 # Series of one claim. A transaction claims up to five times while most series are only extended.
 _JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
+
+_STOP_TIMEOUT_S: Final = 20.0
 
 
 @worker_init.connect
@@ -200,3 +211,72 @@ def renormalize() -> None:
         if reparse_outdated() == 0:
             break
     _hint_judge()
+
+
+def is_quiet(silence_s: float) -> bool:
+    """Return whether three tasks of beat are missing: beat or the broker is away, frozen or full, or workers hang."""
+    return silence_s >= 3 * settings.SWEEP_INTERVAL_S
+
+
+class Substitute(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Step of a worker: a thread that starts `drain --substitute` if no worker has executed a task for 30 s.
+
+    The thread needs no broker: the main thread hangs while the broker is frozen. A process, not the pool: its results
+    pass through the main thread.
+    """
+
+    requires: ClassVar = {"celery.worker.components:Pool"}
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="substitute", daemon=True)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, parent: Any) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, parent: Any) -> None:
+        """End the thread and its process, which completes its batch."""
+        self._ending.set()
+        self._thread.join()
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+    terminate = stop
+
+    def _watch(self) -> None:
+        heartbeat_file = os.environ.get("BENCHAPP_HEARTBEAT_FILE")
+        started = time.monotonic()
+        while not self._ending.wait(settings.SWEEP_INTERVAL_S / 2):
+            try:
+                silence_s = Heartbeat.objects.read_silences()[Pulse.WORKER]
+            except (OperationalError, InterfaceError) as error:
+                log.warning("worker.database_away", error=str(error)[:200])
+                continue
+            finally:
+                # PostgreSQL has a process less between two looks.
+                connection.close()
+            if heartbeat_file and not is_quiet(silence_s):
+                Path(heartbeat_file).touch()
+            is_running = self._process is not None and self._process.poll() is None
+            if not is_running and is_quiet(min(silence_s, time.monotonic() - started)):
+                log.warning("worker.no_task", silence_s=round(silence_s), answer="drain asks PostgreSQL")
+                self._process = _start_drain()
+
+
+def _start_drain() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "django", "drain", "--substitute"],
+        cwd=settings.BASE_DIR,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings"},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+app.steps["worker"].add(Substitute)

@@ -1,7 +1,10 @@
 """`manage.py drain`: process submissions without a broker."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import structlog
@@ -18,6 +21,7 @@ from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
 from benchapp.pipeline.notifications.outbox import forget_old_notices
 from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
+from benchapp.tasks import is_quiet
 
 log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
@@ -28,18 +32,28 @@ _NOTIFY_INTERVAL_S = 60.0
 class Command(BaseCommand):
     """Run the worker steps in this process: once, or forever with --loop."""
 
+    _is_stopping = False
     help = "Process pending submissions, without a broker or workers."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add --loop."""
+        """Add --loop and --substitute."""
         parser.add_argument("--loop", action="store_true", help="run until stopped, polling every second")
+        parser.add_argument(
+            "--substitute",
+            action="store_true",
+            help="for workers: as --loop, until tasks of beat reach a worker, or the process that started it ends",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Process batches; update levels and detect changes every few seconds during a long backlog."""
-        is_loop = options["loop"]
+        is_loop = options["loop"] or options["substitute"]
+        parent = os.getppid() if options["substitute"] else None
         processed, judged_at, notified_at = 0, time.monotonic(), 0.0
+        if is_loop:
+            # A stop completes the batch.
+            signal.signal(signal.SIGTERM, self._request_stop)
         try:
-            while True:
+            while not self._is_over(parent):
                 claimed = self._try(_process_one_batch, is_loop=is_loop)
                 processed += claimed
                 if claimed and time.monotonic() - judged_at < _JUDGING_INTERVAL_S:
@@ -60,6 +74,18 @@ class Command(BaseCommand):
         except KeyboardInterrupt:
             pass
         self.stdout.write(f"{processed} submissions processed")
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self._is_stopping = True
+
+    def _is_over(self, parent: int | None) -> bool:
+        """Return whether the loop was stopped; a substitute, which has a parent, also ends without it or with beat."""
+        if self._is_stopping or parent is None:
+            return self._is_stopping
+        try:
+            return os.getppid() != parent or not is_quiet(Heartbeat.objects.read_silences()[Pulse.BEAT])
+        except (OperationalError, InterfaceError):
+            return False
 
     def _try(self, step: Callable[[], int], *, is_loop: bool) -> int:
         """Return how much a step did; a loop ignores an unavailable database."""
