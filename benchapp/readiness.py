@@ -48,7 +48,7 @@ class Readiness:
     """How results are stored, while PostgreSQL answers.
 
     worker_silence_s, beat_silence_s: time since the last heartbeat, infinite before the first. oldest_waiting_s: age of
-    the oldest submission that waits, 0 without one. disk: None without a data directory.
+    the oldest submission that can be processed now, 0 without one. disk: None without a data directory.
     """
 
     broker: BrokerState
@@ -114,7 +114,7 @@ class Readiness:
 def read_readiness() -> Readiness:
     """Ask the broker, and PostgreSQL in two queries; takes about 2 s if the broker hangs."""
     silences = Heartbeat.objects.read_silences()
-    oldest_at = Submission.objects.waiting().aggregate(oldest=Min("received_at"))["oldest"]
+    oldest_at = Submission.objects.due().aggregate(oldest=Min("received_at"))["oldest"]
     return Readiness(
         broker=check_broker(),
         worker_silence_s=silences[Pulse.WORKER],

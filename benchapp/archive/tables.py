@@ -84,7 +84,7 @@ TABLES: Final = {
         _describe("targets", Target),
         _describe("workloads", Workload),
         _describe("environments", Environment),
-        _describe("submissions", Submission),
+        _describe("submissions", Submission, without=("retry_at", "time_outs")),
         _describe("runs", Run),
         _describe("series", Series, without=("judging_resumes",)),
         _describe("measurements", Measurement),

@@ -3,6 +3,7 @@
 from typing import Self
 
 from django.db import models
+from django.utils import timezone
 
 from benchapp.models.host import Host
 
@@ -30,6 +31,10 @@ class SubmissionQuerySet(models.QuerySet["Submission"]):
         """Filter submissions waiting for a worker or in processing (the worker holds the row lock)."""
         return self.filter(state=State.RECEIVED)
 
+    def due(self) -> Self:
+        """Filter waiting submissions, except for those that failed and are tried again later."""
+        return self.waiting().exclude(retry_at__gt=timezone.now())
+
 
 class Submission(models.Model):
     """One POST of one host.
@@ -55,6 +60,10 @@ class Submission(models.Model):
     received_at = models.DateTimeField(help_text="server's clock")
     state = models.CharField(max_length=8, choices=State, default=State.RECEIVED)
     attempts = models.PositiveSmallIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True, help_text="after an attempt: not tried again before")
+    time_outs = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="attempts that exceeded the time limit of a document"
+    )
     settled_at = models.DateTimeField(null=True, blank=True, help_text="when it became stored or rejected")
     reason_code = models.CharField(max_length=50, blank=True, default="")
     reason = models.TextField(blank=True, default="")

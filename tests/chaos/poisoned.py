@@ -9,7 +9,7 @@ from benchapp.celery import app
 
 django.setup()  # Celery does this only after the import of its application
 
-from benchapp.pipeline.normalize import plan  # noqa: E402
+from benchapp.pipeline.normalize import batch, plan  # noqa: E402
 
 POISON = "poison: this text kills the worker that reads it"
 _read_output = plan.read_output
@@ -22,5 +22,6 @@ def _read_or_die(text: bytes) -> object:
 
 
 plan.read_output = _read_or_die  # type: ignore[assignment]
+batch.RETRY_PAUSES_S[:] = [1, 1, 1, 1, 0]
 
 __all__ = ["app"]

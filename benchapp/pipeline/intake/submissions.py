@@ -308,7 +308,14 @@ def retry_rejected(reason_code: str) -> int:
 def _retry(**which: object) -> int:
     with transaction.atomic():
         count = Submission.objects.filter(state=State.REJECTED, body__isnull=False, **which).update(
-            state=State.RECEIVED, attempts=0, settled_at=None, reason_code="", reason="", parser_version=None
+            state=State.RECEIVED,
+            attempts=0,
+            retry_at=None,
+            time_outs=0,
+            settled_at=None,
+            reason_code="",
+            reason="",
+            parser_version=None,
         )
         if count:
             record_write(

@@ -1,9 +1,9 @@
 """Claim received submissions, parse them and store their runs: in batches, each result once."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from benchapp.pipeline.normalize.plan_published import plan_reported
 from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.pipeline.normalize.series_budget import count_new_series, judge_new_series
 from benchapp.pipeline.normalize.store import Stored, store_plans
+from benchapp.pipeline.normalize.time_limit import TookTooLong, limit_time
 from benchapp.pipeline.requests.polling import settle_requests
 
 log = structlog.get_logger(__name__)
@@ -30,6 +31,16 @@ BATCH_SIZE: Final = 50
 # Bounds the memory of a batch of large bodies; 50 usual ones are 1 MB.
 BATCH_BYTES: Final = 16 * 2**20
 ATTEMPTS_MAXIMUM: Final = 5
+# Until the next attempt, by the number of attempts. The first may have been in a batch with the one at fault.
+RETRY_PAUSES_S: Final = [10, 60, 240, 960, 0]
+# CPU time of one document: a usual one takes 2 ms. One that needs more than a second is processed alone, behind others.
+TIME_LIMIT_S: Final = 10.0
+BATCH_TIME_LIMIT_S: Final = 1.0
+TIME_OUTS_MAXIMUM: Final = 2
+# Likewise a document with more measurements: storing so many new series takes a second.
+BATCH_MEASUREMENTS: Final = 1000
+# Of the oldest submissions as many are shared out among hosts.
+_SHARED_OUT: Final = 1000
 # pg_advisory lock ("arch") that an import of an archive holds while it inserts: a batch would wait for its rows until
 # the time limit of the task ends it, with one attempt less for its submissions. What stores runs holds it shared: the
 # import has decided by then which rows are new.
@@ -71,10 +82,11 @@ def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
 
     The claim counts the attempt and commits first, so that a body that kills its worker is counted. Processing is one
     transaction that holds the row locks, which PostgreSQL releases if the worker dies. New submissions are processed in
-    batches; one that failed before alone after them, so that it does not fail others.
+    batches, hosts in turn; one that failed before or takes long alone, when no others wait.
     """
-    batch = _settle_or_isolate(claim_fresh(limit))
-    retried = _settle_or_isolate(claim_retried())
+    fresh = claim_fresh(limit)
+    batch = _settle_or_isolate(fresh)
+    retried = _settle_or_isolate(claim_retried() if len(fresh) < limit else ())
     return Batch(
         batch.claimed + retried.claimed,
         batch.stored + retried.stored,
@@ -85,15 +97,20 @@ def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
 
 @transaction.atomic
 def claim_fresh(limit: int) -> list[UUID]:
-    """Count the first attempt for the oldest untried submissions and return their ids, bounded by bytes too.
+    """Count the first attempt for untried submissions and return their ids, bounded by bytes too.
 
-    None while an archive is imported.
+    The oldest of each host, then its second, and so on: a host with many does not delay the others. None while an
+    archive is imported.
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id, body_bytes FROM benchapp_submission WHERE state = 'received' AND attempts = 0"  # noqa: S608
-            f" AND {_NO_IMPORT} ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED",
-            [limit],
+            "WITH oldest AS (SELECT id, host_id, received_at FROM benchapp_submission"  # noqa: S608
+            " WHERE state = 'received' AND attempts = 0 ORDER BY received_at LIMIT %s), turns AS (SELECT id,"
+            " row_number() OVER (PARTITION BY host_id ORDER BY received_at) AS turn FROM oldest)"
+            " SELECT id, body_bytes FROM benchapp_submission JOIN turns USING (id)"
+            f" WHERE state = 'received' AND attempts = 0 AND {_NO_IMPORT}"
+            " ORDER BY turn, received_at LIMIT %s FOR UPDATE OF benchapp_submission SKIP LOCKED",
+            [_SHARED_OUT, limit],
         )
         rows: list[tuple[UUID, int]] = cursor.fetchall()
         total_bytes = 0
@@ -109,14 +126,15 @@ def claim_fresh(limit: int) -> list[UUID]:
 
 @transaction.atomic
 def claim_retried() -> list[UUID]:
-    """Count another attempt for the oldest submission that failed before; reject those that had five.
+    """Count another attempt for the submission that is due longest of those that failed; reject those that had five.
 
     None while an archive is imported.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, attempts FROM benchapp_submission WHERE state = 'received' AND attempts > 0"  # noqa: S608
-            f" AND {_NO_IMPORT} ORDER BY attempts, received_at LIMIT %s FOR UPDATE SKIP LOCKED",
+            " AND coalesce(retry_at, received_at) <= clock_timestamp()"
+            f" AND {_NO_IMPORT} ORDER BY coalesce(retry_at, received_at) LIMIT %s FOR UPDATE SKIP LOCKED",
             [BATCH_SIZE],
         )
         rows: list[tuple[UUID, int]] = cursor.fetchall()
@@ -140,14 +158,34 @@ def claim_retried() -> list[UUID]:
 def _count_attempt(ids: Sequence[UUID]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE benchapp_submission SET attempts = attempts + 1 WHERE id = ANY(%s)", [list(ids)]
+            "UPDATE benchapp_submission SET attempts = attempts + 1,"
+            " retry_at = clock_timestamp() + (%s::int[])[attempts + 1] * interval '1 s' WHERE id = ANY(%s)",
+            [RETRY_PAUSES_S, list(ids)],
         )
 
 
 def _uncount_attempt(ids: Sequence[UUID]) -> None:
     Submission.objects.filter(id__in=ids, state=State.RECEIVED, attempts__gt=0).update(
-        attempts=F("attempts") - 1
+        attempts=F("attempts") - 1, retry_at=None
     )
+
+
+def _make_due(ids: Sequence[UUID]) -> None:
+    """Have submissions tried again alone as soon as no others wait."""
+    Submission.objects.filter(id__in=ids, state=State.RECEIVED).update(retry_at=timezone.now())
+
+
+@transaction.atomic
+def _count_time_out(submission_id: UUID) -> None:
+    """Count a time-out; the second one rejects the submission, which the first has tried again after a minute."""
+    row = Submission.objects.select_for_update().get(pk=submission_id)
+    row.time_outs += 1
+    row.retry_at = timezone.now() + timedelta(minutes=1)
+    row.save(update_fields=["time_outs", "retry_at"])
+    log.warning("normalize.time_out", submission=str(submission_id), time_outs=row.time_outs)
+    if row.time_outs >= TIME_OUTS_MAXIMUM:
+        reason = f"processing took more than {TIME_LIMIT_S:.0f} s, in {TIME_OUTS_MAXIMUM} attempts: split the result"
+        _reject([Rejection(submission_id, "took-too-long", reason)], timezone.now())
 
 
 def exclude_imports() -> None:
@@ -162,7 +200,11 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
     if not ids:
         return Batch(0, (), (), ())
     try:
-        return _settle(ids)
+        with limit_time(TIME_LIMIT_S) if len(ids) == 1 else nullcontext():
+            return _settle(ids)
+    except TookTooLong:
+        _count_time_out(ids[0])
+        return Batch(1, (), (), ())
     except ImportRunning:
         # It began after the claim.
         _uncount_attempt(ids)
@@ -177,7 +219,7 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
         # Untrusted input: the database rejects a value of one of them.
         log.exception("normalize.batch_failed", count=len(ids))
         if len(ids) > 1:
-            # Next time each is claimed alone.
+            _make_due(ids)
             return Batch(len(ids), (), (), ())
         _reject(
             [Rejection(ids[0], "database-refused", f"{type(error).__name__}: {error}"[:2000])], timezone.now()
@@ -186,8 +228,8 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
 
 
 def has_waiting() -> bool:
-    """Return whether any submission is waiting."""
-    return Submission.objects.waiting().exists()
+    """Return whether any submission can be processed now."""
+    return Submission.objects.due().exists()
 
 
 @retry_conflicts
@@ -197,9 +239,14 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     sources = lock_sources(ids)
     plans: list[Plan] = []
     rejections: list[Rejection] = []
+    slow: list[UUID] = []
     for source in sources:
-        outcome = plan_or_reject(source)
-        (plans if isinstance(outcome, Plan) else rejections).append(outcome)  # type: ignore[arg-type]
+        outcome = plan_or_reject(source) if len(ids) == 1 else _plan_in_batch(source)
+        if outcome is None:
+            slow.append(source.submission_id)
+        else:
+            (plans if isinstance(outcome, Plan) else rejections).append(outcome)  # type: ignore[arg-type]
+    _make_due(slow)
     now = timezone.now()
     new_series = judge_new_series(plans, now=now)
     rejections += [Rejection(each, "too-many-series", reason) for each, reason in new_series.refused.items()]
@@ -245,6 +292,19 @@ def plan_or_reject(source: SubmissionSource) -> Plan | Rejection:
         # Untrusted input: an unexpected error is logged with its traceback; the submission can be retried.
         log.exception("normalize.parser_failed", submission=str(source.submission_id))
         return Rejection(source.submission_id, "reader-fault", f"{type(error).__name__}: {error}"[:2000])
+
+
+def _plan_in_batch(source: SubmissionSource) -> Plan | Rejection | None:
+    """Plan a submission among others; None if it would delay them."""
+    try:
+        with limit_time(BATCH_TIME_LIMIT_S):
+            outcome = plan_or_reject(source)
+    except TookTooLong:
+        return None
+    is_large = (
+        isinstance(outcome, Plan) and sum(len(run.measurements) for run in outcome.runs) > BATCH_MEASUREMENTS
+    )
+    return None if is_large else outcome
 
 
 def _mark_stored(plans: Iterable[Plan], now: datetime) -> None:

@@ -21,6 +21,7 @@ REJECTED: Final = {
     "no-report": "The output contains no fio report: fio may have failed before the job started.",
     "reader-fault": "The parser failed. This is a bug in benchapp; report it with the raw body.",
     "reported-invalid": "A member of a document of published numbers is not valid.",
+    "took-too-long": "Processing exceeded the time limit of a document twice. Split the result, then send the parts.",
     "too-many-jobs": "The report has more jobs than allowed.",
     "too-many-measurements": "The result has more measurements than allowed. Run fewer jobs at a time.",
     "too-many-reports": "The body has more reports than allowed. Send each report separately.",
