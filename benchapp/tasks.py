@@ -274,7 +274,8 @@ def _start_drain() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "django", "drain", "--substitute"],
         cwd=settings.BASE_DIR,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings"},
+        # The heartbeat is that of the worker.
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings", "BENCHAPP_HEARTBEAT_FILE": ""},
         stdin=subprocess.DEVNULL,
     )
 

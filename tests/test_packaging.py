@@ -3,6 +3,7 @@
 `docker compose config` runs where the client is there; its commands run for real against the embedded servers.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ import yaml
 
 from benchapp.embedded import worker as embedded_worker
 from benchapp.embedded.child import read_tail, spawn, stop
+from benchapp.embedded.command import add_arguments
 from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
 from benchapp.embedded.processes import ALLOCATOR, drain_command, reload_command, web_command, worker_command
@@ -556,3 +558,25 @@ def wait_for(claim, words: str) -> None:
     while not claim():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {words}\n{read_logs()}"
         time.sleep(0.1)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_unit_of_the_server_is_valid_and_starts_what_make_up_starts(tmp_path):
+    unit = (ROOT / "packaging" / "systemd" / "benchapp.service").read_text()
+    # systemd-analyze wants an executable that exists.
+    start = re.search(r"^ExecStart=(\S+) (.*)$", unit, re.MULTILINE)
+    (tmp_path / "benchapp.service").write_text(unit.replace(start[1], sys.executable))
+
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "benchapp.service")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (verified.returncode, verified.stderr) == (0, "")
+    options = argparse.ArgumentParser()
+    add_arguments(options)
+    module, *arguments = start[2].removeprefix("-m ").split()
+    assert module == "benchapp.embedded"
+    assert not options.parse_args(arguments).exit_after_run

@@ -209,6 +209,10 @@ class Postgres:
         socket = self.socket_directory / ".s.PGSQL.5432"
         return socket.exists() and self.run("pg_isready", "-q", "-t", "2", "-d", "postgres").returncode == 0
 
+    def is_alive(self) -> bool:
+        """Return whether the server answers a connection, also by refusing it while it starts or recovers."""
+        return self.run("pg_isready", "-q", "-t", "2", "-d", "postgres").returncode in (0, 1)
+
     def run(self, tool: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a PostgreSQL tool against this server."""
         return run_tool(

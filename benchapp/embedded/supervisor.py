@@ -18,6 +18,9 @@ _BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 # After running this long, a server's backoff is reset.
 _HEALTHY_AFTER_S: Final = 60.0
 _TICK_S: Final = 1.0
+# A server that gives no sign of life for this long is killed. Its sign is looked for every few seconds.
+_HUNG_AFTER_S: Final = 30.0
+_LIFE_CHECK_S: Final = 5.0
 _LOG_CHECK_S: Final = 60.0
 _LOG_LIMIT_BYTES: Final = 16 * 2**20
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,17 +32,17 @@ class StopRequested(Exception):
 
 @dataclass(frozen=True)
 class Service:
-    """One server: how to start it, check readiness, and stop it."""
+    """One server: how to start it, check readiness and life, and stop it."""
 
     name: str
     spawn: Callable[[], subprocess.Popen[bytes]]
     is_ready: Callable[[], bool]
     log: Path
+    is_alive: Callable[[], bool] = lambda: True
     ready_timeout_s: float = 30
     ask: signal.Signals = signal.SIGTERM
     patience_s: float = 20
     kill_signal: signal.Signals = signal.SIGKILL
-    is_fatal: bool = False
 
 
 @dataclass
@@ -47,6 +50,8 @@ class _Running:
     service: Service
     process: subprocess.Popen[bytes] | None
     started_at: float
+    # Last sign of life; a server that starts has until it should be ready.
+    alive_at: float
     failures: int = 0
     start_again_at: float | None = None
 
@@ -60,11 +65,13 @@ class Supervisor:
     requests: int = 0
     _running: list[_Running] = field(default_factory=list)
     _logs_checked_at: float = field(default_factory=time.monotonic)
+    _life_checked_at: float = field(default_factory=time.monotonic)
 
     def launch(self, service: Service) -> None:
         """Start a service without waiting for it."""
         self.check_stop()
-        self._running.append(_Running(service, service.spawn(), time.monotonic()))
+        now = time.monotonic()
+        self._running.append(_Running(service, service.spawn(), now, now + service.ready_timeout_s))
 
     def wait_ready(self, name: str) -> None:
         """Wait until a launched service is ready; ServerFailed if it ends or takes too long."""
@@ -91,10 +98,14 @@ class Supervisor:
         return {entry.service.name: entry.process.pid for entry in self._running if entry.process is not None}
 
     def watch(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Restart ended services until a stop request or `until` returns true; ServerFailed if a fatal one ends."""
+        """Restart services that end or hang, until a stop request or `until` returns true."""
         while not self.requests and not until():
             for entry in self._running:
                 self._check_service(entry)
+            if time.monotonic() - self._life_checked_at > _LIFE_CHECK_S:
+                self._life_checked_at = time.monotonic()
+                for entry in self._running:
+                    self._check_life(entry)
             if time.monotonic() - self._logs_checked_at > _LOG_CHECK_S:
                 self._logs_checked_at = time.monotonic()
                 for entry in self._running:
@@ -146,15 +157,13 @@ class Supervisor:
         if entry.process is None:
             if entry.start_again_at is not None and now >= entry.start_again_at:
                 entry.process, entry.started_at, entry.start_again_at = entry.service.spawn(), now, None
+                entry.alive_at = now + entry.service.ready_timeout_s
                 self.on_restart()
             return
         status = entry.process.poll()
         if status is None:
             return
         service = entry.service
-        if service.is_fatal:
-            entry.process = None
-            raise ServerFailed(f"{service.name} ended with status {status}\n{read_tail(service.log)}")
         stop(entry.process)  # remaining processes would occupy the port or the queue
         entry.failures = 1 if now - entry.started_at > _HEALTHY_AFTER_S else entry.failures + 1
         pause_s = _BACKOFF_S[min(entry.failures, len(_BACKOFF_S)) - 1]
@@ -162,6 +171,16 @@ class Supervisor:
         self.report(
             f"{service.name} {describe_status(status)}; restarting in {pause_s:.0f} s (see {service.log})"
         )
+
+    def _check_life(self, entry: _Running) -> None:
+        """Kill a server that hangs, without a request that it could not answer; the next check restarts it."""
+        if entry.process is None:
+            return
+        if entry.service.is_alive():
+            entry.alive_at = max(entry.alive_at, time.monotonic())
+        elif time.monotonic() - entry.alive_at > _HUNG_AFTER_S:
+            self.report(f"{entry.service.name} does not answer for {_HUNG_AFTER_S:.0f} s and is killed")
+            entry.process.kill()
 
 
 def describe_status(status: int) -> str:

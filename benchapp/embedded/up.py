@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import secrets
 import shutil
 import signal
@@ -44,6 +45,8 @@ from benchapp.embedded.supervisor import Service, StopRequested, Supervisor
 from benchapp.embedded.valkey import Broker, Valkey, choose_broker
 
 _PREPARE_TIMEOUT_S: Final = 600.0
+_OPEN_FILES: Final = 65_536
+_HEARTBEAT_S: Final = 15.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Up:
     def run(self) -> int:
         """Start, run the benchmark, supervise until a stop request; return the exit status."""
         check_writable(self.options.data_directory)
+        raise_file_limit()
         self.home.create(is_root=os.geteuid() == 0)
         self.supervisor.on_restart = self._write_state
         with self.home.lock(), self.supervisor.signals():
@@ -122,6 +126,7 @@ class Up:
         self._launch_worker()
         self._write_state()
         self.supervisor.wait_ready("web")
+        self.supervisor.wait_ready("worker")
         self._report(f"Ready after {time.monotonic() - self.started_at:.1f} s ({broker.description}).")
         run = self._run_agent(prepared["token"])
         self._print_addresses(prepared["setup"], run, sample=prepared["sample"])
@@ -150,12 +155,12 @@ class Up:
                 name="PostgreSQL",
                 spawn=postgres.spawn,
                 is_ready=postgres.is_ready,
+                is_alive=postgres.is_alive,
                 log=postgres.log,
                 ready_timeout_s=120,
                 ask=signal.SIGINT,
                 patience_s=60,
                 kill_signal=signal.SIGQUIT,
-                is_fatal=True,
             )
         )
         self.supervisor.wait_ready("PostgreSQL")
@@ -167,7 +172,14 @@ class Up:
             return broker.url
         valkey = Valkey(broker.binary, self.sockets, self.home.logs / "valkey.log", account)
         self.supervisor.launch(
-            Service(name="Valkey", spawn=valkey.spawn, is_ready=valkey.is_ready, log=valkey.log, patience_s=5)
+            Service(
+                name="Valkey",
+                spawn=valkey.spawn,
+                is_ready=valkey.is_ready,
+                is_alive=valkey.is_ready,
+                log=valkey.log,
+                patience_s=5,
+            )
         )
         self.supervisor.wait_ready("Valkey")
         return valkey.url
@@ -212,11 +224,30 @@ class Up:
         command = worker_command(state / "schedule") if self.environment["BROKER_URL"] else drain_command()
         if self.options.is_reloading:
             command = reload_command(command)
-        self.supervisor.launch(self._service("worker", command, is_ready=lambda: True, patience_s=25))
+        heartbeat = state / "worker-heartbeat"
+        self.environment["BENCHAPP_HEARTBEAT_FILE"] = str(heartbeat)
+        self.supervisor.launch(
+            self._service(
+                "worker",
+                command,
+                is_ready=self._can_store,
+                is_alive=lambda: is_recent(heartbeat),
+                ready_timeout_s=60,
+                patience_s=25,
+            )
+        )
 
     def _launch_web(self) -> None:
         command = web_command(self.address, is_reloading=self.options.is_reloading)
-        self.supervisor.launch(self._service("web", command, is_ready=self._is_web_ready, patience_s=10))
+        self.supervisor.launch(
+            self._service(
+                "web",
+                command,
+                is_ready=self._is_web_ready,
+                is_alive=lambda: read_instance(self.address) is not None,
+                patience_s=10,
+            )
+        )
 
     def _service(self, name: str, command: list[str], **how: Any) -> Service:
         log = self.home.logs / f"{name}.log"
@@ -246,6 +277,10 @@ class Up:
             return False
         ready = get(self.address, "/readyz", timeout_s=10)
         return ready is not None and ready[0] == 200
+
+    def _can_store(self) -> bool:
+        ready = get(self.address, "/readyz", timeout_s=10)
+        return ready is not None and bool(json.loads(ready[1])["can_store"])
 
     def _run_agent(self, token: str) -> AgentRun | None:
         if not self.options.is_run_wanted:
@@ -304,6 +339,22 @@ class Up:
 
     def _report(self, line: str) -> None:
         self.supervisor.report(line)
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files, which the servers inherit: the usual one is below a connection per host."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def is_recent(heartbeat: Path) -> bool:
+    """Return whether a file was touched within 15 s; a worker touches it every 5 s."""
+    try:
+        return time.time() - heartbeat.stat().st_mtime < _HEARTBEAT_S
+    except FileNotFoundError:
+        return False
 
 
 def host_name() -> str:

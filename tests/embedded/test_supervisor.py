@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -92,13 +93,20 @@ def test_service_that_fails_again_and_again_is_started_ever_later(
     assert "ended with status 1" in said[3]
 
 
-def test_end_of_a_fatal_service_ends_the_stack_with_its_log(supervisor, make_service):
-    supervisor.launch(
-        make_service("PostgreSQL", command=["sh", "-c", "echo PANIC: disk full; exit 3"], is_fatal=True)
-    )
+def test_service_that_hangs_is_killed_and_starts_again(supervisor, make_service, journal, said, monkeypatch):
+    for name in ("_HUNG_AFTER_S", "_LIFE_CHECK_S", "_TICK_S"):
+        monkeypatch.setattr(supervisor_module, name, 0.05)
+    monkeypatch.setattr(supervisor_module, "_BACKOFF_S", (0.05,))
+    service = make_service("web", is_alive=lambda: journal.read_text().count("web started") == 2)
+    supervisor.launch(replace(service, ready_timeout_s=0))
+    while not journal.exists():
+        time.sleep(0.01)
+    os.kill(supervisor.pids()["web"], signal.SIGSTOP)
 
-    with pytest.raises(ServerFailed, match=r"PostgreSQL ended with status 3(.|\n)*PANIC: disk full"):
-        supervisor.watch()
+    supervisor.watch(until=lambda: journal.read_text().count("web started") == 2)
+
+    assert said[0] == "web does not answer for 0 s and is killed"
+    assert said[1].startswith("web was killed by SIGKILL; restarting in 0 s")
 
 
 def test_service_that_ends_before_it_is_ready_is_said_with_its_log(supervisor, make_service):

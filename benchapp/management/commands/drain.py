@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -54,6 +55,8 @@ class Command(BaseCommand):
             signal.signal(signal.SIGTERM, self._request_stop)
         try:
             while not self._is_over(parent):
+                if heartbeat_file := os.environ.get("BENCHAPP_HEARTBEAT_FILE"):
+                    Path(heartbeat_file).touch()
                 claimed = self._try(_process_one_batch, is_loop=is_loop)
                 processed += claimed
                 if claimed and time.monotonic() - judged_at < _JUDGING_INTERVAL_S:
