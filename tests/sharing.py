@@ -17,6 +17,7 @@ import pytest
 SECONDS = {
     "tests/browser (pages and charts)": 75,
     "tests/browser": 74,
+    "tests/chaos/test_faults.py": 60,
     "tests/embedded/test_up.py": 35,
     "tests/test_access.py": 25,
     "tests/test_ci_gate.py": 20,
