@@ -8,6 +8,9 @@ from kombu.transport import redis, virtual
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchapp.settings")
 # Celery discards what the checks return, and they load every page and endpoint: 30 MiB in a worker.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
+# Celery's command line copies BROKER_URL to this variable and prefers it to the setting, which has the password of
+# BROKER_PASSWORD.
+os.environ.pop("CELERY_BROKER_URL", None)
 
 
 class HintQoS(redis.QoS):

@@ -16,19 +16,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchapp.embedded import worker as embedded_worker
-from benchapp.embedded.child import read_tail, spawn, stop
+from benchapp.embedded.child import read_tail, spawn, stop, wait_until
 from benchapp.embedded.command import add_arguments
 from benchapp.embedded.postgres import find_installation
 from benchapp.embedded.preflight import Address, get, read_instance
 from benchapp.embedded.processes import ALLOCATOR, drain_command, reload_command, web_command, worker_command
 from benchapp.embedded.valkey import find_bundled
+from benchapp.models import State, Submission
 from tests.clusters import make_place
+from tests.envelopes import read_fio
+from tests.factories import make_submission
 from tests.ports import find_free_port
 from tests.stack import RUNTIME
 
@@ -443,14 +447,14 @@ def start():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
+def test_commands_of_compose_start_store_a_result_and_stop(start, valkey_of_compose):
     from django.db import connection
 
     name = connection.settings_dict["NAME"]
     servers = {
         "port": find_free_port(),
         "database": os.environ["DATABASE_URL"].replace("/benchapp?", f"/{name}?"),
-        "broker": valkey_server.url,
+        "broker": f"redis://127.0.0.1:{valkey_of_compose.port}/0",
     }
 
     # As services of compose wait for it; tests/test_migrations.py migrates an old database as the role of compose.
@@ -464,6 +468,8 @@ def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
     # Before that its children may still be starting: a signal would meet them in the middle of an import.
     wait_for(lambda: " ready." in (RUNTIME / "compose-worker.log").read_text(), "the worker is ready")
     wait_for(lambda: any(RUNTIME.glob("beat-schedule*")), "beat has written its schedule")
+    submission = make_submission(state=State.RECEIVED, body=read_fio("16_randrw7030_json.out").encode())
+    wait_for(lambda: has_state(submission, State.STORED), "beat's hint reaches the worker through the broker")
     assert [process.poll() for process in running.values()] == [None, None, None], read_logs()
 
     for process in running.values():
@@ -475,21 +481,43 @@ def test_commands_of_compose_start_answer_and_stop(start, valkey_server):
     assert "Traceback" not in (RUNTIME / "compose-worker.log").read_text(), read_logs()
 
 
-def test_valkey_of_compose_asks_for_the_password_and_has_it_in_no_argument(valkey_server, place):
+@dataclass
+class RunningValkey:
+    """The broker of compose on a port of 127.0.0.1."""
+
+    port: int
+    pid: int
+
+
+@pytest.fixture
+def valkey_of_compose(place: Path) -> Iterator[RunningValkey]:
+    """Start Valkey by the command of compose, with its password."""
+    port = find_free_port()
     (place / "valkey_password").write_text(f"{SECRETS['valkey_password']}\n")
     shell, option, script = SERVICES["valkey"]["command"]
     script = script.replace("$$", "$").replace("/run/secrets", str(place))
-    script = script.replace("valkey-server -", f"{find_bundled(None)} - --port 0 --unixsocket {place}/s", 1)
+    script = script.replace("valkey-server -", f"{find_bundled(None)} - --bind 127.0.0.1 --port {port}", 1)
     server = spawn([shell, option, script], log=place / "log", account=None, cwd=place)
     try:
-        wait_for((place / "s").exists, "Valkey listens")
-        arguments = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode()
-        answers = [
-            ask_valkey(place / "s", *lines)
-            for lines in (["PING"], [f"AUTH {SECRETS['valkey_password']}", "PING"])
-        ]
+        wait_until(
+            lambda: "Ready to accept" in (place / "log").read_text(),
+            server,
+            name="Valkey",
+            log=place / "log",
+            timeout_s=PATIENCE_S,
+        )
+        yield RunningValkey(port, server.pid)
     finally:
         stop(server)
+
+
+def test_valkey_of_compose_asks_for_the_password_and_has_it_in_no_argument(valkey_of_compose):
+    arguments = Path(f"/proc/{valkey_of_compose.pid}/cmdline").read_bytes().decode()
+
+    answers = [
+        ask_valkey(valkey_of_compose.port, *lines)
+        for lines in (["PING"], [f"AUTH {SECRETS['valkey_password']}", "PING"])
+    ]
 
     assert answers[0].startswith("-NOAUTH")
     assert answers[1] == "+OK\r\n+PONG\r\n"
@@ -497,10 +525,29 @@ def test_valkey_of_compose_asks_for_the_password_and_has_it_in_no_argument(valke
     assert SECRETS["valkey_password"] not in arguments
 
 
-def ask_valkey(path: Path, *lines: str) -> str:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE_S)
-        connection.connect(str(path))
+@pytest.mark.parametrize("name", ["BROKER_PASSWORD", "BROKER_PASSWORD_FILE"])
+def test_command_line_of_celery_has_the_password_of_the_broker(valkey_of_compose, place, name):
+    passwords = {
+        "BROKER_PASSWORD": SECRETS["valkey_password"],
+        "BROKER_PASSWORD_FILE": place / "valkey_password",
+    }
+    environment = {"BROKER_URL": f"redis://127.0.0.1:{valkey_of_compose.port}/0", name: str(passwords[name])}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "benchapp", "purge", "--force"],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "No messages purged" in ended.stdout
+
+
+def ask_valkey(port: int, *lines: str) -> str:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall("".join(f"{line}\r\n" for line in lines).encode())
         connection.shutdown(socket.SHUT_WR)
         answer = b""
@@ -551,6 +598,11 @@ def test_images_are_pinned_to_the_digests_that_the_registry_reports(place):
 def read_logs() -> str:
     """Return the end of what each process has said."""
     return "\n".join(read_tail(path, lines=40) for path in sorted(RUNTIME.glob("compose-*.log")))
+
+
+def has_state(submission: Submission, state: State) -> bool:
+    submission.refresh_from_db()
+    return submission.state == state
 
 
 def wait_for(claim, words: str) -> None:
