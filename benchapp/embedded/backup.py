@@ -18,6 +18,7 @@ from benchapp.embedded.home import AlreadyRunning, Home, create_socket_directory
 from benchapp.embedded.postgres import (
     DATABASE,
     USER,
+    NoBinaries,
     Postgres,
     choose_directory,
     find_installation,
@@ -233,7 +234,12 @@ def _embedded_connection(sockets: Path) -> Connection:
 
 
 def _tool(name: str) -> str:
-    return str(find_installation() / "bin" / name)
+    try:
+        return str(find_installation() / "bin" / name)
+    except NoBinaries:
+        raise BackupFailed(
+            f"{name} is not installed here: run that of your PostgreSQL server (docs/operations.md, Docker Compose)"
+        ) from None
 
 
 def _environment(connection: Connection) -> dict[str, str]:

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError
 
+from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
 
 
@@ -30,3 +31,18 @@ def test_missing_data_directory_ends_a_command(monkeypatch, tmp_path):
 
     with pytest.raises(CommandError, match="nowhere"), use_database(tmp_path / "nowhere"):
         pytest.fail("there is no database")
+
+
+@pytest.mark.parametrize(("command", "tool"), [("backup", "pg_dump"), ("restore", "psql")])
+def test_command_without_the_programs_of_postgresql_names_the_one_to_run(
+    monkeypatch, tmp_path, command, tool
+):
+    def find_none() -> Path:
+        raise NoBinaries
+
+    monkeypatch.setenv("DATABASE_URL", "postgresql:///benchapp")
+    monkeypatch.setattr("benchapp.embedded.backup.find_installation", find_none)
+    (tmp_path / "history.dump").touch()
+
+    with pytest.raises(CommandError, match=rf"^{tool} is not installed here: .*docs/operations.md"):
+        call_command(command, tmp_path / "history.dump")
