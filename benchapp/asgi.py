@@ -40,7 +40,6 @@ from benchapp.api.ingest.body import (  # noqa: E402
 from benchapp.api.posting.validation import describe_validation  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.handler import ThreadHandler  # noqa: E402
-from benchapp.web.site.security import is_trusted_proxy  # noqa: E402
 from benchapp.web.site.static_files import answer_static_file  # noqa: E402
 
 _django = ThreadHandler()
@@ -95,7 +94,6 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Guard the body of the request, then hand it to intake or to Django."""
     if scope["path"].startswith("/static/") and await answer_static_file(scope, send):
         return
-    scope = _drop_forwarded(scope)
     if scope["path"] in PATHS and scope["method"] == "POST":
         await answer_intake(scope, receive, send, validate=describe_validation)
     elif scope["method"] in _METHODS_WITHOUT_BODY:
@@ -103,19 +101,6 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
         await _django.answer(replace_length(scope, 0), b"", send)
     else:
         await _answer_guarded(scope, receive, send)
-
-
-def _drop_forwarded(scope: Scope) -> Scope:
-    """Take away what only a listed proxy may say of the sender: anybody can write it."""
-    client = scope.get("client")
-    if client and is_trusted_proxy(client[0]):
-        return scope
-    kept = [
-        (name, value)
-        for name, value in scope["headers"]
-        if not bytes(name).lower().startswith(b"x-forwarded-")
-    ]
-    return {**scope, "headers": kept}
 
 
 async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:

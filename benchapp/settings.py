@@ -59,9 +59,10 @@ INSTALLED_APPS = [
     "benchapp",
 ]
 MIDDLEWARE = [
-    # These three come first, so that responses of the others have their headers.
+    # These four come first, so that responses of the others have their headers.
     "benchapp.web.site.security.add_headers",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "benchapp.web.site.security.check_proxy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,15 +1,20 @@
 """Security headers of all responses, and the client address."""
 
+import re
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
+import structlog
 from django.conf import settings
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from benchapp.models import User
 from benchapp.pipeline.audit import WriteSource, write_from
+
+log = structlog.get_logger(__name__)
 
 # No inline scripts or styles and no other origins: injected HTML, as in a job name, has no effect.
 CONTENT_SECURITY_POLICY: Final = (
@@ -30,6 +35,31 @@ def add_headers(
     return answer
 
 
+def check_proxy(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Ignore what a peer reports about the sender unless it is a trusted proxy: any client can write it.
+
+    Raises BadRequest where an unknown TLS proxy would be redirected to the address that it was asked for, without end.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        peer = request.META.get("REMOTE_ADDR", "")
+        if is_trusted_proxy(peer):
+            return get_response(request)
+        names = [name for name in request.META if name.startswith("HTTP_X_FORWARDED_")]
+        reported = {name: request.META.pop(name) for name in names}
+        if reported.get("HTTP_X_FORWARDED_PROTO") == "https" and _is_redirected(request):
+            log.warning("proxy.not_trusted", peer=peer)
+            raise BadRequest(
+                f"TLS proxy {peer} is not trusted: add its address to BENCHAPP_TRUSTED_PROXIES, or remove the header "
+                "X-Forwarded-Proto"
+            )
+        return get_response(request)
+
+    return answer
+
+
 def name_write_source(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
@@ -43,6 +73,13 @@ def name_write_source(
             return get_response(request)
 
     return answer
+
+
+def _is_redirected(request: HttpRequest) -> bool:
+    """Return whether SecurityMiddleware redirects a request without TLS."""
+    path = request.path.lstrip("/")
+    is_exempt = any(re.search(pattern, path) for pattern in settings.SECURE_REDIRECT_EXEMPT)
+    return settings.SECURE_SSL_REDIRECT and not is_exempt
 
 
 def read_client_address(request: HttpRequest) -> str:

@@ -56,6 +56,47 @@ def test_address_is_the_rightmost_hop_that_is_not_our_proxy(
     assert read_client_address(request) == address
 
 
+@pytest.fixture
+def behind_tls_proxy(settings):
+    settings.TRUSTED_PROXIES = [ip_network("10.0.0.1")]
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.SECURE_SSL_REDIRECT = True
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/sign-in/", "/api/v1/hosts"])
+def test_tls_proxy_that_is_not_trusted_gets_an_error_that_names_it_and_the_setting(
+    behind_tls_proxy, path: str, caplog
+) -> None:
+    response = Client(REMOTE_ADDR="10.0.0.2", headers={"X-Forwarded-Proto": "https"}).get(path)
+
+    assert response.status_code == 400
+    assert "TLS proxy 10.0.0.2 is not trusted" in response.content.decode()
+    assert "BENCHAPP_TRUSTED_PROXIES" in response.content.decode()
+    assert response["X-Frame-Options"] == "DENY"
+    assert "'peer': '10.0.0.2', 'event': 'proxy.not_trusted'" in caplog.text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("peer", "headers", "path", "status"),
+    [
+        ("10.0.0.1", {"X-Forwarded-Proto": "https"}, "/sign-in/", 200),
+        ("10.0.0.1", {"X-Forwarded-Proto": "http"}, "/sign-in/", 301),
+        ("10.0.0.2", {}, "/sign-in/", 301),
+        ("10.0.0.2", {"X-Forwarded-Proto": "https"}, "/healthz", 200),
+    ],
+    ids=["proxy with TLS", "proxy without TLS", "no proxy", "health check"],
+)
+def test_requests_without_tls_are_redirected_to_tls(
+    behind_tls_proxy, peer: str, headers: dict[str, str], path: str, status: int
+) -> None:
+    response = Client(REMOTE_ADDR=peer, headers=headers).get(path)
+
+    assert response.status_code == status
+    assert response.get("Location", "https://testserver/sign-in/") == "https://testserver/sign-in/"
+
+
 HOSTILE = ["%00", "9" * 30, "%ED%A0%80", "../../etc/passwd", "<script>", "a" * 3000, "%0d%0aX:1", "-1", "NaN"]
 QUERIES = {
     "/runs/": ("host", "pool", "profile", "rw", "from", "to", "text", "failed", "after"),
