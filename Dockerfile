@@ -6,7 +6,7 @@ COPY tools/uv.txt tools/
 RUN pip install --no-cache-dir --require-hashes --requirement tools/uv.txt
 COPY pyproject.toml uv.lock ./
 # Neither the embedded servers nor the tools of development.
-RUN uv sync --frozen --no-default-groups
+RUN uv sync --frozen --no-default-groups --extra parquet
 COPY package.json package-lock.json manage.py LICENSE ./
 COPY agent agent
 COPY benchapp benchapp

@@ -15,8 +15,10 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -39,8 +41,11 @@ from tests.stack import RUNTIME
 ROOT = Path(__file__).parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if service["image"] == "benchapp"}
-SECRETS = dict.fromkeys(COMPOSE["secrets"], "0123456789abcdef" * 4)
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+OURS = {name: service for name, service in SERVICES.items() if "pull_policy" in service}
+# Those that .env names may be absent.
+OPTIONAL = {"email_url", "oidc_client_secret"}
+SECRETS = dict.fromkeys(COMPOSE["secrets"].keys() - OPTIONAL, "0123456789abcdef" * 4)
 # What a company writes into .env: the health checks must pass behind its TLS proxy too.
 DOT_ENV = {
     "BENCHAPP_PUBLIC_URL": "https://bench.example.com",
@@ -69,13 +74,14 @@ def read_known_variables() -> set[str]:
 
 
 def resolve(text: str) -> str:
-    """Replace ${NAME}, ${NAME:-default} and ${NAME:?words} as compose does."""
+    """Replace ${NAME}, ${NAME:-default} and ${NAME:+value} as compose does."""
 
     def replace(match: re.Match[str]) -> str:
-        name, default = match[1], match[2]
-        return DOT_ENV.get(name) or (default[2:] if default and default.startswith(":-") else "")
+        name, operator, word = match.groups()
+        value = DOT_ENV.get(name, "")
+        return {None: value, ":-": value or word, ":+": value and word}[operator]
 
-    return re.sub(r"\$\{([A-Z_]+)(:[-?][^}]*)?\}", replace, text)
+    return re.sub(r"\$\{([A-Z_]+)(?:(:[-+])([^}]*))?\}", replace, text)
 
 
 def test_compose_has_the_five_servers_and_the_migration():
@@ -84,6 +90,20 @@ def test_compose_has_the_five_servers_and_the_migration():
         "postgres:/var/lib/postgresql",
         "./tools/create-database.sql:/docker-entrypoint-initdb.d/create-database.sql:ro",
     ]
+
+
+def test_processes_of_benchapp_share_one_image_of_their_version_which_is_built_once_and_never_pulled():
+    assert set(OURS) == {"migrate", "web", "worker", "beat"}
+    assert {service["image"] for service in OURS.values()} == {f"benchapp:{VERSION}"}
+    assert {service["pull_policy"] for service in OURS.values()} == {"never"}
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["migrate"]
+
+
+def test_logs_memory_and_temporary_files_of_every_container_are_bounded():
+    for service in SERVICES.values():
+        assert {"max-size", "max-file"} <= service["logging"]["options"].keys()
+        assert service["mem_limit"]
+        assert all("size=" in mount for mount in service.get("tmpfs", ()))
 
 
 def test_servers_of_compose_are_of_the_embedded_versions():
@@ -126,6 +146,15 @@ def test_postgresql_and_valkey_are_in_networks_of_their_own():
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["web"]
 
 
+def test_trusted_proxy_is_the_gateway_of_the_network_of_the_web_server(monkeypatch):
+    monkeypatch.setattr("tests.test_packaging.DOT_ENV", {})
+    (configuration,) = COMPOSE["networks"]["outside"]["ipam"]["config"]
+
+    gateway = next(ip_network(resolve(configuration["subnet"])).hosts())
+
+    assert resolve(SERVICES["web"]["environment"]["BENCHAPP_TRUSTED_PROXIES"]) == str(gateway)
+
+
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
 def test_every_server_has_a_health_check_and_a_grace_period(name):
     service = SERVICES[name]
@@ -141,7 +170,10 @@ def test_every_variable_of_compose_is_read_by_the_code(name):
 
 
 def test_secrets_are_files_that_only_the_services_which_need_them_have():
-    assert COMPOSE["secrets"] == {name: {"file": f"./secrets/{name}"} for name in SECRETS}
+    assert COMPOSE["secrets"] == {
+        **{name: {"file": f"./secrets/{name}"} for name in SECRETS},
+        **{name: {"file": f"${{BENCHAPP_{name.upper()}_FILE:-/dev/null}}"} for name in OPTIONAL},
+    }
     assert set(SERVICES["postgres"]["secrets"]) == {"postgres_password", "database_password"}
     assert SERVICES["valkey"]["secrets"] == ["valkey_password"]
     assert all("postgres_password" not in service["secrets"] for service in OURS.values())
@@ -195,7 +227,6 @@ def test_every_setting_that_is_documented_can_be_given_to_compose():
 
     # Of a process and its image, which compose settles, and of a developer.
     assert missing == {
-        "BENCHAPP_DATA_DIR",
         "BENCHAPP_DEBUG",
         "BENCHAPP_HEARTBEAT_FILE",
         "BENCHAPP_INSTANCE_ID",
@@ -204,10 +235,29 @@ def test_every_setting_that_is_documented_can_be_given_to_compose():
 
 
 def test_postgresql_of_compose_logs_no_values():
-    command = SERVICES["postgres"]["command"]
+    (script,) = SERVICES["postgres"]["command"][2:]
 
-    assert command[0] == "postgres"
-    assert {"log_min_error_statement=panic", "log_error_verbosity=terse"} <= set(command)
+    assert {"log_min_error_statement=panic", "log_error_verbosity=terse"} <= set(shlex.split(script))
+
+
+@pytest.mark.parametrize("password", [None, "", "secret\n"])
+def test_postgresql_of_compose_starts_only_with_the_password_of_the_application(place, password):
+    shell, option, script = SERVICES["postgres"]["command"]
+    if password is not None:
+        (place / "database_password").write_text(password)
+    (place / "docker-entrypoint.sh").write_text("#!/bin/sh\necho started\n")
+    (place / "docker-entrypoint.sh").chmod(0o755)
+
+    ended = subprocess.run(
+        [shell, option, script.replace("/run/secrets", str(place))],
+        env={"PATH": f"{place}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    refusal = "secrets/database_password is empty or not readable\n"
+    assert (ended.returncode, ended.stdout) == ((0, "started\n") if password else (1, refusal))
 
 
 def test_the_embedded_and_the_compose_processes_are_the_same_programs():
@@ -590,7 +640,7 @@ def test_images_are_pinned_to_the_digests_that_the_registry_reports(place):
     bases = re.findall(r"^FROM (\S+)", (place / "Dockerfile").read_text(), re.M)
     unpinned = {name: service["image"].split("@")[0] for name, service in SERVICES.items()}
     assert {name: service["image"] for name, service in pinned.items()} == {
-        name: image if image == "benchapp" else pin(image) for name, image in unpinned.items()
+        name: image if name in OURS else pin(image) for name, image in unpinned.items()
     }
     assert bases == [pin("python:3.13-slim")] * 2
 
