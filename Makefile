@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up dev test test-fast api-fuzz fio-matrix js-test coverage vm-test format lint ci bench agent-packages backup restore lock pin-images clean
+.PHONY: help up dev test test-fast api-fuzz fio-matrix js-test coverage container-test vm-test format lint ci bench agent-packages backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -65,6 +65,10 @@ js-test: ## run the JavaScript tests with node
 coverage: $(DEV) $(VENDOR) ## run the fast tests with branch coverage; the report is htmlcov/index.html
 	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile \
 	  --cov --cov-report term:skip-covered --cov-report html $(PYTEST_ARGS)
+
+container-test: $(DEV) $(VENDOR) ## follow docs/operations.md, "Docker Compose", on a Docker engine (DOCKER_HOST); skipped without one
+	@if docker info > /dev/null 2>&1; then tools/apt-install caddy:caddy && tools/install-chromium; fi
+	@$(PYTHON) -m pytest --verbose --exitfirst tests/containers.py $(PYTEST_ARGS)
 
 vm-test: $(BASE) ## test the agent with md, LVM, cron and systemd in a virtual machine; see tests/vm/README.md
 	@tests/vm/boot.sh

@@ -327,7 +327,7 @@ def test_image_holds_what_the_processes_need_and_not_the_laptop_stack():
         word for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile, re.M) for word in line.split()[:-1]
     }
 
-    assert "uv sync --frozen --no-default-groups" in dockerfile
+    assert "uv sync --frozen --no-default-groups --extra parquet" in dockerfile
     assert re.search(r"^USER benchapp$", dockerfile, re.M)
     assert {f"!{path}" for path in copied} <= set(ignored)
     assert all((ROOT / path).exists() for path in copied)
