@@ -13,13 +13,44 @@ from django.db import close_old_connections
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from benchapp.api.ingest.body import Scope, Send
+from benchapp.api.ingest.body import Message, Scope, Send
 
 # More than the pool has connections (16), so that requests without a query do not wait behind slow queries.
 _THREADS_MAXIMUM: Final = 64
 # Answered by a separate thread: supervisors restart a process that does not answer, and one whose threads are all
 # occupied is working.
 _LIVENESS_PATH: Final = "/healthz"
+
+
+# Of a stream, as sent (compressed): it holds a connection of the pool and a snapshot of the database.
+MINIMUM_RATE_BYTES_PER_S: Final = 16 * 1024
+# How far a reader may fall behind that rate: a program that works on a part before it reads the next.
+LAG_MAXIMUM_S: Final = 20.0
+
+
+class ReaderTooSlow(Exception):
+    """A stream ends before its end, so that its client does not take it for complete."""
+
+
+def _pace(send: Send) -> Send:
+    """Return `send` of a stream that raises ReaderTooSlow once its client is LAG_MAXIMUM_S behind the minimum rate."""
+    lag_s = 0.0
+
+    async def send_in_time(message: Message) -> None:
+        nonlocal lag_s
+        loop = asyncio.get_running_loop()
+        due_s = len(message.get("body", b"")) / MINIMUM_RATE_BYTES_PER_S
+        started_at_s = loop.time()
+        try:
+            async with asyncio.timeout(LAG_MAXIMUM_S - lag_s + due_s):
+                await send(message)
+        except TimeoutError:
+            raise ReaderTooSlow(
+                f"the client reads less than {MINIMUM_RATE_BYTES_PER_S} bytes/s: the stream was ended"
+            ) from None
+        lag_s = max(0.0, lag_s + loop.time() - started_at_s - due_s)
+
+    return send_in_time
 
 
 class ThreadHandler(ASGIHandler):
@@ -43,7 +74,7 @@ class ThreadHandler(ASGIHandler):
         threads = self._liveness_thread if scope["path"] == _LIVENESS_PATH else self._threads
         response = await loop.run_in_executor(threads, respond)
         try:
-            await self.send_response(response, send)  # type: ignore[arg-type]
+            await self.send_response(response, _pace(send) if response.streaming else send)  # type: ignore[arg-type]
         finally:
             if response.streaming:
                 await loop.run_in_executor(threads, response.close)

@@ -20,11 +20,10 @@ from benchapp.pipeline.audit import find_client_address
 _WINDOW_S: Final = 60
 # A key takes a few hundred bytes. Further ones share one count.
 _QUOTA: Final = WindowQuota(window_s=_WINDOW_S, keys_maximum=10_000)
+ClientKey = tuple[str, object]
 _COUNTED: Final = "_benchapp_counted"
 # Supervisors ask for the first two. The agent is a file, which all hosts of a network fetch after an update.
 _UNCOUNTED_PAGES: Final = frozenset({"healthz", "readyz", "agent_archive"})
-
-Key = tuple[str, object]
 
 
 class RequestLimit(BaseThrottle):
@@ -45,7 +44,7 @@ def count_request(request: Request, *, is_authenticated: bool = True) -> None:
 
     is_authenticated: False if authentication refused it; then it counts for its address.
     """
-    counted = _count(_find_key(request) if is_authenticated else _key_of_address())
+    counted = _count(find_client(request) if is_authenticated else _key_of_address())
     # For the headers of the answer.
     setattr(request, _COUNTED, counted)
     if counted is not None and counted.is_over:
@@ -94,7 +93,7 @@ class PageLimit:
         return HttpResponse(page, status=429, headers=headers)
 
 
-def _count(key: Key) -> Counted | None:
+def _count(key: ClientKey) -> Counted | None:
     """Count a request; None without a limit."""
     maximum = settings.REQUESTS_PER_MINUTE
     return _QUOTA.count(key, maximum=maximum) if maximum else None
@@ -110,16 +109,17 @@ def add_limit_headers(request: Request, response: HttpResponseBase) -> None:
     response["RateLimit"] = f'"requests";r={max(0, maximum - counted.count)};t={counted.seconds_left}'
 
 
-def _find_key(request: Request) -> Key:
+def find_client(request: Request) -> ClientKey:
+    """Return whom limits count a request for: its token, its signed-in user, or its address."""
     token = read_api_token(request)
     if token is not None:
         return "token", token.pk
     return _key_of_user(request) or _key_of_address()
 
 
-def _key_of_user(request: HttpRequest | Request) -> Key | None:
+def _key_of_user(request: HttpRequest | Request) -> ClientKey | None:
     return ("user", request.user.pk) if request.user and request.user.is_authenticated else None
 
 
-def _key_of_address() -> Key:
+def _key_of_address() -> ClientKey:
     return "address", network_of(find_client_address())

@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from threading import BoundedSemaphore
+from contextlib import ExitStack
+from threading import BoundedSemaphore, Lock
 from typing import Final
 
 import structlog
@@ -16,18 +18,23 @@ from django.utils.cache import patch_vary_headers
 from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem
+from benchapp.api.framework.request_limits import ClientKey, find_client
 from benchapp.api.framework.responses import GZIP_LEVEL, accepts
 
 log = structlog.get_logger(__name__)
 
 # Each holds a connection of the pool (16) and a snapshot of the database while its client reads.
 STREAMS_MAXIMUM: Final = 4
+# Of one client, with its requests that wait: one client alone cannot take all places.
+STREAMS_OF_CLIENT_MAXIMUM: Final = 2
 # How long a request waits for its turn: most are sent within a fraction of a second.
 WAIT_S: Final = 10
 # A request that waits occupies one of the threads that answer all requests (64).
 WAITING_MAXIMUM: Final = 8
 _FREE: Final = BoundedSemaphore(STREAMS_MAXIMUM)
 _WAITING: Final = BoundedSemaphore(WAITING_MAXIMUM)
+_CLIENTS: Final[Counter[ClientKey]] = Counter()
+_CLIENTS_LOCK: Final = Lock()
 # The threads that make parts. An executor that is garbage together with its response ends its thread before the
 # response can be closed.
 _THREADS: Final[set[ThreadPoolExecutor]] = set()
@@ -39,20 +46,13 @@ def answer_stream(
     """Return a response whose body are these parts; the first is made before the status is sent.
 
     An error in a later part ends the connection before the end of the body, so that no client takes it for complete.
-    Raises Problem 503 if this process sends STREAMS_MAXIMUM others, and none ends within WAIT_S, or WAITING_MAXIMUM
-    requests wait already.
+    Raises Problem 429 if this process sends STREAMS_OF_CLIENT_MAXIMUM others to the client, 503 if it sends
+    STREAMS_MAXIMUM others, and none ends within WAIT_S, or WAITING_MAXIMUM requests wait already.
     """
-    if not _take_place():
-        raise Problem(
-            503,
-            "busy",
-            "Try again later",
-            f"{STREAMS_MAXIMUM} complete long lists are being sent; try again",
-            headers={"Retry-After": "2"},
-        )
+    place = _take_place(find_client(request))
     is_packed = accepts(request, "gzip")
     is_async = isinstance(request._request, ASGIRequest)
-    body = (_AsyncBody if is_async else _Body)(_compress(parts) if is_packed else parts)
+    body = (_AsyncBody if is_async else _Body)(_compress(parts) if is_packed else parts, place)
     body.make_first()
     response = StreamingHttpResponse(
         body,
@@ -65,10 +65,28 @@ def answer_stream(
     return response
 
 
-def _take_place() -> bool:
-    """Return whether a stream may begin: at once, or after at most WAIT_S."""
-    if _FREE.acquire(blocking=False):
-        return True
+def _take_place(client: ClientKey) -> ExitStack:
+    """Return a place, at once or after at most WAIT_S; its close() frees it. Problem 429 or 503 without one."""
+    with ExitStack() as place:
+        if not _count_stream(client):
+            raise _refuse(
+                429,
+                "quota-exceeded",
+                f"you are being sent {STREAMS_OF_CLIENT_MAXIMUM} complete lists, the most at a time: try again when"
+                " one has ended, or read this one in pages (limit, cursor)",
+            )
+        place.callback(_uncount_stream, client)
+        if not (_FREE.acquire(blocking=False) or _wait_for_place()):
+            raise _refuse(503, "busy", f"{STREAMS_MAXIMUM} complete long lists are being sent; try again")
+        place.callback(_FREE.release)
+        return place.pop_all()
+
+
+def _refuse(status: int, code: str, detail: str) -> Problem:
+    return Problem(status, code, "Try again later", detail, headers={"Retry-After": "2"})
+
+
+def _wait_for_place() -> bool:
     if not _WAITING.acquire(blocking=False):
         return False
     try:
@@ -77,6 +95,24 @@ def _take_place() -> bool:
         return _FREE.acquire(timeout=WAIT_S)
     finally:
         _WAITING.release()
+
+
+def _count_stream(client: ClientKey) -> bool:
+    """Count a stream of a client; False if it has its maximum."""
+    if _CLIENTS[client] >= STREAMS_OF_CLIENT_MAXIMUM:
+        gc.collect()  # as in _wait_for_place
+    with _CLIENTS_LOCK:
+        if _CLIENTS[client] >= STREAMS_OF_CLIENT_MAXIMUM:
+            return False
+        _CLIENTS[client] += 1
+        return True
+
+
+def _uncount_stream(client: ClientKey) -> None:
+    with _CLIENTS_LOCK:
+        _CLIENTS[client] -= 1
+        if not _CLIENTS[client]:
+            del _CLIENTS[client]
 
 
 def _compress(parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -90,8 +126,9 @@ def _compress(parts: Iterator[bytes]) -> Iterator[bytes]:
 class _PartsBody:
     """The parts of one response. Frees its place among STREAMS_MAXIMUM once, however it ends."""
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
+    def __init__(self, parts: Iterator[bytes], place: ExitStack) -> None:
         self._parts = parts
+        self._place = place
         self._is_open = True
         self._first: bytes | None = None
 
@@ -136,15 +173,15 @@ class _Body(_PartsBody):
         return next(self._parts, None)
 
     def _stop(self) -> None:
-        _FREE.release()
+        self._place.close()
         _close(self._parts)
 
 
 class _AsyncBody(_PartsBody):
     """Parts made in one separate thread: a database connection of Django belongs to a thread."""
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        super().__init__(parts)
+    def __init__(self, parts: Iterator[bytes], place: ExitStack) -> None:
+        super().__init__(parts, place)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
         _THREADS.add(self._thread)
 
@@ -162,12 +199,12 @@ class _AsyncBody(_PartsBody):
 
     def _stop(self) -> None:
         # Behind the part that is being made, if the client left meanwhile.
-        self._thread.submit(_end, self._parts)
+        self._thread.submit(_end, self._parts, self._place)
         self._thread.shutdown(wait=False)
         _THREADS.discard(self._thread)
 
 
-def _end(parts: Iterator[bytes]) -> None:
+def _end(parts: Iterator[bytes], place: ExitStack) -> None:
     try:
         _close(parts)
     except Exception:
@@ -175,7 +212,7 @@ def _end(parts: Iterator[bytes]) -> None:
         log.exception("stream.not_closed")
     finally:
         connections.close_all()
-        _FREE.release()
+        place.close()
 
 
 def _close(parts: Iterator[bytes]) -> None:

@@ -10,7 +10,13 @@ from rest_framework.request import Request
 
 from benchapp.api.framework import streaming
 from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.streaming import STREAMS_MAXIMUM, WAITING_MAXIMUM, answer_stream
+from benchapp.api.framework.streaming import (
+    STREAMS_MAXIMUM,
+    STREAMS_OF_CLIENT_MAXIMUM,
+    WAITING_MAXIMUM,
+    answer_stream,
+)
+from benchapp.pipeline.audit import WriteSource, write_from
 from tests.servers import wait_for
 
 # Django closes a response with a signal that looks at the connection.
@@ -52,9 +58,10 @@ class Parts:
             self.closed.set()
 
 
-def open_stream(parts, *, factory=RequestFactory, **headers):
+def open_stream(parts, *, factory=RequestFactory, client="192.0.2.1", **headers):
     request = Request(factory().get("/api/v1/points", headers=headers))
-    return answer_stream(request, parts.iterator, content_type="text/plain", headers={})
+    with write_from(WriteSource(lambda: None, address=client)):
+        return answer_stream(request, parts.iterator, content_type="text/plain", headers={})
 
 
 def open_async(parts, **headers):
@@ -74,7 +81,21 @@ async def read_async(response, *, count=None):
 
 
 def fill_places():
-    return [open_stream(Parts(b"a")) for _ in range(STREAMS_MAXIMUM)]
+    return [open_stream(Parts(b"a"), client=f"192.0.2.{100 + place}") for place in range(STREAMS_MAXIMUM)]
+
+
+def test_a_client_is_sent_a_few_at_a_time_and_others_are_not_affected():
+    opened = [open_stream(Parts(b"a")) for _ in range(STREAMS_OF_CLIENT_MAXIMUM)]
+
+    with pytest.raises(Problem, match="2 complete lists") as refused:
+        open_stream(Parts(b"a"))
+    assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "2")
+    assert open_stream(Parts(b"b"), client="192.0.2.2").getvalue() == b"b"
+    opened.pop().close()
+    assert open_stream(Parts(b"c")).getvalue() == b"c"
+    for response in opened:
+        response.close()
+    assert not streaming._CLIENTS
 
 
 def test_parts_are_sent_in_order_and_closed():
@@ -175,11 +196,16 @@ def test_requests_beyond_those_that_may_wait_are_refused_at_once(monkeypatch):
     opened = fill_places()
     with ThreadPoolExecutor(WAITING_MAXIMUM) as asking:
         # Read by the thread that waited: places are given in any order.
-        waiting = [asking.submit(lambda: open_stream(Parts(b"b")).getvalue()) for _ in range(WAITING_MAXIMUM)]
+        waiting = [
+            asking.submit(
+                lambda client: open_stream(Parts(b"b"), client=client).getvalue(), f"192.0.2.{place}"
+            )
+            for place in range(WAITING_MAXIMUM)
+        ]
         wait_for(lambda: streaming._WAITING._value == 0, within_s=60, what="all wait that may")
 
         with pytest.raises(Problem, match="long lists") as refused:
-            open_stream(Parts(b"c"))
+            open_stream(Parts(b"c"), client="192.0.2.50")
 
         for response in opened:
             response.close()

@@ -3,6 +3,7 @@
 import csv
 import http.client
 import io
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -41,14 +42,16 @@ def count_open_snapshots(stack: Servers) -> int:
     return stack.query(f"SELECT count(*) FROM pg_stat_activity WHERE {STREAMING}")[0][0]
 
 
-def open_list(stack: Servers, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+def open_list(
+    stack: Servers, path: str, *, token: str = ""
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=60)
     connection.sock = socket.socket()
     # Before it connects: a large buffer would take the whole list.
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     connection.sock.settimeout(60)
     connection.sock.connect(("127.0.0.1", stack.port))
-    connection.request("GET", path)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
     return connection, connection.getresponse()
 
 
@@ -84,6 +87,9 @@ def test_a_list_that_breaks_off_is_no_complete_answer(stack: Servers) -> None:
 
 def test_a_client_that_leaves_holds_no_snapshot(stack: Servers) -> None:
     for _ in range(6):  # more than are sent at a time
+        wait_for(
+            lambda: count_open_snapshots(stack) < 2, within_s=20, what="a stream of this client may begin"
+        )
         connection, response = open_list(stack, "/api/v1/points")
         assert response.read(1000)
         connection.close()
@@ -93,3 +99,23 @@ def test_a_client_that_leaves_holds_no_snapshot(stack: Servers) -> None:
     connection, response = open_list(stack, "/api/v1/points?limit=1")
     with closing(connection):
         assert response.status == 200
+        response.read()
+
+
+def test_readers_that_stop_neither_take_all_places_nor_keep_theirs(stack: Servers) -> None:
+    wait_for(lambda: count_open_snapshots(stack) == 0, within_s=20, what="streams of other tests have ended")
+    slow = [open_list(stack, "/api/v1/points") for _ in range(2)]
+    assert [response.status for _, response in slow] == [200, 200]
+
+    refused, answer = open_list(stack, "/api/v1/points")
+    with closing(refused):
+        assert (answer.status, json.load(answer)["code"]) == (429, "quota-exceeded")
+        assert answer.headers["Retry-After"] == "2"
+    connection, other = open_list(stack, "/api/v1/points", token=stack.issue_token("another-client"))
+    with closing(connection):
+        assert (other.status, json.load(other)["count"]) == (200, MEASUREMENTS * (SERIES + 1))
+
+    wait_for(lambda: count_open_snapshots(stack) == 0, within_s=60, what="slow readers are ended")
+    for connection, response in slow:
+        with closing(connection), pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            response.read()
