@@ -118,8 +118,17 @@ DATABASES: dict[str, dict[str, Any]] = {
         "DATABASE_URL", "DATABASE_PASSWORD", default="postgresql://benchapp@127.0.0.1:5432/benchapp"
     )
 }
+# A server that is gone without a word is noticed in 25 s; libpq ignores these for sockets in a directory.
+DATABASES["default"]["OPTIONS"] = {
+    "connect_timeout": 3 if ROLE == "web" else 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+    **DATABASES["default"]["OPTIONS"],
+}
 DATABASES["default"]["CONN_MAX_AGE"] = 0 if ROLE == "web" else 600
-# The web process tests its pool after a failure instead (api.unavailable.refresh_connections).
+# The web process tests its pool after a failure instead (api.framework.database_errors.refresh_connections).
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = ROLE != "web"
 # Limit for one statement of a page or the API: users have left by then, but the connection is still in use.
 STATEMENT_TIMEOUT_S = read_integer("BENCHAPP_STATEMENT_TIMEOUT_S", default=30, minimum=0, maximum=3600)
@@ -133,6 +142,7 @@ if ROLE == "web":
         "timeout": 2,
         "reconnect_timeout": 4,
     }
+    DATABASES["default"]["ENGINE"] = "benchapp.watched_postgresql"
     if read_flag("BENCHAPP_PREPARED_STATEMENTS", default=True):
         # Of queries that bind values in the server (queries.binary_columns): PostgreSQL takes several times as long to
         # parse and plan most queries of a page as to run them.
@@ -140,8 +150,9 @@ if ROLE == "web":
     if STATEMENT_TIMEOUT_S:
         # First, so that options of DATABASE_URL override it.
         _given = DATABASES["default"]["OPTIONS"].get("options", "")
+        # A transaction is idle while the client of a stream reads (handler.py), or for good if this process is frozen.
         DATABASES["default"]["OPTIONS"]["options"] = (
-            f"-c statement_timeout={STATEMENT_TIMEOUT_S}s {_given}".rstrip()
+            f"-c statement_timeout={STATEMENT_TIMEOUT_S}s -c idle_in_transaction_session_timeout=120s {_given}".rstrip()
         )
 
 AUTH_USER_MODEL = "benchapp.User"

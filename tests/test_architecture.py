@@ -33,11 +33,13 @@ LAYERS: dict[str, set[str]] = {
     "pipeline": {"models", "fio", "analysis", "metrics", "dimensions", "grammar", "thresholds", "times"},
     "charts": {"analysis", "queries", "models", "metrics", "dimensions", "grammar", "thresholds", "times"},
     "celery": set(),
+    "watched_postgresql": set(),
     "queue": {"celery"},
     "readiness": {"models", "queue", "times"},
     "tasks": {"celery", "charts", "pipeline", "models"},
     "api": {
         "agent_archive",
+        "watched_postgresql",
         "charts",
         "queries",
         "pipeline",

@@ -16,6 +16,7 @@ from benchapp.api.framework.problems import (
     database_away,
     database_busy,
     database_too_slow,
+    is_hanging,
     is_too_slow,
 )
 from benchapp.pipeline.conflicts import is_conflict
@@ -44,7 +45,7 @@ def answer_database_away(request: HttpRequest, exception: Exception) -> HttpResp
     if is_conflict(exception):
         return _answer_busy(request)
     log.warning("database.away", path=request.path, error=str(exception)[:200])
-    refresh_connections()
+    refresh_connections(exception)
     if request.path.startswith("/api/"):
         return answer_problem(database_away())
     # Without the request: the navigation bar would query the signed-in user.
@@ -79,12 +80,13 @@ def _pass(
     return answer
 
 
-def refresh_connections() -> None:
+def refresh_connections(exception: Exception) -> None:
     """Drop broken connections from the pool, so that one request fails instead of sixteen.
 
-    Called after a failure instead of testing each connection before use, which costs every POST a round trip.
+    Called after a failure instead of testing each connection before use, which costs every POST a round trip. Not
+    while the database hangs: each test would wait, and connections work again when the database does.
     """
     connection.close()
     pool = getattr(connection, "pool", None)
-    if pool is not None:
+    if pool is not None and not is_hanging(exception):
         pool.check()

@@ -20,6 +20,7 @@ from benchapp.api.framework.json import dump_json
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import is_conflict
 from benchapp.queries.pagination import BadCursor
+from benchapp.watched_postgresql.base import DatabaseHangs
 
 log = structlog.get_logger(__name__)
 
@@ -181,6 +182,11 @@ def database_busy() -> Problem:
 def is_too_slow(exception: Exception) -> bool:
     """Return whether PostgreSQL canceled a statement after BENCHAPP_STATEMENT_TIMEOUT_S."""
     return isinstance(exception, OperationalError) and isinstance(exception.__cause__, QueryCanceled)
+
+
+def is_hanging(exception: Exception) -> bool:
+    """Return whether the database does not answer at all; another attempt would only wait again."""
+    return any(isinstance(error, PoolTimeout | DatabaseHangs) for error in (exception, exception.__cause__))
 
 
 def database_too_slow() -> Problem:

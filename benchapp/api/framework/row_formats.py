@@ -67,13 +67,15 @@ def _find_kind(hint: Any) -> ColumnKind:
 
 def write_json(columns: Sequence[RowColumn], batches: Batches, *, name: str) -> Iterator[bytes]:
     """Yield one JSON object: the rows as objects in `name`, and their `count`, which proves that all came."""
-    yield b"{" + dump_json(name) + b":["
+    # With the first rows: what prevents these is answered with its own status.
+    head = b"{" + dump_json(name) + b":["
     names, count = [column.name for column in columns], 0
     for batch in batches:
         rows = dump_json([dict(zip(names, row, strict=True)) for row in batch])[1:-1]
-        yield (b",\n" if count else b"\n") + rows
+        yield head + (b",\n" if count else b"\n") + rows
+        head = b""
         count += len(batch)
-    yield b'\n],"count":%d}\n' % count
+    yield head + b'\n],"count":%d}\n' % count
 
 
 def write_ndjson(columns: Sequence[RowColumn], batches: Batches) -> Iterator[bytes]:

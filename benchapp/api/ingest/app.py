@@ -25,7 +25,13 @@ from benchapp.api.framework.authentication import authenticate_bearer, require_b
 from benchapp.api.framework.database_errors import refresh_connections
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.parameters import refuse_undecodable
-from benchapp.api.framework.problems import DATABASE_AWAY, Problem, database_busy, describe_problem
+from benchapp.api.framework.problems import (
+    DATABASE_AWAY,
+    Problem,
+    database_busy,
+    describe_problem,
+    is_hanging,
+)
 from benchapp.api.ingest.batch import BATCH, refuse_conflict, split_batch, store_batch
 from benchapp.api.ingest.body import (
     BODIES,
@@ -202,9 +208,11 @@ def _work_in_thread(task: Callable[[], _Result]) -> _Result | Answer:
     try:
         try:
             return task()
-        except (OperationalError, InterfaceError):
+        except (OperationalError, InterfaceError) as error:
             # The pooled connection may be dead after a restart of PostgreSQL. Submission is idempotent: retry.
-            refresh_connections()
+            refresh_connections(error)
+            if is_hanging(error):
+                raise
             return task()
     except Problem as problem:
         return make_problem_answer(problem)

@@ -15,6 +15,8 @@ import pytest
 from tests.clusters import make_place
 from tests.servers import ROOT, Servers
 
+IDLE = "-c idle_in_transaction_session_timeout=120s"
+
 
 @pytest.fixture(scope="module")
 def stack(migrated_cluster: Path) -> Iterator[Servers]:
@@ -123,8 +125,8 @@ def test_what_the_address_of_the_database_says_has_the_last_word() -> None:
     )
 
     assert [each.get("options") for each in options] == [
-        "-c statement_timeout=30s",
-        "-c statement_timeout=5s -c statement_timeout=90s",
+        f"-c statement_timeout=30s {IDLE}",
+        f"-c statement_timeout=5s {IDLE} -c statement_timeout=90s",
         None,
     ]
 

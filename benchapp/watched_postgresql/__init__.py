@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, of web processes, whose requests end while the database hangs."""
