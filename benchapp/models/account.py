@@ -74,12 +74,13 @@ class InvitationQuerySet(models.QuerySet["Invitation"]):
     def open_at(self, now: datetime) -> Self:
         """Filter invitations that are valid at a given time.
 
-        Those of nobody are links of the first admin. The others need a creator who is an active admin: one that is made
-        while its creator is demoted is not seen by the transaction that withdraws the others.
+        Those of nobody are links of the first admin, which end when there is one. The others need a creator who is an
+        active admin: one that is made while its creator is demoted is not seen by the transaction that withdraws the
+        others.
         """
         admins = User.objects.filter(role=Role.ADMIN, is_active=True)
         return self.filter(
-            models.Q(created_by__isnull=True) | models.Q(created_by__in=admins),
+            models.Q(created_by__in=admins) | models.Q(~models.Exists(admins), created_by__isnull=True),
             used_at__isnull=True,
             expires_at__gt=now,
         )

@@ -125,7 +125,7 @@ def make_world() -> World:
         history=reverse("series", args=[history.pk]),
         host=reverse("host", args=["db-01"]),
         rejected=reverse("upload", args=[rejected]),
-        invitation=reverse("setup", args=[create_invitation(role=Role.ADMIN, created_by=None)]),
+        invitation=reverse("setup", args=[create_invitation(role=Role.ADMIN, created_by=admin)]),
         traced_run=reverse("run", args=[_make_traced_run().pk]),
         expired_run=reverse("run", args=[_make_expired_run().pk]),
         study=reverse("study", args=[study.pk]),

@@ -25,6 +25,7 @@ from benchapp.pipeline.access.accounts import (
 )
 from benchapp.pipeline.access.throttle import LONGEST_WINDOW, LimitReached, forget_old_attempts
 from benchapp.pipeline.access.tokens import TokenRefused, issue_token, read_token
+from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +58,18 @@ def test_only_the_last_setup_link_works() -> None:
 
     assert find_invitation(first) is None
     assert find_invitation(second) is not None
+
+
+def test_setup_link_ends_when_an_admin_exists_and_works_again_without_one() -> None:
+    secret = create_setup_link()
+    assert secret
+    admin = make_user(Role.ADMIN)
+
+    assert find_invitation(secret) is None
+    with pytest.raises(InvitationRefused):
+        accept_invitation(secret, "ada", password=PASSWORD)
+    User.objects.filter(pk=admin.pk).update(is_active=False)
+    assert find_invitation(secret) is not None
 
 
 def test_expired_link_is_refused() -> None:

@@ -48,7 +48,7 @@ def read_link(client: Client, prefix: str) -> str:
 
 
 def test_withdrawn_invitation_makes_no_account_and_is_not_listed(admin: Client) -> None:
-    secret = create_invitation(role=Role.EDITOR, created_by=None)
+    secret = create_invitation(role=Role.EDITOR, created_by=User.objects.get(role=Role.ADMIN))
     invitation = Invitation.objects.get()
     listed = admin.get("/people/").content.decode()
 
@@ -61,7 +61,7 @@ def test_withdrawn_invitation_makes_no_account_and_is_not_listed(admin: Client) 
 
 
 def test_renewed_invitation_has_a_new_link_and_the_first_is_invalid(admin: Client) -> None:
-    first = create_invitation(role=Role.EDITOR, created_by=None)
+    first = create_invitation(role=Role.EDITOR, created_by=User.objects.get(role=Role.ADMIN))
 
     admin.post(reverse("renew_invitation", args=[Invitation.objects.get().pk]))
 
