@@ -122,7 +122,9 @@ API = {
     "api/v1/status-badge": (API_READERS,),
     "api/v1/incidents/feed": (API_READERS,),
     # Also with public read: a link outlives it.
-    "api/v1/links": (Row("POST", "s+++-++-"),),
+    "api/v1/links": (Row("GET", "s+++-++-"), Row("POST", "s+++-++-")),
+    # This link is an admin's.
+    "api/v1/links/<int:link_id>": (Row("DELETE", "s..+-.+-"),),
     "api/v1/runs": (API_READERS,),
     "api/v1/runs/newest/output": (API_READERS,),
     "api/v1/runs/<int:run_id>": (API_READERS_AND_OWN_RUNS,),
@@ -284,6 +286,9 @@ WEB = {
     "people/<int:user_id>/delete": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/role": (Row("POST", PAGE_ADMINS),),
     "people/<int:user_id>/active": (Row("POST", PAGE_ADMINS),),
+    "links/": (Row("GET", PAGE_PEOPLE),),
+    # This link is an admin's.
+    "links/<int:link_id>/revoke": (Row("POST", "s..+ssss"),),
     "account/delete": (Row("POST", PAGE_PEOPLE),),
     "account/preferences": (Row("POST", PAGE_PEOPLE),),
     "account/theme": (Row("POST", PAGE_PEOPLE),),

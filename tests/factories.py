@@ -41,6 +41,7 @@ from benchapp.models import (
     Scope,
     Series,
     Severity,
+    SignedLink,
     State,
     Submission,
     Target,
@@ -402,6 +403,13 @@ def make_price(**fields: Any) -> Price:
         **fields,
     }
     return Price.objects.create(**values)
+
+
+def make_signed_link(**fields: Any) -> SignedLink:
+    """Make a link to the status badge of all series, until a month from now."""
+    now = timezone.now()
+    values = {"url": "/api/v1/status-badge?", "created_at": now, "expires_at": now + timedelta(days=30)}
+    return SignedLink.objects.create(**values | fields)
 
 
 GP3_AMOUNTS = {

@@ -279,7 +279,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "layouts": {"badges", "binary_columns", "charts", "incidents", "series", "snapshots", "titles"},
         "maintenance": {"pagination"},
         "notifications": {"series"},
-        "personal": {"charts", "series", "studies"},
+        "personal": {"charts", "pagination", "series", "studies"},
         "totals": {"hosts"},
         "policies": {"pagination"},
         "overview": {"binary_columns", "days", "hosts", "incidents", "runs", "series", "series_versions"},

@@ -171,6 +171,7 @@ urlpatterns = [
         name="api_incident_baseline",
     ),
     path("links", links.Links.as_view(), name="api_links"),
+    path("links/<int:link_id>", links.OneLink.as_view(), name="api_link"),
     path("matrix", matrix.MatrixView.as_view(), name="api_matrix"),
     path("points", all_points.Points.as_view(), name="api_all_points"),
     path("scaling", scaling.Scaling.as_view(), name="api_scaling"),

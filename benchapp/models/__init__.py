@@ -2,6 +2,7 @@
 
 from benchapp.models.access.audit_record import AuditKind, AuditRecord
 from benchapp.models.access.external_identity import ExternalIdentity
+from benchapp.models.access.signed_link import SignedLink
 from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
 from benchapp.models.change import (
     Change,
@@ -142,6 +143,7 @@ __all__ = [
     "Series",
     "SeriesEnvironment",
     "Severity",
+    "SignedLink",
     "State",
     "StoredLayoutAnswer",
     "Study",

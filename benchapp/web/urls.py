@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from benchapp.web import audit
-from benchapp.web.accounts import oidc, own_account, password_reset, people, preferences, tokens
+from benchapp.web.accounts import links, oidc, own_account, password_reset, people, preferences, tokens
 from benchapp.web.accounts import sign_in as accounts
 from benchapp.web.charts.comparison import views as comparison
 from benchapp.web.charts.history import views as history
@@ -258,6 +258,8 @@ urlpatterns = [
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),
     path("people/<int:user_id>/active", people.set_person_active, name="set_person_active"),
     path("account/", own_account.account, name="account"),
+    path("links/", links.signed_links, name="signed_links"),
+    path("links/<int:link_id>/revoke", links.revoke_signed_link, name="revoke_signed_link"),
     path("account/delete", own_account.delete_own_account, name="delete_own_account"),
     path("account/preferences", preferences.change_preferences, name="change_preferences"),
     path("account/theme", preferences.change_theme, name="change_theme"),

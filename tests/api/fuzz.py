@@ -52,6 +52,7 @@ from benchapp.pipeline.hosts import issue_host_token
 from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
 from tests.factories import (
     make_price,
+    make_signed_link,
     make_request_policy,
     make_run_request,
     make_schedule_adoption,
@@ -75,6 +76,7 @@ known = {
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
     "price_id": make_price().pk,
+    "link_id": make_signed_link(created_by=person).pk,
     "wanted_id": make_wanted_schedule().pk,
     "request_id": str(make_run_request(host).pk),
     "subscription_id": make_subscription(person, is_confirmed=False).pk,

@@ -18,6 +18,7 @@ LEFT_OUT = {
         "ExternalIdentity",
         "Invitation",
         "RefusedAddress",
+        "SignedLink",
         "Throttle",
     },
     "configuration as code": {"ConfirmationPolicy", "Price", "Subscription", "WantedSchedule"},

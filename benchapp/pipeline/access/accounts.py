@@ -32,6 +32,7 @@ from benchapp.models import (
     Theme,
     User,
 )
+from benchapp.pipeline.access.links import revoke_links_of
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt, forget_attempt
 from benchapp.pipeline.access.tokens import revoke_token
 from benchapp.pipeline.audit import record_write, snapshot
@@ -181,6 +182,7 @@ def set_active(user: User, *, is_active: bool) -> None:
         if not is_active:
             _require_another_admin(user)
             _revoke_credentials(user)
+            revoke_links_of(user)
         action = "activated" if is_active else "deactivated"
         record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
         User.objects.filter(pk=user.pk).update(is_active=is_active)
@@ -191,14 +193,15 @@ def set_active(user: User, *, is_active: bool) -> None:
 def delete_account(user: User) -> str:
     """Delete an account, and return its new name, under which studies, triage and comments remain.
 
-    Its links and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail addresses, pinned charts and
-    saved views are deleted, incidents assigned to it are unassigned. The new name replaces the earlier one in the texts
-    that contain it. Raises ValidationError for the last admin.
+    Its links, also signed ones, and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail
+    addresses, pinned charts and saved views are deleted, incidents assigned to it are unassigned. The new name replaces
+    the earlier one in the texts that contain it. Raises ValidationError for the last admin.
     """
     _require_another_admin(user)
     # As changes of saved views and new subscriptions do: none are added or changed meanwhile.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     _revoke_credentials(user)
+    revoke_links_of(user)
     now, name = timezone.now(), f"deleted-{user.pk}"
     while User.objects.filter(username=name).exclude(pk=user.pk).exists():
         name += "-"

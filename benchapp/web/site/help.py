@@ -68,6 +68,7 @@ HELP: Final = {
     "setup": "accounts#invitations",
     "sign_in": "accounts#sign-in",
     "studies": "studies",
+    "signed_links": "api#signed-links",
     "study": "studies",
     "subscription": "notifications#notices",
     "subscriptions": "notifications",

@@ -1,12 +1,17 @@
 """Status badges, the feed of incidents, and the signed links to them."""
 
 from datetime import timedelta
+from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
+from django.apps import apps
+from django.core.signing import Signer
 from django.test import Client, override_settings
 
-from benchapp.models import Role, Scope
+from benchapp.models import ApiToken, AuditKind, AuditRecord, Role, Scope, SignedLink
+from benchapp.pipeline.access.accounts import change_role, delete_account, set_active
+from benchapp.pipeline.access.tokens import change_token, revoke_token
 from tests.factories import NOON, add_series, make_change, make_host, make_incident, make_series
 
 pytestmark = pytest.mark.django_db
@@ -176,3 +181,114 @@ def test_links_are_made_by_who_may_read_and_is_known(client_of, person):
     with override_settings(PUBLIC_READ=True):
         assert sign(Client(), "/api/v1/status-badge").status_code == 401
         assert Client().get("/api/v1/status-badge").status_code == 200
+
+
+BADGE = "/api/v1/status-badge"
+
+
+def list_ids(client, query=""):
+    return [row["id"] for row in client.get(f"/api/v1/links{query}").json()["links"]]
+
+
+def is_open(url):
+    return {200: True, 403: False}[Client().get(url).status_code]
+
+
+def test_revoked_link_is_refused_and_others_are_not(reader):
+    revoked, other = (sign(reader, f"{BADGE}?q=host:db-{number}").json() for number in (1, 2))
+
+    answer = reader.delete(f"/api/v1/links/{revoked['id']}")
+
+    assert answer.status_code == 204
+    assert "revoked" in Client().get(revoked["url"]).json()["detail"]
+    assert is_open(other["url"])
+    assert list_ids(reader, "?valid=true") == [other["id"]]
+    assert [row["is_valid"] for row in reader.get("/api/v1/links").json()["links"]] == [True, False]
+    records = AuditRecord.objects.filter(kind=AuditKind.LINK).order_by("pk")
+    assert list(records.values_list("action", "object_id")) == [
+        ("signed", str(revoked["id"])),
+        ("signed", str(other["id"])),
+        ("revoked", str(revoked["id"])),
+    ]
+
+
+def test_link_ends_with_the_token_that_made_it(client_of):
+    reader = client_of(Scope.READ)
+    url = sign(reader, BADGE).json()["url"]
+
+    revoke_token(ApiToken.objects.get(scope=Scope.READ).public_id)
+
+    assert not is_open(url)
+
+
+def test_link_lasts_no_longer_than_its_token(client_of, monkeypatch):
+    reader = client_of(Scope.READ)
+    change_token(
+        ApiToken.objects.get(scope=Scope.READ).public_id, by=None, expires_at=NOON + timedelta(days=2)
+    )
+
+    made = sign(reader, BADGE).json()
+
+    assert made["expires_at"] == "2026-11-23T12:00:00Z"
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=2))
+    assert not is_open(made["url"])
+
+
+def test_link_ends_with_the_account_that_made_it_and_does_not_come_back(person):
+    urls = [sign(person(Role.EDITOR), BADGE).json()["url"] for _ in range(3)]
+    deactivated, deleted, demoted = (link.created_by for link in SignedLink.objects.order_by("pk"))
+
+    set_active(deactivated, is_active=False)
+    set_active(deactivated, is_active=True)
+    delete_account(deleted)
+    change_role(demoted, Role.VIEWER)
+
+    assert [is_open(url) for url in urls] == [False, False, True]
+
+
+def test_links_of_others_are_seen_and_revoked_by_admins_only(client_of, person):
+    owner, other, admin = person(Role.VIEWER), person(Role.EDITOR), person(Role.ADMIN)
+    made, own = sign(owner, BADGE).json(), sign(client_of(Scope.READ), BADGE).json()
+
+    assert list_ids(owner) == [made["id"]]
+    assert (list_ids(other), list_ids(client_of(Scope.READ))) == ([], [])
+    assert list_ids(admin) == list_ids(client_of(Scope.ADMIN)) == [own["id"], made["id"]]
+    assert other.delete(f"/api/v1/links/{made['id']}").status_code == 404
+    assert admin.delete(f"/api/v1/links/{made['id']}").status_code == 204
+    assert not is_open(made["url"])
+
+
+def test_expired_links_are_forgotten_when_another_is_made(reader, monkeypatch):
+    sign(reader, BADGE)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=31))
+
+    made = sign(reader, BADGE).json()
+
+    assert list_ids(reader) == [made["id"]]
+
+
+def sign_as_before(query):
+    """Return an address as it was signed before links had ids."""
+    address = f"{BADGE}?expires={int((NOON + timedelta(days=30)).timestamp())}&{query}"
+    return f"{address}&signature={Signer(salt='benchapp.api.sharing.links').signature(address)}"
+
+
+def test_link_of_before_is_valid_and_ends_with_the_account_of_its_audit_record(person):
+    known, unknown = sign_as_before("text=a+b"), sign_as_before("text=c")
+    owner = person(Role.VIEWER)
+    user_id = int(owner.session["_auth_user_id"])
+    AuditRecord.objects.create(
+        at=NOON,
+        user_id=user_id,
+        kind="link",
+        action="signed",
+        object_name=f"{BADGE}?text=a%20b",
+        after={"expires_at": (NOON + timedelta(days=30, milliseconds=7)).isoformat()},
+    )
+    import_module("benchapp.migrations.0058_signed_links").store_earlier_links(apps, None)
+    assert (is_open(known), is_open(unknown)) == (True, True)
+
+    (link,) = list_ids(owner)
+    owner.delete(f"/api/v1/links/{link}")
+
+    assert (is_open(known), is_open(unknown)) == (False, True)
