@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "benchapp.web.site.security.name_write_source",
+    "benchapp.web.site.security.name_reader_and_writer",
     "benchapp.api.framework.request_limits.PageLimit",
     "benchapp.web.site.preferences.apply_preferences",
     "benchapp.web.site.compression.PageCompression",

@@ -2,6 +2,7 @@
 
 from benchapp.models.access.audit_record import AuditKind, AuditRecord
 from benchapp.models.access.external_identity import ExternalIdentity
+from benchapp.models.access.person_names import is_shown_to_stranger, name_person, note_reader, shown_to
 from benchapp.models.access.signed_link import SignedLink
 from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
 from benchapp.models.change import (
@@ -161,5 +162,9 @@ __all__ = [
     "Verdict",
     "WantedSchedule",
     "Workload",
+    "is_shown_to_stranger",
     "label_link",
+    "name_person",
+    "note_reader",
+    "shown_to",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from benchapp.models import AuditKind, AuditRecord
+from benchapp.models import AuditKind, AuditRecord, name_person
 from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
 
 
@@ -68,7 +68,7 @@ def page_audit_records(
         wanted, behind("at", read_cursor(after), is_descending=not oldest_first)
     )
     rows = [
-        AuditRow(**{**row, "kind": AuditKind(row["kind"])})
+        AuditRow(**{**row, "kind": AuditKind(row["kind"]), "username": name_person(row["username"])})
         for row in records.order_by(*by_time("at", oldest_first=oldest_first)).values(*_COLUMNS)[: limit + 1]
     ]
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.at, row.id))

@@ -15,6 +15,7 @@ from benchapp.models import (
     PlannedEventKind,
     PlannedEventLogEntry,
     Series,
+    name_person,
 )
 from benchapp.models.planned_event_filtering import match_stored_filters
 from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
@@ -150,7 +151,7 @@ def read_planned_event(planned_event_id: int, *, now: datetime) -> PlannedEventD
     return PlannedEventDetail(
         row=_make_row(found, now),
         activity=tuple(
-            PlannedEventLogRow(at, PlannedEventAction(action), name or "", via)
+            PlannedEventLogRow(at, PlannedEventAction(action), name_person(name), via)
             for at, action, name, via in rows
         ),
     )
@@ -289,10 +290,10 @@ def _make_row(planned_event: PlannedEvent, now: datetime) -> PlannedEventRow:
         is_regression=planned_event.is_regression,
         incident_id=planned_event.incident_id,
         state=_find_state(planned_event, now),
-        created_by_name=planned_event.created_by.username if planned_event.created_by else "",
+        created_by_name=name_person(planned_event.created_by),
         created_at=planned_event.created_at,
         ended_at=planned_event.ended_at,
-        ended_by_name=planned_event.ended_by.username if planned_event.ended_by else "",
+        ended_by_name=name_person(planned_event.ended_by),
         canceled_at=planned_event.canceled_at,
-        canceled_by_name=planned_event.canceled_by.username if planned_event.canceled_by else "",
+        canceled_by_name=name_person(planned_event.canceled_by),
     )

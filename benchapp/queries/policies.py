@@ -12,6 +12,7 @@ from benchapp.models import (
     DetectionPolicyAction,
     DetectionPolicyLogEntry,
     DryRunState,
+    name_person,
 )
 from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
@@ -136,7 +137,8 @@ def read_detection_policy(policy_id: int) -> DetectionPolicyDetail | None:
     return DetectionPolicyDetail(
         _make_row(found),
         tuple(
-            PolicyLogRow(at, DetectionPolicyAction(action), name or "", via) for at, action, name, via in rows
+            PolicyLogRow(at, DetectionPolicyAction(action), name_person(name), via)
+            for at, action, name, via in rows
         ),
         series_count=len(list_matching_series(found.filter, found.label)),
     )
@@ -163,9 +165,9 @@ def _make_row(policy: DetectionPolicy) -> DetectionPolicyRow:
         filter=policy.filter,
         label=policy.label,
         reason=policy.reason,
-        created_by_name=policy.created_by.username if policy.created_by else "",
+        created_by_name=name_person(policy.created_by),
         created_at=policy.created_at,
-        canceled_by_name=policy.canceled_by.username if policy.canceled_by else "",
+        canceled_by_name=name_person(policy.canceled_by),
         canceled_at=policy.canceled_at,
     )
 
@@ -190,7 +192,7 @@ def _make_dry_run(found: DetectionDryRun) -> DryRunRow:
         removed_count=result.get("removed_count", 0),
         added=_make_incidents(result.get("added", ())),
         removed=_make_incidents(result.get("removed", ())),
-        created_by_name=found.created_by.username if found.created_by else "",
+        created_by_name=name_person(found.created_by),
         created_at=found.created_at,
         finished_at=found.finished_at,
     )

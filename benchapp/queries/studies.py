@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from benchapp.models import Study, StudySnapshot, StudySnapshotImage, User
+from benchapp.models import Study, StudySnapshot, StudySnapshotImage, User, name_person, shown_to
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, Page, cut_page, read_cursor
 
@@ -35,7 +35,7 @@ class FrozenPanelRow:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDetail:
-    """The snapshot of a study. taken_by_name: "" if unknown and for a shared link."""
+    """The snapshot of a study. taken_by_name: "" if unknown."""
 
     taken_at: datetime
     taken_by_name: str
@@ -66,7 +66,7 @@ class StudyRow:
 class StudyDetail:
     """One study. text: Markdown source. version: to detect concurrent changes. snapshot: None for current data.
 
-    owner_id, owner_name: None and "" for a sample and for a shared link.
+    owner_id, owner_name: None and "" for a sample.
     """
 
     id: int
@@ -128,16 +128,17 @@ def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 1
 def read_study(study_id: int) -> StudyDetail | None:
     """Return one study, None if it does not exist; one query."""
     study = Study.objects.filter(pk=study_id).select_related("owner", "snapshot__taken_by").first()
-    return None if study is None else _make_detail(study, has_names=True)
+    return None if study is None else _make_detail(study)
 
 
 def read_shared_study(token: str) -> StudyDetail | None:
     """Return the study of a shared link, None if the link is not valid or was revoked; one query.
 
-    Without its owner: readers of a shared link must not learn sign-in names.
+    Names are those that strangers see: the page is the same for all its readers.
     """
-    study = Study.objects.filter(share_token=token).select_related("snapshot").first()
-    return None if study is None else _make_detail(study, has_names=False)
+    study = Study.objects.filter(share_token=token).select_related("owner", "snapshot__taken_by").first()
+    with shown_to(lambda: True):
+        return None if study is None else _make_detail(study)
 
 
 def read_snapshot_image(study_id: int, place: int, theme: str) -> bytes | None:
@@ -164,7 +165,7 @@ def _make_row(row: Sequence[Any]) -> StudyRow:
     return StudyRow(
         study_id,
         title,
-        owner_name or "",
+        name_person(owner_name),
         panel_count,
         share_token is not None,
         created_at,
@@ -173,30 +174,29 @@ def _make_row(row: Sequence[Any]) -> StudyRow:
     )
 
 
-def _make_detail(study: Study, *, has_names: bool) -> StudyDetail:
-    owner = study.owner if has_names else None
+def _make_detail(study: Study) -> StudyDetail:
     return StudyDetail(
         id=study.pk,
         title=study.title,
         text=study.text,
-        owner_id=owner.pk if owner else None,
-        owner_name=owner.username if owner else "",
+        owner_id=study.owner_id,
+        owner_name=name_person(study.owner),
         panels=tuple(PanelRow(**panel) for panel in study.panels),
         share_token=study.share_token,
         created_at=study.created_at,
         updated_at=study.updated_at,
         version=study.updated_at.isoformat(),
-        snapshot=_make_snapshot(study, has_names=has_names),
+        snapshot=_make_snapshot(study),
     )
 
 
-def _make_snapshot(study: Study, *, has_names: bool) -> SnapshotDetail | None:
+def _make_snapshot(study: Study) -> SnapshotDetail | None:
     # Joined with the study: no query.
     stored: StudySnapshot | None = getattr(study, "snapshot", None)
     if stored is None:
         return None
     return SnapshotDetail(
         taken_at=stored.taken_at,
-        taken_by_name=stored.taken_by.username if has_names and stored.taken_by else "",
+        taken_by_name=name_person(stored.taken_by),
         panels=tuple(FrozenPanelRow(place, **panel) for place, panel in enumerate(stored.panels, start=1)),
     )

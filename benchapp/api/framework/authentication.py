@@ -6,7 +6,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from benchapp.api.framework.problems import Problem
-from benchapp.models import ApiToken
+from benchapp.models import ApiToken, Scope, note_reader
 from benchapp.pipeline.access.tokens import TokenRefused, read_token, require_format
 from benchapp.pipeline.audit import note_token
 
@@ -36,6 +36,7 @@ class TokenAuthentication(BaseAuthentication):
             return None
         token = authenticate_bearer(header)
         note_token(token)
+        note_reader(is_stranger=token.scope not in (Scope.READ, Scope.ADMIN))
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:

@@ -20,6 +20,7 @@ from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns,
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.row_formats import write_json_cell
 from benchapp.csv_export import CONTENT_TYPE, Cell, CsvContext, format_cell, read_context, write_csv
+from benchapp.models import is_shown_to_stranger
 from benchapp.queries.days import is_relative_moment
 from benchapp.queries.snapshots import RESULTS, read_minute
 
@@ -151,7 +152,7 @@ def make_etag(request: Request, version: str) -> str:
 
     With a time relative to now it is another one at each request: the answer differs although the URL does not.
     """
-    text = f"{__version__}\n{request.get_full_path()}\n{version}"
+    text = f"{__version__}\n{request.get_full_path()}\n{is_shown_to_stranger()}\n{version}"
     if _has_relative_moment(request):
         text += f"\n{timezone.now().isoformat()}"
     return _write_etag(text.encode())
@@ -183,7 +184,7 @@ def answer_unchanged(
         return make()
     codings = accepts(request, "br"), accepts(request, "gzip")
     kept = RESULTS.read(
-        ("response", request.get_full_path(), reader, codings, read_minute()),
+        ("response", request.get_full_path(), reader, is_shown_to_stranger(), codings, read_minute()),
         lambda: _keep(make()),
         estimate_bytes=lambda kept: _HEADERS_BYTES + len(kept.body),
     )

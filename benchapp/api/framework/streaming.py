@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
+from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import Final
 
@@ -183,6 +185,8 @@ class _AsyncBody(_PartsBody):
     def __init__(self, parts: Iterator[bytes], place: ExitStack) -> None:
         super().__init__(parts, place)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
+        # That of the request: it names the reader.
+        self._next = partial(copy_context().run, next, parts, None)
         _THREADS.add(self._thread)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -190,12 +194,12 @@ class _AsyncBody(_PartsBody):
         try:
             while part is not None:
                 yield part
-                part = await loop.run_in_executor(self._thread, next, self._parts, None)
+                part = await loop.run_in_executor(self._thread, self._next)
         finally:
             self.close()
 
     def _start(self) -> bytes | None:
-        return self._thread.submit(next, self._parts, None).result()
+        return self._thread.submit(self._next).result()
 
     def _stop(self) -> None:
         # Behind the part that is being made, if the client left meanwhile.

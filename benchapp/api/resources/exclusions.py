@@ -22,7 +22,7 @@ from benchapp.api.framework.responses import (
     answer_json,
 )
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.models import Run
+from benchapp.models import Run, name_person
 from benchapp.pipeline.exclusions import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
 from benchapp.queue import wake_up
 
@@ -71,5 +71,5 @@ class RunExclusion(ApiView):
 
 
 def _describe_exclusion(run: Run) -> ExclusionAnswer:
-    by = run.excluded_by.username if run.excluded_by else None
+    by = name_person(run.excluded_by) or None
     return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)

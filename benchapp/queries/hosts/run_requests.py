@@ -18,6 +18,7 @@ from benchapp.models import (
     RunRequest,
     RunRequestState,
     Series,
+    name_person,
 )
 from benchapp.models.requests.request_policy import (
     ParameterValue,
@@ -245,7 +246,7 @@ def _make_row(request: RunRequest, run_id: int | None, now: datetime) -> RunRequ
         repeats_id=request.repeats_id,
         series_id=request.series_id,
         incident_id=request.incident_id,
-        created_by_name=request.created_by.username if request.created_by else "",
+        created_by_name=name_person(request.created_by),
         via=request.via,
         created_at=request.created_at,
         expires_at=request.expires_at,

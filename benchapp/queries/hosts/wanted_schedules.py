@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
 
-from benchapp.models import Host, ScheduleAdoption, WantedSchedule
+from benchapp.models import Host, ScheduleAdoption, WantedSchedule, name_person
 from benchapp.models.requests.request_policy import REFUSALS, ParameterValue, RunSpecification, find_refusal
 from benchapp.models.schedules.timetable import find_first_minute, list_next_starts, spread_minute
 from benchapp.queries.binary_columns import fetch_rows
@@ -468,5 +468,5 @@ def _make_row(row: WantedSchedule) -> WantedRow:
         at_minute=row.at_minute,
         splay_s=row.splay_s,
         updated_at=row.updated_at,
-        updated_by_name=row.updated_by.username if row.updated_by else "",
+        updated_by_name=name_person(row.updated_by),
     )

@@ -9,7 +9,16 @@ from typing import Any, Final
 from django.utils import timezone
 
 from benchapp.grammar import Filter
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User, label_link
+from benchapp.models import (
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    User,
+    label_link,
+    name_person,
+)
 from benchapp.models.filtering import match_changes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.incidents.changes import ChangeSort, make_change_cursor, read_change_cursor
@@ -243,7 +252,7 @@ def _make_row(
     return IncidentRow(
         metric_sizes=tuple(MetricSizeRow(**size) for size in metric_sizes),
         pooled_levels=tuple(PooledLevelRow(**level) for level in pooled_levels),
-        assignee_name=assignee_name or "",
+        assignee_name=name_person(assignee_name),
         series_count=series_count,
         link_title=label_link(fields["link"], fields["link_label"]),
         **fields,
@@ -252,7 +261,10 @@ def _make_row(
 
 def _make_event(row: Sequence[Any]) -> EventRow:
     event_id, at, by_id, by_name, kind, text, undone_at, before = row
-    return EventRow(event_id, at, by_id, by_name or "", kind, text, undone_at, has_before=bool(before))
+    if kind == "assigned" and text.startswith("to "):
+        # The text of pipeline.incidents.triage.assign.
+        text = f"to {name_person(text.removeprefix('to '))}"
+    return EventRow(event_id, at, by_id, name_person(by_name), kind, text, undone_at, has_before=bool(before))
 
 
 _COPIED: Final = (

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.db.models import QuerySet
 
 from benchapp.analysis.layouts.prices import PriceAmounts
-from benchapp.models import PRICE_AMOUNTS, Price
+from benchapp.models import PRICE_AMOUNTS, Price, name_person
 
 _LISTED: Final = (
     "id",
@@ -155,6 +155,6 @@ def _make_row(row: _Row, valid_until: date | None) -> ListedPrice:
         valid_from=valid_from,
         valid_until=valid_until,
         amounts=PriceAmounts(*amounts),
-        created_by_name=name or "",
+        created_by_name=name_person(name),
         created_at=created_at,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
-from benchapp.models import SavedView, User
+from benchapp.models import SavedView, User, name_person
 from benchapp.queries.studies import PanelRow
 
 LISTED_MAXIMUM: Final = 500
@@ -60,7 +60,7 @@ def _make_rows(views: QuerySet[SavedView], visitor: User | None) -> list[SavedVi
             id=view_id,
             name=name,
             panel=PanelRow(kind=kind, query=query, title=name, text=""),
-            owner_name=owner_name,
+            owner_name=name_person(owner_name),
             is_shared=is_shared,
             is_own=visitor is not None and owner_id == visitor.pk,
         )

@@ -14,7 +14,7 @@ from django.db.models.expressions import RawSQL
 from benchapp.analysis.charts.comparison import INTERVAL_FROM
 from benchapp.analysis.validity.rules import is_too_few
 from benchapp.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
-from benchapp.models import Measurement, Run
+from benchapp.models import Measurement, Run, name_person
 from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, behind
@@ -186,6 +186,7 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
     values = dict(zip(_RUN_NAMES, plain, strict=True))
     values["warnings"] = tuple(values["warnings"])
     values["badges"] = order_codes(values["badges"])
+    values["excluded_by"] = name_person(values["excluded_by"]) or None
     target = TargetRow(*row[: len(names_of(TargetRow))])
     previous_id, next_id = _find_neighbors(values)
     rows = Measurement.objects.filter(run_id=run_id)

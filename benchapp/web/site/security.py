@@ -11,7 +11,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from benchapp.models import User
+from benchapp.models import User, shown_to
 from benchapp.pipeline.audit import WriteSource, write_from
 
 log = structlog.get_logger(__name__)
@@ -60,16 +60,19 @@ def check_proxy(
     return answer
 
 
-def name_write_source(
+def name_reader_and_writer(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Name the signed-in user and the client address as the source of the request's writes, for audit records."""
+    """Name the signed-in user and the client address, for audit records; without a user the reader is a stranger."""
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         def find_user() -> User | None:
             return request.user if isinstance(request.user, User) else None
 
-        with write_from(WriteSource(find_user, address=read_client_address(request))):
+        with (
+            write_from(WriteSource(find_user, address=read_client_address(request))),
+            shown_to(lambda: find_user() is None),
+        ):
             return get_response(request)
 
     return answer

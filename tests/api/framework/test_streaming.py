@@ -16,6 +16,7 @@ from benchapp.api.framework.streaming import (
     WAITING_MAXIMUM,
     answer_stream,
 )
+from benchapp.models import name_person, shown_to
 from benchapp.pipeline.audit import WriteSource, write_from
 from tests.servers import wait_for
 
@@ -112,6 +113,19 @@ def test_parts_of_a_server_with_asgi_are_made_in_one_other_thread():
     assert parts.closed.wait(10)
     assert len(parts.threads) == 1
     assert threading.get_ident() not in parts.threads
+
+
+def test_parts_that_are_made_in_another_thread_are_those_for_the_reader():
+    def write_names():
+        yield name_person("eve").encode()
+        yield name_person("eve").encode()
+
+    parts = Parts()
+    parts.iterator = write_names()
+    with shown_to(lambda: True):
+        response = open_async(parts)
+
+    assert read_async(response) == [b"a user", b"a user"]
 
 
 @pytest.mark.parametrize("open_it", [open_stream, open_async])
