@@ -1,11 +1,14 @@
 """Where everything is."""
 
+import sys
+
 import structlog
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
 from benchapp.api import health
+from benchapp.api.framework.database_errors import answer_database_away
 from benchapp.api.framework.problems import Problem, answer_not_found, answer_problem
 from benchapp.api.sharing import study_snapshots
 from benchapp.web.site import errors
@@ -27,13 +30,20 @@ urlpatterns = [
 handler400 = "benchapp.urls.answer_bad_request"
 handler403 = "benchapp.web.site.errors.forbidden"
 handler404 = "benchapp.urls.answer_unknown"
-handler500 = "benchapp.web.site.errors.fault"
+handler500 = "benchapp.urls.answer_fault"
 
 
 def answer_unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request for what does not exist: as a problem under /api/, as a page elsewhere."""
     answer = answer_not_found if request.path.startswith("/api/") else errors.not_found
     return answer(request, exception)
+
+
+def answer_fault(request: HttpRequest) -> HttpResponse:
+    """Answer an exception: 503 if it is that of a database, also of middleware and of the pages of errors."""
+    exception = sys.exception()
+    unavailable = answer_database_away(request, exception) if isinstance(exception, Exception) else None
+    return unavailable or errors.fault(request)
 
 
 def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

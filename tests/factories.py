@@ -408,7 +408,7 @@ def make_price(**fields: Any) -> Price:
 def make_signed_link(**fields: Any) -> SignedLink:
     """Make a link to the status badge of all series, until a month from now."""
     now = timezone.now()
-    values = {"url": "/api/v1/status-badge?", "created_at": now, "expires_at": now + timedelta(days=30)}
+    values = {"url": "/api/v1/status-badge", "created_at": now, "expires_at": now + timedelta(days=30)}
     return SignedLink.objects.create(**values | fields)
 
 

@@ -1,6 +1,7 @@
 """Signed links have an id and an owner.
 
-Those of before are known from their audit records: they keep their address, and end with the account or token of the record.
+Those of before are known from their audit records. They keep their address, and end with the account or token of the
+record.
 """
 
 from datetime import UTC, datetime
@@ -27,8 +28,9 @@ def store_earlier_links(apps, schema_editor):
         }
         if expires_at > timezone.now() and any(owner.values()):
             path, _, query = made.object_name.partition("?")
+            members = urlencode(sorted(parse_qsl(query, keep_blank_values=True)))
             link.objects.create(
-                url=f"{path}?{urlencode(sorted(parse_qsl(query, keep_blank_values=True)))}",
+                url=f"{path}?{members}" if members else path,
                 created_at=made.at,
                 expires_at=expires_at,
                 is_numbered=False,

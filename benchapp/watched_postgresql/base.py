@@ -88,19 +88,20 @@ class _Watch:
     def hangs(self) -> bool:
         """Return whether the database hangs."""
         with self._lock:
-            return self._ask()
+            return self._ask(_ASKED_EVERY_S)
 
     def still_hangs(self) -> bool:
         """Return whether the database that hung still does; does not wait for another thread that asks."""
         if not self._is_hanging or not self._lock.acquire(blocking=False):
             return self._is_hanging
         try:
-            return self._ask()
+            # Longer, so that a request that has just waited for the answer does not wait for another.
+            return self._ask(2 * _ASKED_EVERY_S)
         finally:
             self._lock.release()
 
-    def _ask(self) -> bool:
-        if time.monotonic() - self._asked_at_s >= _ASKED_EVERY_S:
+    def _ask(self, every_s: float) -> bool:
+        if time.monotonic() - self._asked_at_s >= every_s:
             self._is_hanging = not _answers()
             self._asked_at_s = time.monotonic()
         return self._is_hanging

@@ -91,6 +91,7 @@ PAGES = {
     "people": "/people/",
     "saved views": "/views/",
     "account": "/account/",
+    "signed links": "/links/",
     "badges": "/docs/badges",
     "error codes": "/docs/errors",
     "documentation": "/docs/",

@@ -58,6 +58,7 @@ from tests.factories import (
     make_run_request,
     make_schedule_adoption,
     make_series,
+    make_signed_link,
     make_submission,
     make_target,
     make_token,
@@ -105,6 +106,11 @@ def make_world() -> World:
     make_token(Scope.READ, label="grafana", created_by=admin)
     make_host("cache-07", pool="cache")
     make_price(created_by=admin)
+    make_signed_link(
+        created_by=admin,
+        url="/api/v1/charts/history.png?metrics=iops%2Clatency_p99_ns&q=host%3Adb-01&from=-90d&theme=dark",
+    )
+    make_signed_link(created_by=admin, revoked_at=timezone.now())
     make_price(instance_type="m5.4xlarge", per_hour=0.768)
     runs, history = _make_history(host)
     hostile_run, hostile_series = _make_hostile()

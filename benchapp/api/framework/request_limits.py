@@ -58,7 +58,7 @@ def count_request(request: Request, *, is_authenticated: bool = True) -> None:
 
 
 class PageLimit:
-    """The middleware that counts pages; the API counts its own requests. Behind `name_write_source`."""
+    """The middleware that counts pages; the API counts its own requests. Behind `name_reader_and_writer`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response

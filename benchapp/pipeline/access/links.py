@@ -85,7 +85,7 @@ def revoke_links_of(user: User) -> None:
 
 def write_address(path: str, query: Query) -> str:
     """Return path and query, with the parameters in the order of their names."""
-    return f"{path}?{urlencode(sorted(query))}"
+    return f"{path}?{urlencode(sorted(query))}" if query else path
 
 
 def _sign(path: str, query: Query) -> str:

@@ -63,8 +63,9 @@ def test_page_whose_database_is_away_answers_503(client, monkeypatch, settings, 
 
     monkeypatch.setattr("django.db.backends.base.base.BaseDatabaseWrapper.ensure_connection", refuse)
 
-    page, answer = client.get("/runs/"), client.get("/api/v1/runs")
+    client.raise_request_exception = False
+    page, answer, unknown = (client.get(path) for path in ("/runs/", "/api/v1/runs", "/nowhere/"))
 
-    assert (page.status_code, answer.status_code) == (503, 503)
+    assert (page.status_code, answer.status_code, unknown.status_code) == (503, 503, 503)
     assert answer.json()["code"] == "database-away"
     assert page.headers["Content-Type"].startswith("text/html")
