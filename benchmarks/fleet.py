@@ -21,7 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -96,7 +96,7 @@ def _start_workers(count: int) -> Iterator[Callable[[datetime], None]]:
 
 def _run(options: argparse.Namespace, *, planted: int) -> None:
     from benchmarks.fleet_noise import make_values, plant
-    from benchmarks.fleet_score import score
+    from benchmarks.fleet_score import describe_notices, score
     from benchmarks.fleet_world import RUNS_A_DAY, find_next_run, make_world
     from benchmarks.fleet_year import LEARNT_RUNS, WATCHED_RUNS, choose_planted, live, plan_judging
 
@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace, *, planted: int) -> None:
     planned = plan_judging(runs, regressions, every=options.judge_every, first=first)
     started = time.monotonic()
     with _start_workers(options.workers) as judge:
-        notices = live(
+        live(
             world,
             takewhile(lambda part: part[1] <= last, planned),
             judge=judge,
@@ -131,6 +131,7 @@ def _run(options: argparse.Namespace, *, planted: int) -> None:
         one for one in regressions if first + LEARNT_RUNS < one.run and one.run + WATCHED_RUNS <= written
     ]
     weeks = (written - first) / RUNS_A_DAY / 7
+    notices = describe_notices(world, weeks=weeks)
     for line in _write_report(score(world, reached), weeks=weeks, notices=notices):
         print(line)
     _print_speed(options.hosts * options.cells * (written - before), taken_s)
@@ -140,6 +141,8 @@ def _run_months(options: argparse.Namespace) -> None:
     from benchmarks.fleet_confirmation import Confirmation
     from benchmarks.fleet_months import HOSTS, RUNS, accept_level_at, list_events, make_months
     from benchmarks.fleet_months_score import score_months, write_report
+    from benchmarks.fleet_score import describe_notices
+    from benchmarks.fleet_world import RUNS_A_DAY
     from benchmarks.fleet_year import LEARNT_RUNS, live
 
     world = make_months(cells=options.cells, seed=options.seed, additional=options.confirm)
@@ -151,7 +154,7 @@ def _run_months(options: argparse.Namespace) -> None:
             accept_level_at(end)
             confirmation.confirm(end)
 
-        notices = live(
+        live(
             world,
             [(0, LEARNT_RUNS), *((run, run + 1) for run in range(LEARNT_RUNS, RUNS))],
             judge=judge,
@@ -162,6 +165,7 @@ def _run_months(options: argparse.Namespace) -> None:
     print(file=sys.stderr)
     added = f", {confirmation.count} additional runs" if options.confirm else ""
     print(f"\nTwo months: {HOSTS} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}{added}\n")
+    notices = describe_notices(world, weeks=RUNS / RUNS_A_DAY / 7)
     for line in write_report(score_months(world, list_events(options.cells)), notices=notices):
         print(line)
     _print_speed(HOSTS * options.cells * RUNS, taken_s)
@@ -170,12 +174,13 @@ def _run_months(options: argparse.Namespace) -> None:
 def _run_weekends(options: argparse.Namespace) -> None:
     from benchapp.models import Incident
     from benchmarks.fleet_months import RUNS, make_weekends
+    from benchmarks.fleet_score import describe_notices
     from benchmarks.fleet_world import RUNS_A_DAY
     from benchmarks.fleet_year import LEARNT_RUNS, live
 
     world = make_weekends(hosts=options.hosts, cells=options.cells, seed=options.seed)
     with _start_workers(options.workers) as judge:
-        notices = live(
+        live(
             world,
             [(0, LEARNT_RUNS), *((run, run + 1) for run in range(LEARNT_RUNS, RUNS))],
             judge=judge,
@@ -185,9 +190,10 @@ def _run_weekends(options: argparse.Namespace) -> None:
     print(
         f"\nWeekends of −15 %: {options.hosts} hosts × {options.cells} series × {RUNS} runs, seed {options.seed}\n\n"
         "| measure | target | measured |\n|---|---|---|\n"
-        f"| incidents of regressions a month, of each host | ≤ 1 | {len(found) / months / options.hosts:.2f} |\n"
-        f"| notices a month, of each host | | {notices / months / options.hosts:.2f} |"
+        f"| incidents of regressions a month, of each host | ≤ 1 | {len(found) / months / options.hosts:.2f} |"
     )
+    for line in describe_notices(world, weeks=RUNS / RUNS_A_DAY / 7):
+        print(line)
     for incident in found:
         print(f"- opened {incident.opened_at:%a %d %b}: {incident.title}")
 
@@ -204,7 +210,7 @@ def _show_progress(run: int, runs: int, started: float) -> None:
     print(f"\r   run {run} of {runs}, {taken_s:.0f} s ", end="", file=sys.stderr, flush=True)
 
 
-def _write_report(result: "Score", *, weeks: float, notices: int) -> Iterator[str]:
+def _write_report(result: "Score", *, weeks: float, notices: Iterable[str]) -> Iterator[str]:
     found = [one for one in result.found if one.delay_runs is not None]
     yield ""
     yield "| measure | aim | measured |\n|---|---|---|"
@@ -215,7 +221,7 @@ def _write_report(result: "Score", *, weeks: float, notices: int) -> Iterator[st
         yield f"| grouped as planted, of these | all | {grouped} of {len(found)} |"
     yield f"| false incidents | | {len(result.false)} |"
     yield f"| false incidents a week, whole fleet | ≤ 1 | {len(result.false) / weeks:.2f} |"
-    yield f"| notices to a subscriber of everything | | {notices} |"
+    yield from notices
     yield f"| incidents of improvements, without notices | | {result.improvements} |"
     if found:
         delays = [one.delay_runs for one in found if one.delay_runs is not None]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
@@ -182,8 +182,8 @@ def _count_late_events() -> int:
     return late
 
 
-def write_report(result: MonthsScore, *, notices: int) -> Iterator[str]:
-    """Yield the tables as Markdown."""
+def write_report(result: MonthsScore, *, notices: Iterable[str]) -> Iterator[str]:
+    """Yield the tables as Markdown. notices: rows about the notices."""
     expected = [one for one in result.events if one.event.sizes and one.event.shape != "comes and goes"]
     steps = [one for one in expected if one.event.shape == "step"]
     delays = [one.delay_runs for one in steps if one.delay_runs is not None]
@@ -206,7 +206,7 @@ def write_report(result: MonthsScore, *, notices: int) -> Iterator[str]:
     yield f"| events after a recovery: grew, confirmed | 0 | {result.late_events} |"
     yield f"| false incidents of regressions (confirmed) | | {len(result.false)} ({result.confirmed_false}) |"
     yield f"| false incidents of improvements | | {result.false_improvements} |"
-    yield f"| notices | | {notices} |"
+    yield from notices
     yield ""
     yield "| event | run | incidents | delay, runs | series | grouped | notices | suspect | title |"
     yield "|---|---|---|---|---|---|---|---|---|"

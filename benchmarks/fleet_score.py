@@ -1,12 +1,12 @@
 """Hold what the incidents say against what was planted."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Notice
 from benchmarks.fleet_noise import Planted
 from benchmarks.fleet_world import World, find_run
 
@@ -15,6 +15,8 @@ _NEAR_RUNS: Final = 5
 # An incident is of what most of its changes are of; grouped as planted is one that is nearly all of it, and it alone.
 _MOSTLY: Final = 0.5
 _NEARLY_ALL: Final = 0.9
+_BAD_KINDS: Final = ("opened", "grew", "reopened")
+_NEWEST_RUNS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,40 @@ def _describe(
 
 def _with_joined(ids: Sequence[int]) -> list[int]:
     return [*ids, *Incident.objects.filter(merged_into__in=ids).values_list("id", flat=True)]
+
+
+def describe_notices(world: World, *, weeks: float) -> Iterator[str]:
+    """Yield rows of a table: notices a week, those that were false when sent, and false last ones.
+
+    A notice of a regression is false if the newest three values of most of the changed metrics are nearer to the level
+    before. The last notice of an incident is false if it disagrees with the state of the incident.
+    """
+    incidents = Incident.objects.select_related("merged_into").in_bulk()
+    notices = [
+        (notice, incident.merged_into or incident, notice.body["facts"]["event"]["kind"])
+        for notice in Notice.objects.exclude(incident=None).order_by("id")
+        for incident in [incidents[notice.incident_id or 0]]
+    ]
+    yield f"| notices to a subscriber of everything (a week) | | {len(notices)} ({len(notices) / weeks:.1f}) |"
+    for kind in _BAD_KINDS:
+        sent = [_is_bad(world, notice, incident) for notice, incident, of in notices if of == kind]
+        yield f"| notices “{kind}” (false when sent) | (0) | {len(sent)} ({sent.count(False)}) |"
+    last = {incident: kind in _BAD_KINDS for _, incident, kind in notices}
+    open_ = {one: one.state != IncidentState.RESOLVED and one.recovered_at is None for one in last}
+    bad, over = (sum(last[one] == value != open_[one] for one in last) for value in (True, False))
+    yield f"| last notice: bad though it is over; over though it is bad | 0; 0 | {bad}; {over} |"
+
+
+def _is_bad(world: World, notice: Notice, home: Incident) -> bool:
+    """Return whether most changed metrics of an incident were at their new levels when a notice was written."""
+    cells = {series_id: cell for cell, series_id in enumerate(world.series_ids)}
+    end = find_run(notice.created_at) + 1
+    changes = Change.objects.filter(incident=home, started_at__lte=notice.created_at)
+    newest = {(change.series_id, change.metric): change for change in changes.order_by("started_at", "id")}
+    bad = 0
+    for (series_id, metric), change in newest.items():
+        values = world.values[metric][cells[series_id], end - _NEWEST_RUNS : end]
+        bad += abs(median(values.tolist()) - change.after_median) < abs(
+            median(values.tolist()) - change.before_median
+        )
+    return bad >= _MOSTLY * len(newest)

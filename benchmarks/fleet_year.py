@@ -7,7 +7,7 @@ from unittest import mock
 
 from django.utils import timezone
 
-from benchapp.models import Notice, Subscription, User
+from benchapp.models import Subscription, User
 from benchapp.pipeline.judge import detect_and_notify
 from benchmarks.fleet_noise import Kind, Planted
 from benchmarks.fleet_world import (
@@ -74,8 +74,8 @@ def live(
     judge: Callable[[datetime], None],
     show: Callable[[int], None] = lambda run: None,
     act: Callable[[int], None] = lambda run: None,
-) -> int:
-    """Write and evaluate all runs in the order of time; return the number of notices to a subscriber of everything.
+) -> None:
+    """Write and evaluate all runs in the order of time, with a subscriber of everything.
 
     planned: from which run on up to before which is written before each evaluation; act: called after each. Runs that
     are written already are skipped.
@@ -90,7 +90,6 @@ def live(
         judge(say_time(end - 1))
         act(end)
         show(end)
-    return Notice.objects.count()
 
 
 def judge_all_due(now: datetime) -> None:
