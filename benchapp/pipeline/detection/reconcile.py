@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.analysis.changepoints.level_shift import ShiftLevel
-from benchapp.analysis.detection.recovery import RUNS_MINIMUM, find_end
+from benchapp.analysis.detection.recovery import find_end
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,
     FAR_RUNS,
@@ -225,14 +225,7 @@ def _is_present(values: Floats, change: StoredChange, detected: Sequence[Detecte
 
 
 def _has_lasted(values: Floats, change: StoredChange) -> bool:
-    """Return whether a level lasted long enough to be retained: five runs if it ended unconfirmed.
-
-    Three runs end a level; one or two good runs can be chance.
-    """
-    lasted = _count_runs(values, change)
-    has_ended = len(values) - change.index - lasted >= RUNS_MINIMUM
-    is_ended_unconfirmed = has_ended and change.state != ChangeState.CONFIRMED
-    return lasted >= (CONFIRMED_AFTER_RUNS if is_ended_unconfirmed else NEWEST_RUNS)
+    return _count_runs(values, change) >= NEWEST_RUNS
 
 
 def _find_end(values: Floats, change: StoredChange) -> int:
