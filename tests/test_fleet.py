@@ -11,7 +11,7 @@ from benchmarks.fleet_confirmation import Confirmation
 from benchmarks.fleet_months import PlantedEvent, list_events, make_months
 from benchmarks.fleet_months_score import is_title_right
 from benchmarks.fleet_noise import make_values, plant
-from benchmarks.fleet_score import Score, score
+from benchmarks.fleet_score import Score, describe_notices, score
 from benchmarks.fleet_world import find_run, make_world, say_time, write_runs
 from benchmarks.fleet_year import choose_planted, judge_all_due, live, plan_judging
 from tests.factories import make_change
@@ -28,6 +28,7 @@ def live_through(planted_count: int, *, seed: int) -> Score:
     plant(values, planted)
     world = make_world(values, hosts=HOSTS, planted=planted, seed=seed)
     live(world, plan_judging(RUNS, planted, every=12), judge=judge_all_due)
+    assert list(describe_notices(world, weeks=3))[-1].endswith("| 0; 0 |")
     return score(world, planted)
 
 
