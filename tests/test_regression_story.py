@@ -6,30 +6,24 @@ certain. Posted to the API, then the tasks that workers run, by the clock of the
 each of the seeds here; how often it holds for any seed is said in docs/incidents.md.
 """
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
-from unittest import mock
 
 import pytest
-from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.limits import Limits
 from benchapp.env import EmailServer
 from benchapp.models import Host, Incident, Run, Scope
 from benchapp.pipeline.access.tokens import issue_token
 from benchmarks.histories import make_generator, make_history
 from tests.api.ingest.test_app import post
-from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON
 from tests.mail_server import MailServer, serve_mail
 from tests.notices import make_subscription
+from tests.stories import at_time, make_body, silence_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -51,20 +45,6 @@ class Story:
     recovered_by: int | None = None
 
 
-def vary_speed(report: dict[str, Any], direction: str, factor: float) -> None:
-    """Make a direction of a report so many times as fast, with latencies to match."""
-    entry = report["jobs"][0][direction]
-    for name in ("io_bytes", "io_kbytes", "bw_bytes", "bw", "total_ios"):
-        entry[name] = round(entry[name] * factor)
-    entry["iops"] *= factor
-    for name in ("slat_ns", "clat_ns", "lat_ns"):
-        for part in ("min", "max", "mean", "stddev"):
-            entry[name][part] /= factor
-    percentiles = entry["clat_ns"]["percentile"]
-    for percent, value in percentiles.items():
-        percentiles[percent] = round(value / factor)
-
-
 def make_speeds(seed: int, direction: str) -> list[float]:
     """Return how fast each run is, 1 before the kernel came."""
     generator = make_generator("regression story", seed, direction)
@@ -74,36 +54,9 @@ def make_speeds(seed: int, direction: str) -> list[float]:
     return [speed * (1 - DROP if SLOW_FROM <= run < GOOD_FROM else 1) for run, speed in enumerate(speeds)]
 
 
-def make_body(run: int, speeds: dict[str, list[float]]) -> bytes:
-    printed = read_fio("16_randrw7030_json.out")
-    report = json.loads(printed[printed.index("{") :])
-    for direction, values in speeds.items():
-        vary_speed(report, direction, values[run])
-    is_new = SLOW_FROM <= run < GOOD_FROM
-    started_at = NOON + run * STEP
-    report["timestamp_ms"] = round(started_at.timestamp() * 1000) + 20_000
-    report["timestamp"] = report["timestamp_ms"] // 1000
-    del report["time"]
-    return pack_envelope(
-        started_at=started_at.isoformat(),
-        finished_at=(started_at + timedelta(seconds=20)).isoformat(),
-        fio_output=json.dumps(report),
-        environment={"kernel": "6.12.0" if is_new else "6.1.0", "cpu_count": 2},
-    )
-
-
-@contextmanager
-def at_time(moment: datetime) -> Iterator[None]:
-    with mock.patch.object(timezone, "now", lambda: moment):
-        yield
-
-
 @pytest.fixture(autouse=True)
 def quiet_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Call the tasks by hand, in the order in which they wake each other."""
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
-    for name in ("normalize", "judge", "notify"):
-        monkeypatch.setattr(getattr(tasks, name), "delay_on_commit", lambda: None)
+    silence_queue(monkeypatch)
 
 
 @pytest.fixture
@@ -124,7 +77,10 @@ def tell_story(seed: int, mail: MailServer) -> Story:
         make_subscription()
     for run in range(RUNS):
         with at_time(NOON + run * STEP + timedelta(minutes=1)):
-            assert post(make_body(run, speeds), token).status == 202
+            of_run = {direction: values[run] for direction, values in speeds.items()}
+            kernel = "6.12.0" if SLOW_FROM <= run < GOOD_FROM else "6.1.0"
+            body = make_body(NOON + run * STEP, [of_run], kernel=kernel)
+            assert post(body, token).status == 202
             if run < SLOW_FROM or SLOW_FROM + 6 <= run < GOOD_FROM - 1:
                 continue  # what waits is read together with the next that matters
             tasks.normalize()
