@@ -39,7 +39,7 @@ from benchapp.analysis.detection.growing_levels import (
     keep_quantiles,
 )
 from benchapp.analysis.detection.repetitions import may_have_repetitions
-from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState
+from benchapp.models import METRIC_FIELDS, ChangeState, DetectionState, IncidentState
 from benchapp.pipeline.detection.histories import (
     WINDOW,
     Claimed,
@@ -136,7 +136,7 @@ _RESULT: Final = np.dtype([("n", np.int64), ("median", GROWING_QUANTILE)])
 class _State(msgspec.Struct, frozen=True, array_like=True):
     """Content of a state. run_id, position: of the newest valid run. criteria: of the evaluated metrics.
 
-    watched: metrics that were evaluated up to this run, whether it is an evaluation point or not. sums: of earlier runs
+    watched: metrics that were evaluated up to this run although it is no evaluation point. sums: of earlier runs
     as of `QuietCriteria.sum_ratios`. results, levels: of the metrics that have them, in the form of _RESULT and _LEVEL.
     """
 
@@ -160,7 +160,9 @@ class EvaluationPlan:
     """What is evaluated of a series.
 
     history: all runs that were read. ends: runs that are evaluated of each metric; the later ones are quiet. first,
-    references: as of EvaluationPoint. watched: metrics that are evaluated up to the newest run.
+    references: as of EvaluationPoint. watched: metrics that are evaluated up to the newest run although it is no
+    evaluation point. They are until the next one, also if nothing watches them any longer: an evaluation of fewer runs
+    than the last one would find again what that withdrew.
     """
 
     history: StoredHistory
@@ -223,7 +225,7 @@ class Extended:
 def plan_evaluations(
     claimed: Sequence[Claimed], histories: Mapping[int, StoredHistory]
 ) -> dict[int, EvaluationPlan]:
-    """Return the plan of each series; its history is of the newest EVALUATION_WINDOW measurements. One query."""
+    """Return the plan of each series; its history is of the newest EVALUATION_WINDOW measurements. Two queries."""
     watched = read_watched([series.series_id for series in claimed])
     return {
         series.series_id: plan_evaluation(
@@ -242,13 +244,17 @@ def _make_fingerprint() -> str:
 
 
 def read_watched(ids: Sequence[int]) -> dict[int, frozenset[str]]:
-    """Return the metrics of these series that are evaluated with every run; without series that have none."""
+    """Return the metrics of these series that are evaluated with the next run; two queries."""
     with connection.cursor() as cursor:
         cursor.execute(
             _READ_WATCHED, {"ids": list(ids), "live": _LIVE, "resolved": IncidentState.RESOLVED.value}
         )
         rows = cursor.fetchall()
-    found: dict[int, set[str]] = {}
+    states = DetectionState.objects.filter(series_id__in=ids, fingerprint=_make_fingerprint())
+    found = {
+        series_id: set(_DECODER.decode(content).watched)
+        for series_id, content in states.values_list("series_id", "content")
+    }
     for series_id, metric in rows:
         found.setdefault(series_id, set()).add(metric)
     return {series_id: frozenset(metrics) for series_id, metrics in found.items()}
@@ -261,7 +267,7 @@ def plan_evaluation(
     smallest_changes: Sequence[float],
     watched: frozenset[str],
 ) -> EvaluationPlan:
-    """Return which runs are evaluated. smallest_changes: of the metrics; watched: as of EvaluationPlan."""
+    """Return which runs are evaluated. smallest_changes: of the metrics; watched: to be evaluated with every run."""
     count = len(history.times)
     every_run = EvaluationPlan(history, dict.fromkeys(metrics, count), watched=watched)
     if not count or history.has_repetitions:
@@ -271,7 +277,9 @@ def plan_evaluation(
         history.positions,
         smallest_changes=smallest_changes,
     )
-    ends = dict(zip(metrics, point.ends, strict=True)) | dict.fromkeys(watched, count)
+    ends = dict(zip(metrics, point.ends, strict=True))
+    watched = frozenset(metric for metric in watched if ends.get(metric) != count)
+    ends |= dict.fromkeys(watched, count)
     if may_have_repetitions(history.times[: max(ends.values())]):
         return every_run
     return EvaluationPlan(history, ends, point.first, point.references, watched)
