@@ -32,7 +32,7 @@ _VALUE_BEYOND: Final = 1.0
 # ten recoveries is found later.
 _RETURN_LOG_RATIO: Final = log(100)
 # Newest runs that are compared at most, as by the weight of the series.
-_RETURN_RUNS_MAXIMUM: Final = 20
+RUNS_MAXIMUM: Final = 20
 
 
 def is_recovery(level: float, *, before_median: float, after_median: float) -> bool:
@@ -135,7 +135,7 @@ def _count_returned(shares: Sequence[float]) -> int:
     If any number with a low mean sufficed, most levels that are half way back would soon seem to have returned.
     """
     gains, total = {}, 0.0
-    for runs, share in enumerate(reversed(shares[-min(len(shares) - 1, _RETURN_RUNS_MAXIMUM) :]), 1):
+    for runs, share in enumerate(reversed(shares[-min(len(shares) - 1, RUNS_MAXIMUM) :]), 1):
         total += 1 - share
         gains[runs] = max(total, 0.0) ** 2 / runs
     return max(range(RUNS_MINIMUM, len(gains) + 1), key=lambda runs: gains[runs])
@@ -188,15 +188,26 @@ def have_returned(levels: Sequence[ChangedLevel]) -> bool:
     return False
 
 
-def have_changed_again(levels: Sequence[ChangedLevel]) -> bool:
-    """Return whether the newest 3 runs of changed levels are, by the weight of all, at the levels after the change."""
+def have_changed_again(levels: Sequence[ChangedLevel], *, runs: int = RUNS_MINIMUM) -> bool:
+    """Return whether the newest runs of changed levels are, by the weight of all, at the levels after the change.
+
+    runs: that must be there; more are compared if few or noisy series do not suffice.
+    """
     # The noise of the level to which they had returned: that after the change may include both levels.
-    share = _measure_share(levels, [level.before_spread for level in levels], RUNS_MINIMUM)
-    return (
-        share is not None
-        and share.mean > _AGAIN_SHARE
-        and share.mean - _SURE_ERRORS * share.error > _BACK_SHARE
-    )
+    spreads = [level.before_spread for level in levels]
+    for compared in range(runs, max((len(level.newest) for level in levels), default=0) + 1):
+        share = _measure_share(levels, spreads, compared)
+        if share is None or share.mean <= _AGAIN_SHARE:
+            return False
+        if share.mean - _SURE_ERRORS * share.error > _BACK_SHARE:
+            return True
+    return False
+
+
+def are_changed(levels: Sequence[ChangedLevel], *, runs: int) -> bool:
+    """Return whether the newest runs of levels that are known to have changed are at the levels after the change."""
+    share = _measure_share(levels, [level.before_spread for level in levels], runs)
+    return share is not None and share.mean > _AGAIN_SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ def make_incident(
     return incident.pk
 
 
-def reopen_incident(incident: Incident, events: Events, *, text: str, is_notified: bool = True) -> None:
-    """Reopen a resolved incident automatically; improvements send no notice."""
+def reopen_incident(incident: Incident, events: Events, *, text: str) -> None:
+    """Reopen an incident that is over but bad now; improvements send no notice."""
     before = describe_state(incident)
     incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
     incident.resolved_at = incident.recovered_at = incident.planned_event = None
@@ -98,9 +98,7 @@ def reopen_incident(incident: Incident, events: Events, *, text: str, is_notifie
     incident.save(
         update_fields=["state", "verdict", "resolved_at", "recovered_at", "planned_event", "updated_at"]
     )
-    events.add(
-        incident, "reopened", text=text, before=before, is_notified=is_notified and incident.is_regression
-    )
+    events.add(incident, "reopened", text=text, before=before, is_notified=incident.is_regression)
 
 
 def describe_state(incident: Incident) -> dict[str, Any]:

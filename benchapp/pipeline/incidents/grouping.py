@@ -43,6 +43,8 @@ from benchapp.pipeline.incidents.expected import ChangeStart, Expected, find_exp
 from benchapp.pipeline.incidents.merging import merge_wide
 from benchapp.pipeline.incidents.recovery import (
     COVERED_SHARE,
+    are_bad,
+    count_bad_runs,
     has_open_incidents,
     has_regressed_again,
     update_recoveries,
@@ -74,14 +76,18 @@ def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
 def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Incident | None:
     """Return the incident of which most series changed again in the same direction; locked.
 
-    It was resolved within 14 days, or is open and has recovered.
+    It was resolved within 14 days, or is open and has recovered, or was reopened since the changes began.
     """
     resolved = Q(
         incident__state=IncidentState.RESOLVED,
         incident__verdict__in=_RECURRING,
         incident__resolved_at__gte=now - _RECURRENCE,
     )
-    recovered = ~Q(incident__state=IncidentState.RESOLVED) & Q(incident__recovered_at__isnull=False)
+    since = min(candidate.at for candidate in significant)
+    reopened = IncidentEvent.objects.filter(kind="reopened", undone_at=None, at__gte=since)
+    recovered = ~Q(incident__state=IncidentState.RESOLVED) & (
+        Q(incident__recovered_at__isnull=False) | Q(incident__in=reopened.values("incident"))
+    )
     cells = {(candidate.series_id, candidate.metric) for candidate in significant}
     rows = (
         Change.objects.filter(
@@ -126,11 +132,16 @@ def find_open_incident(together: Sequence[Candidate], spans: Sequence[IncidentSp
 
 def assign_to_incident(
     significant: Sequence[Candidate], known_id: int | None, expected: Expected | None, *, events: Events
-) -> int:
-    """Assign significant changes to the known incident, a reopened one, or a new one; return its id."""
+) -> int | None:
+    """Assign significant changes to the known incident, a reopened one, or a new one; return its id.
+
+    None: they wait until they last long enough to reopen an incident.
+    """
     incident_id = known_id
-    if incident_id is None and expected is None:
-        incident_id = _reopen(significant, events)
+    if incident_id is None and expected is None and (recurred := find_recurred(significant, now=events.now)):
+        if not _reopen(recurred, significant, events):
+            return None
+        incident_id = recurred.pk
     if incident_id is None:
         incident_id = _open(significant, expected, events)
     Change.objects.filter(pk__in=[candidate.change_id for candidate in significant]).update(
@@ -139,13 +150,16 @@ def assign_to_incident(
     return incident_id
 
 
-def _reopen(significant: Sequence[Candidate], events: Events) -> int | None:
-    recurred = find_recurred(significant, now=events.now)
-    if recurred is None:
-        return None
-    is_first = not IncidentEvent.objects.filter(incident=recurred, kind="reopened", undone_at=None).exists()
-    reopen_incident(recurred, events, text="the same series changed again", is_notified=is_first)
-    return recurred.pk
+def _reopen(recurred: Incident, significant: Sequence[Candidate], events: Events) -> bool:
+    """Reopen an incident unless it is open, if these changes last long enough; return whether it is open."""
+    is_over = recurred.state == IncidentState.RESOLVED or recurred.recovered_at is not None
+    if not is_over:
+        return True
+    change_ids = [candidate.change_id for candidate in significant]
+    if not are_bad(change_ids, runs=count_bad_runs(recurred)):
+        return False
+    reopen_incident(recurred, events, text="the same series changed again")
+    return True
 
 
 def _open(significant: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
@@ -243,7 +257,9 @@ def _assign_pooled(candidates: Sequence[Candidate], events: Events) -> set[int]:
             waiting = [candidate for candidate in together if candidate.incident_id is None]
             if waiting:
                 known_id = find_open_incident(together, spans)
-                touched.add(assign_to_incident(waiting, known_id, expected, events=events))
+                incident_id = assign_to_incident(waiting, known_id, expected, events=events)
+                if incident_id is not None:
+                    touched.add(incident_id)
     return touched
 
 
@@ -288,8 +304,9 @@ def _assign_members(
         significant = _filter_significant(together, family, is_known=known_id is not None)
         if significant:
             incident_id = assign_to_incident(significant, known_id, expected, events=events)
-            spans.append(IncidentSpan(incident_id, cluster[0].at, cluster[-1].at))
-            touched.add(incident_id)
+            if incident_id is not None:
+                spans.append(IncidentSpan(incident_id, cluster[0].at, cluster[-1].at))
+                touched.add(incident_id)
     return touched
 
 

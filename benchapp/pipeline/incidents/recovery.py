@@ -9,7 +9,14 @@ from django.db.models import QuerySet
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, UPDATED_SLOTS
-from benchapp.analysis.detection.recovery import ChangedLevel, have_changed_again, have_returned
+from benchapp.analysis.detection.recovery import (
+    RUNS_MAXIMUM,
+    RUNS_MINIMUM,
+    ChangedLevel,
+    are_changed,
+    have_changed_again,
+    have_returned,
+)
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Level
 from benchapp.pipeline.incidents.events import Events, reopen_incident
 
@@ -21,8 +28,7 @@ _SILENT_RUNS: Final = 5
 # Share of an incident's series that must have changed again, or whose pooled levels must be back. If fewer changed
 # again, it is another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
 COVERED_SHARE: Final = 2 / 3
-# The last notice of a flapping incident; later events are in the activity only.
-_FLAPPING: Final = "regressed again after a recovery; no further notices if it flaps"
+_FLAPPING: Final = "regressed again after a recovery"
 _OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 
 
@@ -64,12 +70,14 @@ def _update(
         incident.recovered_at = events.now
         incident.save(update_fields=["recovered_at"])
         text = "the newest runs are back at the earlier level"
-        is_notified = incident.is_regression and not _was_reopened(incident)
+        # What is over when it is found sends nothing.
+        is_notified = incident.is_regression and incident.pk not in events.to_notify
+        events.drop(incident.pk)
         events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
         return True
-    if not _has_regressed_again(incident, changes, levels):
+    if not _has_regressed_again(incident, changes, levels, runs=count_bad_runs(incident)):
         return False
-    reopen_incident(incident, events, text=_FLAPPING, is_notified=not _was_reopened(incident))
+    reopen_incident(incident, events, text=_FLAPPING)
     return True
 
 
@@ -109,24 +117,37 @@ def _have_pooled_returned(changes: Sequence[Change]) -> bool:
     )
 
 
-def has_regressed_again(incident: Incident) -> bool:
-    """Return whether a recovered incident regressed again, by the weight of all its series; a few queries."""
+def count_bad_runs(incident: Incident) -> int:
+    """Return how many runs must be bad to reopen an incident: 3, and twice as many after each reopening, at most 20."""
+    reopened = IncidentEvent.objects.filter(incident=incident, kind="reopened", by=None, undone_at=None)
+    return min(RUNS_MINIMUM << reopened.count(), RUNS_MAXIMUM)
+
+
+def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
+    """Return whether the newest runs of changed series are at their new levels, by the weight of all; two queries."""
+    changes = list(Change.objects.filter(pk__in=change_ids).order_by("started_at", "id"))
+    levels = _read_levels(changes)
+    return are_changed(_list_levels(_list_measured(changes, levels), levels), runs=runs)
+
+
+def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool:
+    """Return whether the newest runs of an incident that is over are bad, by the weight of all; a few queries."""
     rows = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
     changes = list(rows.order_by("started_at", "id"))
-    return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes))
+    return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes), runs=runs)
 
 
 def _has_regressed_again(
-    incident: Incident, changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]
+    incident: Incident, changes: Sequence[Change], levels: Mapping[tuple[int, str], Level], *, runs: int
 ) -> bool:
-    if not _is_bad_again(changes, levels):
+    if not _is_bad_again(changes, levels, runs=runs):
         return False
     elsewhere = _find_series_elsewhere(incident, changes)
     if not elsewhere:
         return True
     own = [change for change in changes if change.series_id not in elsewhere]
     left = len({change.series_id for change in own})
-    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, levels)
+    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, levels, runs=runs)
 
 
 def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
@@ -148,10 +169,10 @@ def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set
     }
 
 
-def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
+def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level], *, runs: int) -> bool:
     steps = _list_steps(changes)
     if len(steps) == len(changes):
-        return have_changed_again(_list_levels(_list_measured(steps, levels), levels))
+        return have_changed_again(_list_levels(_list_measured(steps, levels), levels), runs=runs)
     return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
 
 
@@ -203,7 +224,3 @@ def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Lev
 def _is_measured(change: Change, to_at: datetime, last_at: datetime) -> bool:
     interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
     return last_at - to_at <= max(_SILENT_RUNS * interval, timedelta(days=1))
-
-
-def _was_reopened(incident: Incident) -> bool:
-    return IncidentEvent.objects.filter(incident=incident, kind="reopened", undone_at=None).exists()

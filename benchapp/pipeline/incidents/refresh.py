@@ -14,6 +14,7 @@ from benchapp.models import Change, ChangeState, Incident, IncidentEvent, Incide
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
 from benchapp.pipeline.incidents.pooled import describe_pooled_levels
+from benchapp.pipeline.incidents.recovery import count_bad_runs, has_regressed_again
 from benchapp.pipeline.incidents.suspects import find_suspects
 
 _RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
@@ -50,7 +51,13 @@ def _refresh(incident: Incident, events: Events) -> None:
         if changes:
             _withdraw(incident, events)
         return
-    if _was_withdrawn(incident) and any(change.state == ChangeState.CONFIRMED for change in live):
+    is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
+    # What ended is confirmed by the good runs after it, too.
+    if (
+        _was_withdrawn(incident)
+        and is_confirmed
+        and has_regressed_again(incident, runs=count_bad_runs(incident))
+    ):
         reopen_incident(incident, events, text="confirmed by later runs")
     since = incident.updated_at
     gone = [change for change in changes if change.withdrawn_at and change.withdrawn_at > since]
@@ -114,7 +121,8 @@ def _withdraw(incident: Incident, events: Events) -> None:
     incident.change_count = 0
     incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at", "change_count"])
     text = "all changes withdrawn: not confirmed by later runs"
-    events.add(incident, "resolved", text=text, before=before, is_notified=incident.is_regression)
+    is_notified = incident.is_regression and incident.recovered_at is None
+    events.add(incident, "resolved", text=text, before=before, is_notified=is_notified)
 
 
 def _was_withdrawn(incident: Incident) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from benchapp.analysis.detection.recovery import (
     ChangedLevel,
+    are_changed,
     find_end,
     has_regressed_again,
     has_returned,
@@ -115,6 +116,21 @@ def test_levels_have_changed_again_if_most_are_there_for_three_runs() -> None:
     assert have_changed_again(make_levels(*[BAD] * 4))
     assert not have_changed_again(make_levels(*[BAD] * 4, *[[1000.0] * 3] * 4))
     assert not have_changed_again(make_levels(*[[1000.0, *BAD[:2]]] * 4, [1000.0] * 3))
+
+
+def test_one_noisy_level_has_changed_again_after_more_runs() -> None:
+    noisy = [840.0, 760.0] * 4
+
+    assert not have_changed_again(make_levels(noisy[:4], spread=100.0))
+    assert have_changed_again(make_levels(noisy, spread=100.0))
+    assert not have_changed_again(make_levels([1000.0] * 5 + noisy[:4], spread=100.0))
+
+
+def test_required_runs_must_be_there() -> None:
+    assert have_changed_again(make_levels([1000.0, *[800.0] * 6]), runs=6)
+    assert not have_changed_again(make_levels([*[1000.0] * 2, *[800.0] * 4]), runs=6)
+    assert are_changed(make_levels([1000.0, *[800.0] * 6]), runs=6)
+    assert not are_changed(make_levels([*[1000.0] * 2, *[800.0] * 4]), runs=6)
 
 
 # A pooled level that fell from 1.00 to 0.97.
