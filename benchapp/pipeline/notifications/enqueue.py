@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from benchapp.metrics import SMALLEST_CHANGES, list_detected_metrics
 from benchapp.models import (
     Change,
     ChangeState,
+    Incident,
     IncidentEvent,
     Notice,
     NoticeState,
@@ -47,7 +48,7 @@ from benchapp.pipeline.notifications.send import deliver
 
 log = structlog.get_logger(__name__)
 
-NOTIFIED_KINDS: Final = frozenset({"opened", "grew", "reopened", "recovered", "resolved"})
+NOTIFIED_KINDS: Final = CLOSING_KINDS | {"opened", "grew", "reopened"}
 # Filter and metrics of a subscription.
 _Scope = tuple[str, tuple[str, ...]]
 _RANK: Final = {Severity.LOW.value: 0, Severity.MEDIUM.value: 1, Severity.HIGH.value: 2}
@@ -56,10 +57,10 @@ _RANK: Final = {Severity.LOW.value: 0, Severity.MEDIUM.value: 1, Severity.HIGH.v
 def enqueue(event_ids: Sequence[int]) -> None:
     """Queue notices of these events; call it in the transaction that writes them.
 
-    Notified: an incident opened, increased in severity, reopened, recovered or was resolved; the last two only for
-    subscriptions with an earlier notice. A severity increase before confirmation is sent only to subscriptions without
-    a notice, as detection is still in progress. Improvements and expected, snoozed or merged incidents send nothing.
-    Each event is queued once.
+    Notified: an incident opened, increased in severity, reopened, recovered, was resolved or accepted; the last three
+    only for subscriptions with an earlier notice of it, or of an incident that was merged into it. A severity increase
+    before confirmation is sent only to subscriptions without a notice, as detection is still in progress. Improvements
+    and merged incidents send nothing, expected and snoozed ones only that they are over. Each event is queued once.
     """
     now = timezone.now()
     events = [event for event in _read_events(event_ids) if _should_notify(event, now)]
@@ -68,14 +69,14 @@ def enqueue(event_ids: Sequence[int]) -> None:
         return
     incident_ids = {event.incident_id for event in events}
     wanted = _match(subscriptions, incident_ids)
-    notified: set[tuple[int, int | None]] = set(
-        Notice.objects.filter(
-            incident_id__in=incident_ids, state__in=(NoticeState.WAITING, NoticeState.SENT)
-        ).values_list("subscription_id", "incident_id")
-    )
+    last_kinds = _read_last_kinds(incident_ids)
     for event in events:
-        recipients = [each for each in subscriptions if _wants(each, event, wanted=wanted, notified=notified)]
-        notified.update((each.pk, event.incident_id) for each in recipients)
+        recipients = [
+            each
+            for each in subscriptions
+            if _wants(each, event, wanted=wanted, last_kind=last_kinds.get((each.pk, event.incident_id)))
+        ]
+        last_kinds |= {(each.pk, event.incident_id): event.kind for each in recipients}
         if recipients:
             _queue(event, recipients, now=now)
 
@@ -144,6 +145,9 @@ def _should_notify(event: IncidentEvent, now: datetime) -> bool:
     incident = event.incident
     if not incident.is_regression or incident.merged_into_id is not None:
         return False
+    # For whoever was told that it is bad.
+    if event.kind in CLOSING_KINDS:
+        return True
     if incident.verdict == Verdict.EXPECTED:
         return False
     if incident.snoozed_until is not None and incident.snoozed_until > now:
@@ -153,6 +157,27 @@ def _should_notify(event: IncidentEvent, now: datetime) -> bool:
     # More affected series are shown on its page, without a notice.
     before = event.before.get("severity")
     return before in _RANK and _RANK[before] < _RANK[incident.severity]
+
+
+def _read_last_kinds(incident_ids: Collection[int]) -> dict[tuple[int, int], str]:
+    """Return the kind of the last notice by subscription and incident, with those of incidents merged into it."""
+    homes = {incident_id: incident_id for incident_id in incident_ids}
+    joined: Collection[int] = incident_ids
+    while joined:
+        rows = Incident.objects.filter(merged_into__in=joined).values_list("pk", "merged_into_id")
+        merged = {pk: homes[into] for pk, into in rows if into is not None}
+        joined = merged.keys() - homes.keys()
+        homes |= merged
+    notices = Notice.objects.filter(
+        incident_id__in=homes, state__in=(NoticeState.WAITING, NoticeState.SENT)
+    ).order_by("pk")
+    return {
+        (subscription_id, homes[incident_id]): kind.removeprefix("incident.")
+        for subscription_id, incident_id, kind in notices.values_list(
+            "subscription_id", "incident_id", "body__kind"
+        )
+        if incident_id is not None
+    }
 
 
 def _match(subscriptions: Iterable[Subscription], incident_ids: Iterable[int]) -> dict[_Scope, set[int]]:
@@ -193,12 +218,11 @@ def _wants(
     event: IncidentEvent,
     *,
     wanted: dict[_Scope, set[int]],
-    notified: set[tuple[int, int | None]],
+    last_kind: str | None,
 ) -> bool:
-    is_notified = (subscription.pk, event.incident_id) in notified
     if event.kind in CLOSING_KINDS:
-        return is_notified
-    if event.kind == "grew" and is_notified and _is_unconfirmed(event):
+        return last_kind not in (None, event.kind)
+    if event.kind == "grew" and last_kind and _is_unconfirmed(event):
         return False
     is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.minimum_severity, 0)
     return is_severe and event.incident_id in wanted[_get_scope(subscription)]

@@ -31,9 +31,10 @@ _HEADINGS: Final = {
     "reopened": "Reopened",
     "recovered": "Recovered",
     "resolved": "Resolved",
+    "accepted": "Accepted",
 }
 # Sent only to subscriptions with an earlier notice of the incident.
-CLOSING_KINDS: Final = frozenset({"recovered", "resolved"})
+CLOSING_KINDS: Final = frozenset({"recovered", "resolved", "accepted"})
 
 
 # It is made in the request of a user, who may have other units, and has several readers.
@@ -95,8 +96,10 @@ def _format_sentence(
         sentences.insert(0, "The level returned to its earlier value.")
     if event.kind == "resolved":
         sentences.insert(0, f"Resolved by {event.by.username}." if event.by else "Resolved automatically.")
+    if event.kind == "accepted":
+        sentences.insert(0, f"Accepted as new baseline{f' by {event.by.username}' if event.by else ''}.")
     if event.kind == "reopened":
-        sentences.insert(0, "It was resolved and has recurred.")
+        sentences.insert(0, "It was over and has recurred.")
     if event.text:
         sentences.append(to_one_line(event.text)[:1000])
     return " ".join(sentences)

@@ -39,6 +39,7 @@ from benchapp.models import (
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER, Times, defer, due_at, retry_at
 from benchapp.pipeline.notifications.email_confirmation import may_be_sent
+from benchapp.pipeline.notifications.incident_message import CLOSING_KINDS
 from benchapp.pipeline.notifications.message import Message
 
 log = structlog.get_logger(__name__)
@@ -50,8 +51,9 @@ _FORGET: Final = """
 DELETE FROM benchapp_notice WHERE id IN (
   SELECT notice.id FROM benchapp_notice AS notice
   LEFT JOIN benchapp_incident AS incident ON incident.id = notice.incident_id
+  LEFT JOIN benchapp_incident AS home ON home.id = incident.merged_into_id
   WHERE notice.settled_at < %(before)s AND notice.state <> 'waiting'
-   AND (incident.id IS NULL OR incident.state = 'resolved' OR incident.merged_into_id IS NOT NULL)
+   AND (incident.id IS NULL OR coalesce(home.state, incident.state) = 'resolved')
    AND CASE
     WHEN notice.key LIKE 'host %% silent %%' AND notice.state <> 'dropped' THEN EXISTS (
      SELECT FROM benchapp_notice AS back WHERE back.subscription_id = notice.subscription_id
@@ -284,7 +286,8 @@ def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
 def _drop_obsolete(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
     """Drop obsolete notices and return the others in their order.
 
-    Obsolete: the event was undone, or the incident was resolved as expected or merged.
+    notices: of one subscription. Obsolete: the event was undone, or the incident was merged or is expected. The end of
+    an expected one is sent if an earlier notice was.
     """
     events = {notice.pk: notice.body.get("facts", {}).get("event", {}).get("id") for notice in notices}
     undone = set(
@@ -298,9 +301,25 @@ def _drop_obsolete(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
             pk__in=[notice.incident_id for notice in notices if notice.incident_id],
         ).values_list("pk", flat=True)
     )
-    gone = [notice.pk for notice in notices if events[notice.pk] in undone or notice.incident_id in quiet]
+    sent = Notice.objects.filter(
+        subscription=notices[0].subscription,
+        incident__in=quiet,
+        incident__merged_into=None,
+        state=NoticeState.SENT,
+    )
+    ending = set(sent.values_list("incident_id", flat=True)) if quiet else set()
+    gone = [
+        notice.pk
+        for notice in notices
+        if events[notice.pk] in undone
+        or (notice.incident_id in quiet and not (notice.incident_id in ending and _is_end(notice)))
+    ]
     Notice.objects.filter(pk__in=gone).update(state=NoticeState.DROPPED, settled_at=now)
     return sorted((notice for notice in notices if notice.pk not in gone), key=lambda notice: notice.pk)
+
+
+def _is_end(notice: Notice) -> bool:
+    return notice.body.get("facts", {}).get("event", {}).get("kind") in CLOSING_KINDS
 
 
 def _begin(notice: Notice, *, now: datetime) -> None:

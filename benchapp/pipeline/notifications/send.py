@@ -12,6 +12,7 @@ from benchapp.pipeline.notifications.channels.apprise_service import send_to_ser
 from benchapp.pipeline.notifications.channels.email import Mailbox, NotificationEmail, send_email
 from benchapp.pipeline.notifications.channels.webhook import NotDelivered, WebhookPolicy, post_json
 from benchapp.pipeline.notifications.email_confirmation import MESSAGE_KIND, add_link
+from benchapp.pipeline.notifications.incident_message import CLOSING_KINDS
 from benchapp.pipeline.notifications.message import Message
 from benchapp.pipeline.notifications.render import (
     join_subjects,
@@ -23,7 +24,7 @@ from benchapp.pipeline.notifications.render import (
 
 # Kinds of messages that report the end of a problem.
 RESOLUTIONS: Final = frozenset(
-    {"incident.recovered", "incident.resolved", "host.back", "threshold.met", "threshold.unmatched"}
+    {f"incident.{kind}" for kind in CLOSING_KINDS} | {"host.back", "threshold.met", "threshold.unmatched"}
 )
 
 

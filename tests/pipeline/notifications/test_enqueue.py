@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.models import Channel, Notice, Role, Subscription, User
+from benchapp.models import Channel, Incident, Notice, Role, Subscription, User
 from benchapp.pipeline.notifications.enqueue import enqueue
 from tests.factories import make_host, make_series, make_target, make_user
 from tests.notices import list_keys, make_change, make_event, make_incident, make_subscription
@@ -52,6 +52,39 @@ def test_irrelevant_events_are_not_notified(fields: dict[str, Any]) -> None:
     enqueue([make_event(incident).pk])
 
     assert list_keys() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("resolved", {"verdict": "expected", "state": "resolved"}),
+        ("accepted", {"verdict": "expected", "state": "resolved"}),
+        ("recovered", {"snoozed_until": timezone.now() + timedelta(hours=1)}),
+    ],
+    ids=["expected", "accepted", "snoozed"],
+)
+def test_whoever_was_told_that_it_is_bad_is_told_that_it_is_over(kind: str, fields: dict[str, Any]) -> None:
+    make_subscription()
+    incident = make_incident()
+    enqueue([make_event(incident).pk])
+    Incident.objects.filter(pk=incident.pk).update(**fields)
+
+    enqueue([make_event(incident, kind).pk, make_event(incident, kind).pk])
+
+    assert list_keys()[1:] == [f"incident {incident.pk}: {kind} 1"]
+
+
+def test_end_is_sent_to_recipients_of_the_incidents_that_were_merged() -> None:
+    early = make_subscription(filter="host:db-07")
+    first = make_incident()
+    enqueue([make_event(first).pk])
+    second, third = make_incident(host="db-08"), make_incident(host="db-09")
+    Incident.objects.filter(pk=first.pk).update(merged_into=second)
+    Incident.objects.filter(pk=second.pk).update(merged_into=third)
+
+    enqueue([make_event(third, "recovered").pk])
+
+    assert list_keys(early)[1:] == [f"incident {third.pk}: recovered 1"]
 
 
 def test_merged_incident_is_silent_and_a_snooze_that_is_over_is_not() -> None:
@@ -110,7 +143,7 @@ def test_minimum_severity_is_applied(least: str, expected: int) -> None:
     assert len(list_keys()) == expected
 
 
-@pytest.mark.parametrize("kind", ["recovered", "resolved"])
+@pytest.mark.parametrize("kind", ["recovered", "resolved", "accepted"])
 def test_closing_notices_go_to_recipients_of_the_opening_notice(kind: str) -> None:
     early = make_subscription()
     incident = make_incident()
@@ -222,8 +255,8 @@ def test_enqueue_asks_as_much_for_many_subscriptions_as_for_few(django_assert_nu
         make_subscription(filter="host:db-07")
     event = make_event(make_incident())
 
-    # events, subscriptions, earlier notices, filter, sizes of changes, the largest, lock, insert
-    with django_assert_num_queries(8):
+    # events, subscriptions, merged incidents, earlier notices, filter, sizes of changes, the largest, lock, insert
+    with django_assert_num_queries(9):
         enqueue([event.pk])
 
     assert Subscription.objects.count() == Notice.objects.count() == 9

@@ -114,7 +114,7 @@ Incident 12: {BASE}/incidents/12/
     ("kind", "fields", "event", "subject", "beginning"),
     [
         ("grew", {}, {}, "Worse, high: ", "IOPS −15 %"),
-        ("reopened", {}, {}, "Reopened, high: ", "It was resolved and has recurred. IOPS"),
+        ("reopened", {}, {}, "Reopened, high: ", "It was over and has recurred. IOPS"),
         ("recovered", {}, {}, "Recovered: ", "The level returned to its earlier value. IOPS"),
         (
             "resolved",
@@ -124,6 +124,7 @@ Incident 12: {BASE}/incidents/12/
             "Resolved by anna. ",
         ),
         ("resolved", {}, {}, "Resolved: ", "Resolved automatically. "),
+        ("accepted", {}, {"by": User(username="anna")}, "Accepted: ", "Accepted as new baseline by anna. "),
     ],
 )
 def test_each_transition_has_its_words(

@@ -229,6 +229,20 @@ def test_what_was_expected_or_merged_before_its_time_is_dropped(mail: MailServer
 
 
 @pytest.mark.django_db
+def test_end_of_an_expected_incident_is_sent_after_its_beginning(mail: MailServer) -> None:
+    make_subscription()
+    incident = make_incident()
+    enqueue([make_event(incident).pk])
+    send_due()
+    Incident.objects.filter(pk=incident.pk).update(verdict="expected", state="resolved")
+
+    enqueue([make_event(incident, "resolved").pk])
+    send_due()
+
+    assert len(mail.letters) == 2
+
+
+@pytest.mark.django_db
 def test_sender_that_was_killed_leaves_the_notice_waiting(mail: MailServer) -> None:
     put(make_subscription(), "a")
     assert claim_next(now=timezone.now()) is not None  # and the process is gone

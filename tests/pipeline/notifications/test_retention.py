@@ -69,11 +69,18 @@ def test_notices_of_an_open_incident_are_retained(subscription: Subscription) ->
 
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_notices_of_an_incident_that_is_over_go(subscription: Subscription, is_merged: bool) -> None:
-    other = make_incident(host="db-08")
+    other = make_incident(host="db-08", state="resolved")
     incident = make_incident(**{"merged_into": other} if is_merged else {"state": "resolved"})
     make_notice(subscription, f"incident {incident.pk}: opened", incident=incident)
 
     assert forget_old_notices(now=LATER) == 1
+
+
+def test_notices_of_an_incident_that_is_part_of_an_open_one_are_retained(subscription: Subscription) -> None:
+    merged = make_incident(state="resolved", merged_into=make_incident(host="db-08"))
+    make_notice(subscription, f"incident {merged.pk}: opened", incident=merged)
+
+    assert forget_old_notices(now=LATER) == 0
 
 
 def watch(*moments: datetime) -> list[str]:
