@@ -59,6 +59,11 @@ def make_output(speed: float, *, at: datetime, seed: int, failed: bool = False) 
     report["timestamp_ms"] = round(at.timestamp() * 1000)
     report["timestamp"] = report["timestamp_ms"] // 1000
     del report["time"]
+    # The agent expects a result of each job of the profile.
+    report["jobs"][0]["jobname"] = "randread-4k"
+    idle = {"error": 0, "job options": {}, **dict.fromkeys(("read", "write"), {"total_ios": 0, "io_bytes": 0})}
+    for groupid, name in enumerate(("randwrite-4k", "read-1m", "write-1m"), 2):
+        report["jobs"].append(idle | {"jobname": name, "groupid": groupid})
     if failed:
         job = copy.deepcopy(report["jobs"][0]) | {"jobname": "full", "error": 28}
         # After the others: jobs that run at the same time are part of each other's workload.

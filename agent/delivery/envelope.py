@@ -48,11 +48,13 @@ def make_envelope(
     logs: Mapping[str, str] | None = None,
     sweep: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    failure: str | None = None,
 ) -> dict[str, Any]:
     """Return the envelope as documented in the API; unknown values are null, logs are optional.
 
     environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
-    those that differ from their default, in base units; None for a custom job file.
+    those that differ from their default, in base units; None for a custom job file. failure: why the run failed, None if
+    it did not.
     """
     envelope = {
         "schema": SCHEMA,
@@ -67,6 +69,7 @@ def make_envelope(
             "argv": list(result.argv),
             "exit_status": result.exit_status,
             "signal": result.signal,
+            "failure": failure,
             "stderr": result.stderr,
             "jobfile": jobfile,
         },

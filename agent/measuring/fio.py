@@ -40,7 +40,7 @@ class FioResult:
     """The result of one execution of fio. exit_status: None if a signal ended it; signal: None if none did.
 
     stopped_because: why the agent stopped it, None if it exited normally. started_at, finished_at: seconds since the
-    epoch by this host's clock.
+    epoch by this host's clock. job_problem: what the report shows of a job that failed or is missing, None if nothing.
     """
 
     argv: tuple[str, ...]
@@ -51,10 +51,19 @@ class FioResult:
     started_at: float
     finished_at: float
     stopped_because: str | None
+    job_problem: str | None = None
 
     @property
-    def is_success(self) -> bool:
-        return self.exit_status == 0 and self.stopped_because is None
+    def failure(self) -> str | None:
+        """Return why the execution failed, as a predicate ("was killed by signal 9"); None if it did not.
+
+        The one definition on this host: it decides on the exit status, and the envelope carries it to the server.
+        """
+        if self.stopped_because:
+            return f"was {self.stopped_because}"
+        if self.signal is not None:
+            return f"was killed by signal {self.signal}"
+        return f"failed with status {self.exit_status}" if self.exit_status else self.job_problem
 
     @property
     def has_report(self) -> bool:

@@ -33,6 +33,8 @@ _SECRETS = (
     "http_swift_auth_token",
 )
 _NOT_SENT = "(not sent)"
+_NEW_GROUP = ("stonewall", "wait_for_previous", "new_group")
+_OFF = ("0", "false", "no")
 _PARSE_TIMEOUT_S = 30.0
 _ERROR_LINES_MAXIMUM = 3
 
@@ -99,6 +101,20 @@ def parse_sections(text: str) -> list[Section]:
             option, _, value = line.partition("=")
             current[option.strip().lower()] = value.strip()
     return sections
+
+
+def list_reported_jobs(text: str) -> list[str]:
+    """Return the names under which fio reports the jobs of a file: with group_reporting the first one of a group."""
+    names = []
+    is_first_of_group = True
+    for section in parse_sections(text):
+        is_first_of_group |= any(_is_set(section, name) for name in _NEW_GROUP)
+        if section.options.get("stats") in _OFF:
+            continue
+        if is_first_of_group or not _is_set(section, "group_reporting"):
+            names.append(_expand(section.options.get("name") or section.name, make_environment()))
+        is_first_of_group = False
+    return names
 
 
 def refuse_outside(text: str) -> None:
@@ -175,6 +191,11 @@ def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = " | ".join(lines[:_ERROR_LINES_MAXIMUM]) or f"status {ended.returncode}"
     raise ConfigurationError(f"fio rejected this job file: {errors}")
+
+
+def _is_set(section: Section, flag: str) -> bool:
+    """Return whether a flag is given; without a value it is on."""
+    return section.options.get(flag, "0") not in _OFF
 
 
 def _expand(value: str, environ: Mapping[str, str]) -> str:

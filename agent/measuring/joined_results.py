@@ -52,7 +52,7 @@ def read_figures(result: FioResult) -> Figures | None:
         latencies = [find_percentile(part, 95) for part in parts]
     except (ValueError, LookupError, TypeError):
         return None
-    if not result.is_success or job.get("error") or not iops:
+    if result.failure or not iops:
         return None
     known = [latency for latency in latencies if latency is not None]
     return Figures(iops, max(known, default=None))

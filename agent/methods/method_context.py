@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, Sequence
 
 from agent.measuring.fio import Fio, FioResult, StopSignals, build_argv, run_fio
+from agent.measuring.job_reports import find_job_problem
 from agent.measuring.workspace import Workspace
 from agent.methods.fragmentation import describe_extents
 from agent.profiles.profile import Plan
@@ -58,7 +59,7 @@ class MethodContext:
         """Run fio once within the remaining time."""
         assert self.fio is not None
         self.workspace.write_file(JOBFILE, jobfile)
-        return run_fio(
+        result = run_fio(
             build_argv(self.fio, JOBFILE, options=(*self.options, *options)),
             directory=self.workspace.descriptor,
             scratch_directory=self.scratch_directory,
@@ -67,6 +68,7 @@ class MethodContext:
             stop=self.stop,
             tick=self.tick,
         )
+        return replace(result, job_problem=find_job_problem(result.stdout, result.stderr, jobfile=jobfile))
 
 
 def describe_test_file(context: MethodContext) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def write_until_steady(context: MethodContext) -> MethodResult:
     state = None
     if values["precondition"] == "yes":
         prepared = _precondition(context)
-        if not prepared.is_success:
+        if prepared.failure:
             return MethodResult(prepared, prepared_jobfile(context), prepared.has_report)
     while len(iops) < values["rounds"] and not (state and state.is_steady):
         # Unique names: reports of equal jobs could be read as snapshots of one execution.

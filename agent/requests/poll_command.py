@@ -266,7 +266,10 @@ def _deliver(poller: _Poller, requested: RequestedRun, run: SpooledRun, *, resul
         result.outcomes[requested.id] = "failed"
         reason = f"the server rejected the result: {delivery.rejected[requested.id]}"
         return _report(poller, requested, {"state": "failed", "reason": reason}).status == 200
-    result.outcomes[requested.id] = "done"
+    result.outcomes[requested.id] = "failed" if run.failure else "done"
+    if run.failure:
+        poller.session.console.warn(f"request {requested.id} failed: {run.failure}")
+        result.exit_code = worst(result.exit_code, ExitCode.NOT_MEASURED)
     if requested.id not in delivery.urls:
         return False
     url = urljoin(f"{poller.session.config.url}/", delivery.urls[requested.id])

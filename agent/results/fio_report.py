@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Iterator, Mapping
 
+from agent.measuring.job_reports import list_reports
 from agent.measuring.joined_results import find_percentile
 from agent.results.result_row import ResultRow
 
@@ -18,7 +18,7 @@ _TIMING = re.compile(r"^\$ time for .*?(cat|echo).*?^real\t(\d+)m(\d+\.\d+)s$", 
 def list_fio_results(output: str) -> tuple[ResultRow, ...]:
     """Return a row for each job and direction with I/O, or for each timing; () for output without a report."""
     if not output.startswith("$ time"):
-        return tuple(row for report in _list_reports(output) for row in _list_rows(report))
+        return tuple(row for report in list_reports(output) for row in _list_rows(report))
     return tuple(
         ResultRow(
             "small files read" if command == "cat" else "small files write",
@@ -28,20 +28,6 @@ def list_fio_results(output: str) -> tuple[ResultRow, ...]:
         )
         for command, minutes, seconds in _TIMING.findall(output)
     )
-
-
-def _list_reports(output: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON documents; fio prints messages before and between them."""
-    decoder, place = json.JSONDecoder(), output.find("{")
-    while place >= 0:
-        try:
-            report, place = decoder.raw_decode(output, place)
-        except ValueError:
-            place += 1
-        else:
-            if isinstance(report, dict) and isinstance(report.get("jobs"), list):
-                yield report
-        place = output.find("{", place)
 
 
 def _list_rows(report: Mapping[str, Any]) -> Iterator[ResultRow]:

@@ -144,7 +144,9 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
         if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
         packed = pack_envelope(
-            _fill_envelope(run_id, request, setup=setup, before=before, completed=completed)
+            _fill_envelope(
+                run_id, request, setup=setup, before=before, completed=completed, failure=failure
+            )
         )
         entry = _store(session.spool, run_id, packed=packed)
         if stop.received is not None:
@@ -284,7 +286,13 @@ def _run_with_progress(
 
 
 def _fill_envelope(
-    run_id: str, request: RunRequest, *, setup: _RunSetup, before: Observation, completed: _CompletedRun
+    run_id: str,
+    request: RunRequest,
+    *,
+    setup: _RunSetup,
+    before: Observation,
+    completed: _CompletedRun,
+    failure: str | None,
 ) -> dict[str, Any]:
     conditions = {
         **setup.conditions,
@@ -305,21 +313,18 @@ def _fill_envelope(
         conditions=conditions,
         logs=completed.logs,
         sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
+        failure=failure,
     )
 
 
 def _describe_failure(method_result: MethodResult, program: str) -> str | None:
     result = method_result.result
-    if result.is_success and method_result.is_complete:
+    failure = result.failure
+    if not method_result.is_complete and (failure is None or failure == result.job_problem):
+        failure = "exited with status 0 without a report"
+    if failure is None:
         return None
-    if result.stopped_because:
-        how = f"{program} was {result.stopped_because}"
-    elif result.signal is not None:
-        how = f"{program} was killed by signal {result.signal}"
-    elif result.is_success:
-        how = f"{program} exited with status 0 without a report"
-    else:
-        how = f"{program} failed with status {result.exit_status}"
+    how = f"{program} {failure}"
     errors = " | ".join(_list_error_lines(result)[:3])
     return f"{how}: {errors}" if errors else how
 

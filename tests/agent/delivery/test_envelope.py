@@ -47,6 +47,7 @@ def test_envelope_has_the_shape_of_the_api() -> None:
         "argv": ["/usr/bin/fio", "x.fio"],
         "exit_status": 0,
         "signal": None,
+        "failure": None,
         "stderr": "",
         "jobfile": "[global]\n",
     }

@@ -26,7 +26,10 @@ PART = {
 NOTHING = {"total_ios": 0, "iops": 0.0}
 REPORT = {
     "fio version": "fio-3.99",
-    "jobs": [{"jobname": "rand", "error": 0, "read": PART, "write": NOTHING}],
+    "jobs": [
+        {"jobname": "randread-4k", "error": 0, "read": PART, "write": NOTHING},
+        *({"jobname": name, "error": 0} for name in ("randwrite-4k", "read-1m", "write-1m")),
+    ],
 }
 
 
@@ -73,7 +76,7 @@ def test_values_of_fio_are_shown_if_the_server_has_not_stored_the_run(
     heading, row, problem, _ = reporting.measure(*options, is_terminal=True).stdout.splitlines()
 
     assert heading.split() == ["workload", "IOPS", "bandwidth", "mean", "latency", "p99", "latency"]
-    assert re.split(" {2,}", row) == ["rand read", "33\u202f415", "137 MB/s", "1.24 ms", "8.50 ms"]
+    assert re.split(" {2,}", row) == ["randread-4k read", "33\u202f415", "137 MB/s", "1.24 ms", "8.50 ms"]
     assert problem == f"values of fio, not compared with earlier runs: {reason}"
 
 
@@ -97,7 +100,7 @@ def test_answer_that_is_no_run_leaves_the_values_of_fio(
     assert document["exit_code"] == 0
     assert document["comparison_problem"].startswith("the server ")
     (row,) = document["results"]
-    assert (row["workload"], row["iops"], row["levels"]) == ("rand read", 33415.1, None)
+    assert (row["workload"], row["iops"], row["levels"]) == ("randread-4k read", 33415.1, None)
 
 
 def test_json_has_the_same_results(reporting: Machine) -> None:

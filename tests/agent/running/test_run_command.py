@@ -34,7 +34,8 @@ def test_run_delivers_what_fio_printed(host: Machine, server: HostileServer) -> 
 
     envelope = only_stored(server)
     assert (ended.returncode, ended.stdout) == (0, f"{server.url}/api/v1/submissions/{envelope['id']}\n")
-    assert envelope["fio_output"] == '{"fio version": "fio-3.99", "jobs": [{"jobname": "x", "error": 0}]}\n'
+    assert json.loads(envelope["fio_output"])["jobs"][0] == {"jobname": "randread-4k", "error": 0}
+    assert envelope["command"]["failure"] is None
     assert envelope["command"]["exit_status"] == 0
     assert envelope["command"]["argv"][1:] == ["--output-format=json+", "--eta=never", "bench-agent.fio"]
     assert "runtime=4\n" in envelope["command"]["jobfile"]
@@ -169,6 +170,10 @@ def test_failed_fio_with_a_report_is_delivered_and_reported(host: Machine, serve
     assert ended.returncode == 5
     assert "fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
     assert only_stored(server)["command"]["exit_status"] == 2
+    assert (
+        only_stored(server)["command"]["failure"]
+        == "fio failed with status 2: fio: ENOSPC on laying out file"
+    )
     assert only_stored(server)["command"]["stderr"] == "fio: ENOSPC on laying out file\n"
     assert host.leftovers() == []
 
