@@ -61,7 +61,11 @@ def make_output(speed: float, *, at: datetime, seed: int, failed: bool = False) 
     del report["time"]
     # The agent expects a result of each job of the profile.
     report["jobs"][0]["jobname"] = "randread-4k"
-    idle = {"error": 0, "job options": {}, **dict.fromkeys(("read", "write"), {"total_ios": 0, "io_bytes": 0})}
+    idle = {
+        "error": 0,
+        "job options": {},
+        **{direction: {"total_ios": 0, "io_bytes": 0} for direction in ("read", "write")},
+    }
     for groupid, name in enumerate(("randwrite-4k", "read-1m", "write-1m"), 2):
         report["jobs"].append(idle | {"jobname": name, "groupid": groupid})
     if failed:
@@ -164,13 +168,12 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         servers.stop()
 
 
-def test_job_that_failed_leaves_the_build_undecided(build: Build) -> None:
+def test_run_that_failed_leaves_the_build_undecided(build: Build) -> None:
     code, gate = build.judge(build.measure(1.0, failed=True))
 
     assert (code, gate["outcome"]) == (4, "undecided")
     reasons = sorted((row["reason"], row["n"]) for row in gate["rows"] if row["outcome"] == "undecided")
-    assert reasons == [("no-value", 0)] * 4
-    assert [row["outcome"] for row in gate["rows"]].count("passed") == 4
+    assert reasons == [("no-value", 0)] * len(gate["rows"])
 
 
 def test_further_runs_of_a_build_count(build: Build) -> None:

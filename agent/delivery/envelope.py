@@ -53,8 +53,7 @@ def make_envelope(
     """Return the envelope as documented in the API; unknown values are null, logs are optional.
 
     environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
-    those that differ from their default, in base units; None for a custom job file. failure: why the run failed, None if
-    it did not.
+    those that differ from their default, in base units; None for a custom job file. failure: why the run failed.
     """
     envelope = {
         "schema": SCHEMA,

@@ -144,9 +144,7 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
         if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
         packed = pack_envelope(
-            _fill_envelope(
-                run_id, request, setup=setup, before=before, completed=completed, failure=failure
-            )
+            _fill_envelope(run_id, request, setup=setup, before=before, completed=completed, failure=failure)
         )
         entry = _store(session.spool, run_id, packed=packed)
         if stop.received is not None:

@@ -14,7 +14,8 @@ from benchapp.models.target import Target
 class Run(models.Model):
     """One execution of fio.
 
-    document: its index in the submission's output. error: fio's first errno, 0 on success.
+    document: its index in the submission's output. error: fio's first errno, or -1 if the run failed without one
+    (pipeline.normalize.failure; command["failure"] has the reason); 0 on success. Its measurements have an error, too.
     started_at: the host's clock; without one, the time of receipt (started_at_is_known false).
     warnings: [{code, where, message}] of the parser. badges: codes of analysis.validity, of all its measurements.
     """
@@ -68,5 +69,5 @@ class Run(models.Model):
 
     @property
     def has_failed(self) -> bool:
-        """Return whether fio reported an error, regardless of its numbers."""
+        """Return whether the run failed, regardless of its numbers."""
         return self.error != 0

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from benchapp.analysis.validity.badges import describe_error
 from benchapp.metrics import UNKNOWN, format_integer, format_signed_percent, format_value, lower_label
 from benchapp.times import (
     format_clock,
@@ -28,6 +29,7 @@ from benchapp.times import (
 )
 
 register = template.Library()
+register.filter(describe_error)
 
 # Most texts of long tables repeat: labels, units, names, numbers of three digits.
 escape: Final = lru_cache(maxsize=8192)(escape_html)

@@ -88,4 +88,4 @@ def test_command_reads_standard_input_and_loads_no_django() -> None:
         cwd=Path(__file__).parent.parent.parent,
     )
 
-    assert json.loads(done.stdout)["parser_version"] == 5
+    assert json.loads(done.stdout)["parser_version"] == 6

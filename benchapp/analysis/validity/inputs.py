@@ -34,10 +34,18 @@ class Steadiness:
 
 
 @dataclass(frozen=True, slots=True)
+class RunFailure:
+    """Why a run failed. error: fio's first errno, INCOMPLETE if no job reported one."""
+
+    error: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ValidityInputs:
     """Inputs for one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
 
-    error: fio's errno. engine: empty if unknown. storage: kind of device.
+    error: fio's errno. failure: of the run, for a job without one. engine: empty if unknown. storage: kind of device.
     file_bytes: all files of the group together. waits_for_media: the page cache cannot answer: a flush or trim, or
     writes followed by flushes.
     read_mean_ns, read_p50_ns: total latency of reads. in_flight: IOPS × mean total latency (s) over all directions and
@@ -53,6 +61,7 @@ class ValidityInputs:
     """
 
     error: int | None = None
+    failure: RunFailure | None = None
     runtime_s: float | None = None
     engine: str = ""
     storage: Literal["network", "memory"] | None = None

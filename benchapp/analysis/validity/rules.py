@@ -3,11 +3,17 @@
 A rule without all of its inputs reports nothing. docs/validity.md describes the rules for users.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from benchapp.analysis.validity.badges import Badge, format_count, format_percent, format_size, format_time
+from benchapp.analysis.validity.badges import (
+    Badge,
+    describe_error,
+    format_count,
+    format_percent,
+    format_size,
+    format_time,
+)
 from benchapp.analysis.validity.inputs import (
     ASYNCHRONOUS_ENGINES,
     IDLE_ENGINES,
@@ -72,10 +78,11 @@ def count_beyond(samples: int, percent: float) -> float:
 
 
 def _find_badges(inputs: ValidityInputs) -> Iterator[Badge]:
-    if inputs.error:
-        yield _describe_failure(inputs.error)
+    has_failed = bool(inputs.error or inputs.failure)
+    if has_failed:
+        yield _describe_failure(inputs)
     rules: tuple[Callable[[ValidityInputs], Badge | None], ...] = ()
-    if not inputs.error:
+    if not has_failed:
         rules = (_judge_duration,) if inputs.engine in IDLE_ENGINES else _OF_A_WHOLE_JOB
     for judge in (*rules, *_OF_ANY_JOB):
         badge = judge(inputs)
@@ -83,13 +90,15 @@ def _find_badges(inputs: ValidityInputs) -> Iterator[Badge]:
             yield badge
 
 
-def _describe_failure(error: int) -> Badge:
-    return Badge(
-        "failed-job",
-        f"fio ended the job with error {error} ({os.strerror(error)}): the values are incomplete and do not count in"
-        " medians.",
-        {"error": error},
+def _describe_failure(inputs: ValidityInputs) -> Badge:
+    error, failure = inputs.error, inputs.failure
+    what = (
+        f"The run failed: {failure.reason}."
+        if failure
+        else f"fio ended the job with {describe_error(error or 0)}."
     )
+    number = error or (failure.error if failure else 0)
+    return Badge("failed-job", f"{what} The values do not count in medians.", {"error": number})
 
 
 def _judge_duration(inputs: ValidityInputs) -> Badge | None:

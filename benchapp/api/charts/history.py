@@ -34,7 +34,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.row_formats import RowColumn, list_kinds, row_format
 from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import MetricAnswer, MetricName
+from benchapp.api.resources.shapes import ERROR_MEANING, MetricAnswer, MetricName
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
@@ -164,7 +164,7 @@ class HistoryPointColumns(SeriesColumn, kw_only=True, frozen=True):
 
     run: int
     started_at: Time
-    error: Annotated[int, Meta(description="fio's errno; other than 0 means: do not compare")]
+    error: Annotated[int, Meta(description=ERROR_MEANING)]
     is_excluded: Annotated[bool, Meta(description="the run is excluded from medians")]
     badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
 

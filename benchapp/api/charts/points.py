@@ -40,7 +40,7 @@ from benchapp.api.framework.responses import (
 )
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.series import make_series_context, read_version
-from benchapp.api.resources.shapes import MetricAnswer, MetricName, describe_metric
+from benchapp.api.resources.shapes import ERROR_MEANING, MetricAnswer, MetricName, describe_metric
 from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS
 from benchapp.queries.charts.downsampling import BUCKETS_MAXIMUM, read_thinned
@@ -66,7 +66,7 @@ class PointColumns(ApiAnswer, kw_only=True, frozen=True):
 
     run: int
     started_at: Time
-    error: Annotated[int, Meta(description="fio's errno; other than 0 means: do not compare")]
+    error: Annotated[int, Meta(description=ERROR_MEANING)]
     badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
     is_excluded: Annotated[bool, Meta(description="the run is excluded from medians")]
 

@@ -27,7 +27,7 @@ from benchapp.api.framework.responses import name_file
 from benchapp.api.framework.row_formats import PARQUET_TYPE, RowColumn, list_kinds, row_format
 from benchapp.api.framework.streaming import answer_stream
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.shapes import MetricName
+from benchapp.api.resources.shapes import ERROR_MEANING, MetricName
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, DirectionName
@@ -50,7 +50,7 @@ class PointFacts(ApiAnswer, kw_only=True, frozen=True):
     series: int
     run: int
     started_at: Time
-    error: Annotated[int, Meta(description="fio's errno; other than 0 means: do not compare")]
+    error: Annotated[int, Meta(description=ERROR_MEANING)]
     is_excluded: Annotated[bool, Meta(description="the run is excluded from medians")]
     badges: Annotated[Sequence[str], Meta(description="codes of what speaks against it")]
     direction: DirectionName

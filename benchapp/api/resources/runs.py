@@ -68,7 +68,9 @@ class RunColumns(ApiAnswer, kw_only=True, frozen=True):
     started_at_is_known: Annotated[bool, Meta(description="false: time of receipt by the server")]
     finished_at: Time | None
     fio_version: str
-    error: Annotated[int, Meta(description="first errno reported by fio, 0 without error")]
+    error: Annotated[
+        int, Meta(description="first errno reported by fio; -1: failed without one; 0: did not fail")
+    ]
     has_failed: bool
     is_partial: bool
     badges: Annotated[

@@ -10,6 +10,9 @@ from benchapp.models import METRIC_FIELDS
 
 # URLs are literal: `reverse` takes 10 µs, and a page of 1 000 rows has 2 000 URLs. A test resolves them.
 PREFIX: Final = "/api/v1"
+ERROR_MEANING: Final = (
+    "fio's errno of the job, or else of the run; -1: the run failed without one; not 0: do not compare"
+)
 
 
 MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(METRIC_FIELDS)})]

@@ -257,6 +257,10 @@ _COMMAND: Final[Mapping[str, Field]] = {
     ),
     "exit_status": _STATUS,
     "signal": _STATUS,
+    "failure": Field(
+        lambda value, pointer: _keep(value),
+        {"type": ["string", "null"], "description": "why the run failed; null: it did not"},
+    ),
     "stderr": _TRUNCATED,
     "jobfile": _TRUNCATED,
 }

@@ -257,10 +257,16 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     _reject(rejections, now)
     settle_requests(
         [plan.source.submission_id for plan in plans],
-        {rejection.submission_id: rejection.reason for rejection in rejections},
+        list_failures(plans, rejections),
         now=now,
     )
     return _describe(len(ids), plans, rejections, stored)
+
+
+def list_failures(plans: Iterable[Plan], rejections: Iterable[Rejection]) -> dict[UUID, str]:
+    """Return why these results are no measurements, by submission, without those that are."""
+    failed = {plan.source.submission_id: plan.failure for plan in plans if plan.failure}
+    return failed | {each.submission_id: f"the result was rejected: {each.reason}" for each in rejections}
 
 
 def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -> list[SubmissionSource]:

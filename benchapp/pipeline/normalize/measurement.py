@@ -34,7 +34,8 @@ def measurement_columns(
     missing = dict(direction.missing)
     values: dict[str, Any] = {
         "job_name": group.name[:200],
-        "error": group.error,
+        # A failed run has no valid measurement, whichever of its jobs failed.
+        "error": group.error or (context.failure.error if context.failure else 0),
         "iops": direction.iops,
         "bandwidth_bytes_per_s": direction.bandwidth_bytes_per_s,
         "latency_kind": kind,

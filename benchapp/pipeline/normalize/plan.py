@@ -11,11 +11,13 @@ from typing import Any, Final
 import orjson
 
 from benchapp.analysis.validity.badges import sort_codes
+from benchapp.analysis.validity.inputs import RunFailure
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
 from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
 from benchapp.pipeline.intake.published_document import MEASUREMENTS_MAXIMUM
+from benchapp.pipeline.normalize.failure import find_failure
 from benchapp.pipeline.normalize.measurement import measurement_columns
 from benchapp.pipeline.normalize.sender_context import (
     SenderContext,
@@ -76,6 +78,11 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     agent_version: str
 
+    @property
+    def failure(self) -> str:
+        """Return why its first run that failed did, "" if none did."""
+        return next((run.values["command"]["failure"] for run in self.runs if run.values["error"]), "")
+
 
 def plan_submission(source: SubmissionSource) -> Plan:
     """Parse a submission and return its rows. Raises Unstorable."""
@@ -129,8 +136,8 @@ def _plan_run(
     started_at, is_known = _read_start(source, sender, document)
     has_zone = document.format != "normal" or sender.time_zone is not None
     finished_at = (document.finished_at if has_zone else None) or sender.finished_at
-    errors = [job.error for job in document.jobs if job.error]
-    context = read_run_context(document, environment=environment, target=sender.target)
+    failure = find_failure(report, number, sender.command)
+    context = read_run_context(document, environment=environment, target=sender.target, failure=failure)
     planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
     measurements = tuple(islice(planned, room + 1))
     values = {
@@ -142,11 +149,11 @@ def _plan_run(
         "finished_at": finished_at if finished_at and finished_at >= started_at else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
-        "command": _describe_command(sender),
-        "error": errors[0] if errors else 0,
+        "command": _describe_command(sender, failure),
+        "error": failure.error if failure else 0,
         "is_partial": document.is_partial,
         "warnings": [_plain_note(note) for note in (*report.warnings, *traces.warnings)],
-        "badges": _unite_badges(measurements, has_failed=bool(errors)),
+        "badges": _unite_badges(measurements, has_failed=failure is not None),
         "parser_version": PARSER_VERSION,
     }
     return PlannedRun(
@@ -162,9 +169,11 @@ def _plan_run(
     )
 
 
-def _describe_command(sender: SenderContext) -> dict[str, Any]:
-    """Return the command with the conditions of the run and the parameters of its profile, where they were sent."""
+def _describe_command(sender: SenderContext, failure: RunFailure | None) -> dict[str, Any]:
+    """Return the command, why it failed, and conditions and parameters of its profile, where they were sent."""
     command = dict(sender.command)
+    if failure:
+        command["failure"] = failure.reason
     if sender.conditions:
         command["conditions"] = sender.conditions
     if sender.parameters is not None:

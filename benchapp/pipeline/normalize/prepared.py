@@ -23,7 +23,7 @@ from benchapp.pipeline.intake.submissions import (
     insert_settled,
     pack_submission,
 )
-from benchapp.pipeline.normalize.batch import Rejection, exclude_imports, plan_or_reject
+from benchapp.pipeline.normalize.batch import Rejection, exclude_imports, list_failures, plan_or_reject
 from benchapp.pipeline.normalize.plan import Plan
 from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from benchapp.pipeline.normalize.store import store_plans
@@ -88,7 +88,7 @@ def store_prepared(submissions: Sequence[PreparedSubmission]) -> set[UUID]:
     store_plans(plans)
     settle_requests(
         [plan.source.submission_id for plan in plans],
-        {rejection.submission_id: rejection.reason for rejection in rejections},
+        list_failures(plans, rejections),
         now=now,
     )
     return new

@@ -11,6 +11,7 @@ from benchapp.fio import UnreadableOutput
 from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.metadata import read_environment, read_target
+from benchapp.pipeline.normalize.failure import describe_exit
 
 
 class Unstorable(Exception):
@@ -108,10 +109,8 @@ def find_time_zone(parameters: Mapping[str, Any]) -> ZoneInfo | None:
 def describe_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
     """Return why the output cannot be parsed, with fio's exit status and last error message if they were sent."""
     parts = [error.detail]
-    if command.get("signal"):
-        parts.append(f"fio was killed by signal {command['signal']}")
-    elif command.get("exit_status"):
-        parts.append(f"fio exited with status {command['exit_status']}")
+    if how := describe_exit(command):
+        parts.append(how)
     error_output = str(command.get("stderr") or "").strip()
     if error_output:
         parts.append(f"fio printed: {error_output.splitlines()[-1][:500]}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from benchapp.analysis.validity.inputs import Steadiness, ValidityInputs
+from benchapp.analysis.validity.inputs import RunFailure, Steadiness, ValidityInputs
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload.sizes import parse_size
 from benchapp.fio.workload.spec import WorkloadSpec
@@ -48,7 +48,7 @@ _MEMORY_VOLUMES: Final = _split("pmem ram nvdimm tmpfs")
 class RunContext:
     """Inputs that all measurements of one run share.
 
-    jobs: by index in the document. has_precise_values: False if the format rounds.
+    jobs: by index in the document. has_precise_values: False if the format rounds. failure: of the run, if it failed.
     """
 
     format: str
@@ -60,10 +60,15 @@ class RunContext:
     sync_action: str
     raid_state: str
     memory_filesystem: str
+    failure: RunFailure | None = None
 
 
 def read_run_context(
-    document: Document, *, environment: Mapping[str, Any], target: Mapping[str, Any]
+    document: Document,
+    *,
+    environment: Mapping[str, Any],
+    target: Mapping[str, Any],
+    failure: RunFailure | None = None,
 ) -> RunContext:
     """Return the shared inputs of a run; environment and target as `intake.metadata` returns them."""
     facts = environment.get("facts") or {}
@@ -82,6 +87,7 @@ def read_run_context(
         sync_action=action if action in _SYNC_ACTIONS else "",
         raid_state=state if state in RAID_TROUBLES else "",
         memory_filesystem=_find_memory_filesystem(facts, target),
+        failure=failure,
     )
 
 
@@ -134,13 +140,15 @@ def collect_validity_inputs(
 
     latency: the distribution of the metrics; steadiness: of the direction's log, if any.
     """
+    failure = None if group.error else context.failure
     if context.format == "time":
         # The shell's time has only a duration: no queue, device or samples.
-        return ValidityInputs(error=group.error, memory_filesystem=context.memory_filesystem)
+        return ValidityInputs(error=group.error, failure=failure, memory_filesystem=context.memory_filesystem)
     jobs = [context.jobs[index] for index in group.jobs if index in context.jobs]
     is_read = direction.name == "read"
     return ValidityInputs(
         error=group.error,
+        failure=failure,
         runtime_s=direction.runtime_s,
         engine=spec.engine if group.options else "",
         storage=context.storage,

@@ -103,17 +103,17 @@ def end_request(host_id: int, request_id: UUID, *, state: RunRequestState, reaso
     return request
 
 
-def settle_requests(stored: Iterable[UUID], rejected: Mapping[UUID, str], *, now: datetime) -> None:
-    """Settle the requests whose results were stored or rejected: reasons by id; also one that expired before."""
-    wanted = {*stored, *rejected}
+def settle_requests(stored: Iterable[UUID], failed: Mapping[UUID, str], *, now: datetime) -> None:
+    """Settle the requests whose results were stored, or rejected or failed: reasons by id; also one that expired."""
+    wanted = {*stored, *failed}
     for request in RunRequest.objects.filter(pk__in=wanted).exclude(state=RunRequestState.DONE):
         # Ids of requests are readable: another host may have sent one.
         if not Submission.objects.filter(pk=request.pk, host_id=request.host_id).exists():
             continue
-        is_rejected = request.pk in rejected
+        reason = failed.get(request.pk, "")[:1000]
         RunRequest.objects.filter(pk=request.pk).update(
-            state=RunRequestState.FAILED if is_rejected else RunRequestState.DONE,
-            reason=f"the result was rejected: {rejected[request.pk]}"[:1000] if is_rejected else "",
+            state=RunRequestState.FAILED if reason else RunRequestState.DONE,
+            reason=reason,
             finished_at=now,
         )
 

@@ -142,7 +142,7 @@ class RunDetail:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether fio reported an error."""
+        """Return whether the run failed."""
         return self.error != 0
 
     @property

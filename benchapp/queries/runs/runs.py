@@ -120,7 +120,7 @@ class RunRow:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether fio reported an error."""
+        """Return whether the run failed."""
         return self.error != 0
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.analysis.validity.badges import describe_error
 from benchapp.models import IncidentState, Severity
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostRow
@@ -77,7 +78,7 @@ def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
     failed = [host for host in hosts if host.last_run and host.last_run.error]
     for host in failed[:_LINES_MAXIMUM]:
         if run := host.last_run:
-            text = f"latest run of {host.name}, error {run.error}"
+            text = f"latest run of {host.name}, {describe_error(run.error)}"
             yield AttentionLine(f"Run {run.id}", reverse("run", args=[run.id]), "failed", text)
     yield from _count_others(failed, "host", reverse("runs") + "?failed=1", text="with a failed latest run")
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.http import RFC3986_SUBDELIMS
 from django.utils.safestring import SafeString, mark_safe
 
+from benchapp.analysis.validity.badges import describe_error
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.overview.hosts import FleetHosts
 from benchapp.web.site.series_marks import show_scope_mark
@@ -103,7 +104,7 @@ def _make_cell(host: HostRow, now: datetime) -> HostCell:
         parts.append("no runs")
     else:
         signs = f"{signs}✕" if run.error else signs or _format_short_age(run.started_at, now)
-        failed = f", failed with error {run.error}" if run.error else ""
+        failed = f", failed: {describe_error(run.error)}" if run.error else ""
         parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
     return HostCell(host.name, kind, signs, " ".join(parts))
 

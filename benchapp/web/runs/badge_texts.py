@@ -18,7 +18,8 @@ class Rule:
 # Code → rule and remedy. docs/validity.md has the same with sources.
 BADGES: Final[dict[str, Rule]] = {
     "failed-job": Rule(
-        "fio reported an error for the job. Its values cover the time until the error.",
+        "A job had an error, fio was killed, cut or ended with an error, or a job has no result. The values of the whole"
+        " run do not count.",
         "Read the error message of fio, fix the cause, run again.",
     ),
     "littles-law": Rule(

@@ -1,6 +1,5 @@
 """Runs: list with filters, and one run with all values."""
 
-import os
 from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -8,6 +7,7 @@ from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
+from benchapp.analysis.validity.badges import describe_error
 from benchapp.csv_export import CONTENT_TYPE, write_csv
 from benchapp.metrics import cut_text
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
@@ -195,8 +195,8 @@ def _format_run_title(run: RunDetail) -> str:
 def _describe_failure(run: RunDetail) -> str:
     if not run.has_failed:
         return ""
-    cause = f"fio reported error {run.error} ({os.strerror(run.error)})."
-    return f"{cause} Its values do not count in medians."
+    cause = run.command.get("failure") or f"fio reported {describe_error(run.error)}"
+    return f"{cause}. Its values do not count in medians."
 
 
 def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str, Any]:

@@ -336,6 +336,17 @@ def test_stored_result_settles_its_request_once_and_is_linked(host: Host) -> Non
     assert row.run_id == Submission.objects.get(pk=request.pk).runs.get().pk
 
 
+def test_result_of_a_failed_run_fails_its_request(host: Host) -> None:
+    request = make_run_request(host)
+    body = pack_envelope(id=str(request.pk), command={"exit_status": None, "signal": 9})
+    make_submission(host, id=request.pk, kind="envelope", body=body, state=State.RECEIVED)
+
+    normalize_batch()
+
+    request.refresh_from_db()
+    assert (request.state, request.reason) == (RunRequestState.FAILED, "fio was killed by signal 9")
+
+
 def test_rejected_result_fails_its_request_and_one_of_another_host_does_not(host: Host) -> None:
     own, foreign = make_run_request(host), make_run_request(host)
     make_submission(host, id=own.pk, kind="envelope", body=b"{}", state=State.RECEIVED)

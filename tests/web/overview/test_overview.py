@@ -172,7 +172,7 @@ def test_cells_show_regression_silence_failure_and_age(viewer: Client) -> None:
     titles = {path.split("/")[2]: str(named["title"]) for path, named in cells.items()}
     assert "▼ IOPS −30 % since" in titles["db-worse"]
     assert "silent for 22 h" in titles["db-worse"]
-    assert "failed with error 5" in titles["db-failed"]
+    assert "failed: error 5 (Input/output error)" in titles["db-failed"]
     assert "last run 9 d ago" in titles["db-old"]
     assert "no runs" in titles["db-none"]
 
