@@ -1,6 +1,7 @@
 """The metric catalog: name, base unit, better direction, label; and formatting of values."""
 
 import math
+import os
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,14 @@ REFERENCE_LIMITS: Final = (
         "GitLab's documentation, File system performance benchmarking: good file systems take under 10 seconds",
     ),
 )
+
+# The error of a run that failed without an errno of fio: killed, cut, or with jobs missing.
+INCOMPLETE: Final = -1
+
+
+def describe_error(error: int) -> str:
+    """Return the error of a failed run or job in words: "error 28 (No space left on device)"."""
+    return "not completed" if error == INCOMPLETE else f"error {error} ({os.strerror(abs(error))})"
 
 
 def find_limit(profile: str, metric: str) -> ReferenceLimit | None:

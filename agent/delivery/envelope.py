@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional
 from agent import __version__
 from agent.exit_codes import ConfigurationError
 from agent.quantities import format_time, parse_count, parse_size
+from agent.redaction import remove_from_document
 
 if TYPE_CHECKING:
     from agent.measuring.fio import FioResult
@@ -50,7 +51,7 @@ def make_envelope(
     parameters: Mapping[str, Any] | None = None,
     failure: str | None = None,
 ) -> dict[str, Any]:
-    """Return the envelope as documented in the API; unknown values are null, logs are optional.
+    """Return the envelope as documented in the API, without secrets; unknown values are null, logs are optional.
 
     environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
     those that differ from their default, in base units; None for a custom job file. failure: why the run failed.
@@ -81,7 +82,8 @@ def make_envelope(
     }
     if logs:
         envelope["logs"] = dict(logs)
-    return envelope
+    cleaned: dict[str, Any] = remove_from_document(envelope)
+    return cleaned
 
 
 def python_version() -> str:

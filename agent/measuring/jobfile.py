@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from agent.profiles.needs import Needs
 from agent.profiles.profile import Plan, Profile, list_names
 from agent.profiles.shipped import JOB_MEMORY_BYTES
 from agent.quantities import parse_size
+from agent.redaction import remove_secrets
 
 _JOBFILE_MAXIMUM = 64 * 1024
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -24,15 +24,6 @@ _TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d)?", re.ASCII)
 _SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # These options run programs.
 _PROGRAMS = ("exec_prerun", "exec_postrun", "program", "trigger", "trigger-file")
-# Credentials of fio's engines (engines/http.c).
-_SECRETS = (
-    "http_pass",
-    "http_s3_key",
-    "http_s3_security_token",
-    "http_s3_sse_customer_key",
-    "http_swift_auth_token",
-)
-_NOT_SENT = "(not sent)"
 _NEW_GROUP = ("stonewall", "wait_for_previous", "new_group")
 _OFF = ("0", "false", "no")
 _PARSE_TIMEOUT_S = 30.0
@@ -133,7 +124,7 @@ def refuse_outside(text: str) -> None:
             raise ConfigurationError(f"line {number}: {name} starts programs; allow it with --allow-outside")
         if is_outside(value, environ):
             raise ConfigurationError(
-                f"line {number}: {name}={value.strip()} is outside of the measured directory; "
+                f"line {number}: {remove_secrets(line)} is outside of the measured directory; "
                 "allow it with --allow-outside (files there are neither removed nor counted)"
             )
 
@@ -142,16 +133,6 @@ def is_outside(value: str, environ: Mapping[str, str]) -> bool:
     """Return whether an option's value contains an absolute path or ".."; paths are separated by colons."""
     parts = [part.strip().strip("'\"") for part in re.split(r"[:,]", _expand(value, environ))]
     return any(part.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", part) for part in parts)
-
-
-def hide_secrets(text: str, jobfile: str, environ: Mapping[str, str]) -> str:
-    """Return a text without the passwords and keys of a job file, which fio prints with its options."""
-    options = [section.options for section in parse_sections(jobfile)]
-    for secret in {each[name] for each in options for name in _SECRETS if each.get(name)}:
-        expanded = _expand(secret, environ)
-        for form in (secret, expanded, json.dumps(expanded)[1:-1]):
-            text = text.replace(form, _NOT_SENT) if form else text
-    return text
 
 
 def find_needs(sections: Sequence[Section], *, time_limit_s: float | None) -> Needs:
@@ -190,7 +171,7 @@ def check_by_fio(fio_path: str, jobfile: str, directory: int) -> None:
         return
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = " | ".join(lines[:_ERROR_LINES_MAXIMUM]) or f"status {ended.returncode}"
-    raise ConfigurationError(f"fio rejected this job file: {errors}")
+    raise ConfigurationError(f"fio rejected this job file: {remove_secrets(errors)}")
 
 
 def _is_set(section: Section, flag: str) -> bool:

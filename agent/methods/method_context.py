@@ -12,6 +12,7 @@ from agent.measuring.job_reports import find_job_problem
 from agent.measuring.workspace import Workspace
 from agent.methods.fragmentation import describe_extents
 from agent.profiles.profile import Plan
+from agent.redaction import remove_from_document
 
 JOBFILE = "bench-agent.fio"
 
@@ -68,7 +69,9 @@ class MethodContext:
             stop=self.stop,
             tick=self.tick,
         )
-        return replace(result, job_problem=find_job_problem(result.stdout, result.stderr, jobfile=jobfile))
+        problem = find_job_problem(result.stdout, result.stderr, jobfile=jobfile)
+        stderr, stdout, _ = remove_from_document([result.stderr, result.stdout, jobfile])
+        return replace(result, stdout=stdout, stderr=stderr, job_problem=problem)
 
 
 def describe_test_file(context: MethodContext) -> dict[str, Any]:

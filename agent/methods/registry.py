@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Callable, Mapping
 
-from agent.measuring.fio import make_environment
 from agent.methods.method_context import JOBFILE, MethodContext, MethodResult, describe_test_file
 from agent.profiles.profile import Plan
 
@@ -37,23 +34,11 @@ def run_plan(context: MethodContext) -> MethodResult:
 
 
 def _run_jobs(context: MethodContext) -> MethodResult:
-    if context.plan.profile.is_own:
-        return _run_own(context)
     jobfile = context.write_jobfile()
+    if context.plan.profile.is_own:
+        _check_own(context, jobfile)
     result = context.execute(jobfile)
     return MethodResult(result, jobfile, result.has_report, describe_test_file(context))
-
-
-def _run_own(context: MethodContext) -> MethodResult:
-    """Run a custom job file and remove its passwords from the result."""
-    from agent.measuring.jobfile import hide_secrets
-
-    jobfile = context.write_jobfile()
-    _check_own(context, jobfile)
-    result = context.execute(jobfile)
-    hide = partial(hide_secrets, jobfile=jobfile, environ=make_environment())
-    result = replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr))
-    return MethodResult(result, hide(jobfile), result.has_report, describe_test_file(context))
 
 
 def _check_own(context: MethodContext, jobfile: str) -> None:

@@ -40,7 +40,7 @@ class Submission(models.Model):
     """One POST of one host.
 
     id: created by the sender, the same on every retry.
-    body: gzip of the exact bytes received (unpacked); digest: SHA-256 of the unpacked bytes and parameters.
+    body: gzip of the bytes received (unpacked), without secrets; digest: SHA-256 of bytes and parameters as received.
     parameters: the validated query parameters of a body without envelope.
     """
 

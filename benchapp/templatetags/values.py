@@ -17,8 +17,14 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.analysis.validity.badges import describe_error
-from benchapp.metrics import UNKNOWN, format_integer, format_signed_percent, format_value, lower_label
+from benchapp.metrics import (
+    UNKNOWN,
+    describe_error,
+    format_integer,
+    format_signed_percent,
+    format_value,
+    lower_label,
+)
 from benchapp.times import (
     format_clock,
     format_date,

@@ -1,6 +1,5 @@
 """Badges: their codes, and number formatting for their sentences."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,8 +21,6 @@ CODES: Final = (
 # Do not make a mark hollow: values with few samples are hidden already, runs of a short profile are compared only with
 # each other, and published results are shown as published.
 HARMLESS: Final = ("few-samples", "too-short", "reported")
-# The error of a run that failed without an errno of fio: killed, cut, or with jobs missing.
-INCOMPLETE: Final = -1
 
 _THIN_SPACE: Final = "\u202f"
 _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -40,11 +37,6 @@ class Badge:
     code: str
     sentence: str
     numbers: Mapping[str, float] = field(default_factory=dict)
-
-
-def describe_error(error: int) -> str:
-    """Return the error of a failed run or job in words: "error 28 (No space left on device)"."""
-    return "not completed" if error == INCOMPLETE else f"error {error} ({os.strerror(abs(error))})"
 
 
 def is_doubtful(codes: Iterable[str]) -> bool:

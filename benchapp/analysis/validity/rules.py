@@ -3,12 +3,12 @@
 A rule without all of its inputs reports nothing. docs/validity.md describes the rules for users.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from benchapp.analysis.validity.badges import (
     Badge,
-    describe_error,
     format_count,
     format_percent,
     format_size,
@@ -95,7 +95,7 @@ def _describe_failure(inputs: ValidityInputs) -> Badge:
     what = (
         f"The run failed: {failure.reason}."
         if failure
-        else f"fio ended the job with {describe_error(error or 0)}."
+        else f"fio ended the job with error {error} ({os.strerror(abs(error or 0))})."
     )
     number = error or (failure.error if failure else 0)
     return Badge("failed-job", f"{what} The values do not count in medians.", {"error": number})

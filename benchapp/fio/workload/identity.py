@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from benchapp.fio.workload.sizes import parse_duration_s, parse_size
+from benchapp.redaction import is_secret_name, remove_secrets
 
 
 def _split(names: str) -> frozenset[str]:
@@ -110,11 +111,16 @@ def list_further_options(options: Mapping[str, str], *, kb_base: int) -> dict[st
     further = {}
     for given, text in options.items():
         name = _ALIASES.get(given, given)
-        if name in _TYPED or name in _IRRELEVANT or _IRRELEVANT_PATTERN.fullmatch(name):
+        if (
+            name in _TYPED
+            or name in _IRRELEVANT
+            or _IRRELEVANT_PATTERN.fullmatch(name)
+            or is_secret_name(name)
+        ):
             continue
         if name == "filesize" and not options.get("size"):
             continue  # it is used as size
-        value = _write_value(name, text.strip(), kb_base=kb_base)
+        value = _write_value(name, remove_secrets(text.strip()), kb_base=kb_base)
         if value != _DEFAULTS.get(name):
             further[name] = value
     return further | _list_unreadable(options)

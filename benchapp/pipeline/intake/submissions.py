@@ -1,10 +1,10 @@
-"""Accept posts: one durable INSERT of the exact bytes, once for all retries. Retry rejected submissions."""
+"""Accept posts: one durable INSERT of the bytes without secrets, once for all retries. Retry rejected submissions."""
 
 import gzip
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
@@ -18,6 +18,7 @@ from psycopg import Cursor as PsycopgCursor
 from benchapp.models import AuditKind, Kind, State, Submission
 from benchapp.pipeline.audit import record_write
 from benchapp.pipeline.identity import canonical_json
+from benchapp.redaction import remove_from_body, remove_from_document
 
 # Namespace of ids for senders without their own: same host, same bytes, same id.
 _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")
@@ -36,7 +37,7 @@ class AcceptOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncomingSubmission:
-    """Content of one POST, checked for size and framing only.
+    """Content of one POST as it was received, checked for size and framing only.
 
     body: unpacked bytes; packed: the received gzip, if it was compressed. id: of the sender; None for senders without
     one (curl), for which equal bytes from one host are one submission.
@@ -190,29 +191,42 @@ def insert_settled(
 def pack_submission(submission: IncomingSubmission) -> PackedSubmission:
     """Return a submission as it is stored, with the id of its sender, or one derived from its content."""
     digest = _digest(submission)
+    kept = remove_submission_secrets(submission)
     return PackedSubmission(
         id=_choose_id(submission, digest),
         host_id=submission.host_id,
         kind=submission.kind,
-        parameters=canonical_json(submission.parameters or {}),
-        body=submission.packed or pack(submission.body),
-        body_bytes=len(submission.body),
+        parameters=canonical_json(kept.parameters or {}),
+        body=kept.packed or pack(kept.body),
+        body_bytes=len(kept.body),
         digest=digest,
     )
+
+
+def remove_submission_secrets(submission: IncomingSubmission) -> IncomingSubmission:
+    """Return a submission as it may be stored: itself if it has no secret.
+
+    The digest and a derived id are those of what was received, so that a repeated POST is recognized.
+    """
+    body = remove_from_body(submission.body, is_document=submission.kind != Kind.FIO)
+    parameters = remove_from_document(submission.parameters)
+    packed = submission.packed if body is submission.body else None
+    return replace(submission, body=body, parameters=parameters, packed=packed)
 
 
 def _list_columns(
     submission: IncomingSubmission, submission_id: UUID, digest: bytes, received_at: datetime
 ) -> tuple[Any, ...]:
     """Return the values of _ROW."""
+    kept = remove_submission_secrets(submission)
     return (
         submission_id,
         submission.host_id,
         submission.host_id,
         submission.kind,
-        canonical_json(submission.parameters or {}).decode(),
-        submission.packed or pack(submission.body),
-        len(submission.body),
+        canonical_json(kept.parameters or {}).decode(),
+        kept.packed or pack(kept.body),
+        len(kept.body),
         digest,
         received_at,
     )

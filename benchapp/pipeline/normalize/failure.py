@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from benchapp.analysis.validity.badges import INCOMPLETE, describe_error
 from benchapp.analysis.validity.inputs import RunFailure
 from benchapp.fio.report import Report
+from benchapp.metrics import INCOMPLETE, describe_error
 
 # fio exits with status 0 after a signal that killed one of its jobs, old versions after any signal.
 _SIGNAL: Final = re.compile(

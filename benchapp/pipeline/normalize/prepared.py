@@ -54,7 +54,7 @@ def prepare_submission(
         host_id=packed.host_id,
         scope=scope,
         kind=packed.kind,
-        body=submission.body,
+        body=packed.unpack().body,
         parameters=orjson.loads(packed.parameters),
         received_at=received_at,
     )

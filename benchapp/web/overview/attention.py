@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.analysis.validity.badges import describe_error
+from benchapp.metrics import describe_error
 from benchapp.models import IncidentState, Severity
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostRow

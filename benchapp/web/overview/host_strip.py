@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.http import RFC3986_SUBDELIMS
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.analysis.validity.badges import describe_error
+from benchapp.metrics import describe_error
 from benchapp.queries.hosts.hosts import HostRow
 from benchapp.queries.overview.hosts import FleetHosts
 from benchapp.web.site.series_marks import show_scope_mark

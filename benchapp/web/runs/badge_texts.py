@@ -18,8 +18,8 @@ class Rule:
 # Code → rule and remedy. docs/validity.md has the same with sources.
 BADGES: Final[dict[str, Rule]] = {
     "failed-job": Rule(
-        "A job had an error, fio was killed, cut or ended with an error, or a job has no result. The values of the whole"
-        " run do not count.",
+        "A job had an error, fio was killed, cut or ended with an error, or a job has no result. No value of the run"
+        " counts.",
         "Read the error message of fio, fix the cause, run again.",
     ),
     "littles-law": Rule(

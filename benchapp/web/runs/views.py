@@ -7,9 +7,8 @@ from django.shortcuts import render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from benchapp.analysis.validity.badges import describe_error
 from benchapp.csv_export import CONTENT_TYPE, write_csv
-from benchapp.metrics import cut_text
+from benchapp.metrics import cut_text, describe_error
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.queries.badges import BADGE_CODES

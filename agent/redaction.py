@@ -1,0 +1,178 @@
+"""Remove secrets from a result before it is stored: keys, passwords and tokens by their names, and in URLs.
+
+The server does the same (`benchapp/redaction.py`). tests/data/secrets.json has the cases of both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, Mapping
+
+REMOVED = "(removed)"
+_NAME = (
+    r"(?:password|passwd|passphrase|secret|token|signature|credential|(?<![a-z])pass(?:code)?(?![a-z])"
+    r"|(?:access|account|api|auth|customer|encryption|master|private|s3|sas|shared|signing|storage)[_-]?key(?![a-z]))"
+)
+_QUOTE = r"(?:\\*[\"']|&quot;|&#34;|&#39;)"
+_FLAGS = re.ASCII | re.IGNORECASE
+_SECRET_NAME = re.compile(_NAME, _FLAGS)
+_ASSIGNMENT = re.compile(
+    rf"{_NAME}[\w.-]{{0,40}}(?P<named>{_QUOTE}?)[ \t]{{0,20}}(?P<sign>[=:]|(?<=[\w-])[ \t](?=[^\s=:-]))[ \t]{{0,20}}",
+    _FLAGS,
+)
+_VALUE_QUOTE = re.compile(_QUOTE, _FLAGS)
+_START_OF_NAME = re.compile(
+    r"(?P<before>^|\n|\\[nr]|[^\w.-])[ \t]{0,20}(?P<dashes>-{0,2})[\w.-]{0,64}$", _FLAGS
+)
+_LINE_END = re.compile(r"[\r\n]|$")
+_ESCAPED_LINE_END = re.compile(r"\\+[nr]|[\r\n\"]|$")
+_WORD_END = re.compile(r"[\s\"']|$")
+_PART_END = re.compile(r"[\s\"'\\,;&<>)}\]]|$")
+_OTHERS = (
+    # Of a URL; fio escapes colons in names of files, JSON slashes.
+    re.compile(
+        r"(?P<kept>:\\{0,4}/\\{0,4}/)(?P<value>[^\s/@\"'<>]{0,300}[:%][^\s/@\"'<>]{0,300})(?=@)", _FLAGS
+    ),
+    re.compile(
+        rf"(?P<kept>authorization{_QUOTE}?\s{{0,9}}[:=]\s{{0,9}}{_QUOTE}?(?:bearer|basic|token)\s{{1,9}})"
+        r"(?P<value>[^\s\"'\\,<>]{1,4096})",
+        _FLAGS,
+    ),
+    re.compile(r"(?P<kept>[?&]sig=)(?P<value>[^&\s\"'\\<>]{1,1024})", _FLAGS),
+    re.compile(r"(?P<kept>\bbench_[a-z0-9]{12}_)(?P<value>[\w-]{1,200})", _FLAGS),
+)
+# A shorter value may be part of a number or word.
+_REPEATED_MINIMUM = 8
+_REPEATED_MAXIMUM = 100
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether an option, label or variable of this name has a secret as its value."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def remove_secrets(text: str) -> str:
+    """Return a text of any format with "(removed)" in place of each secret, and of other occurrences of its value."""
+    values: set[str] = set()
+    return _remove_values(_remove(text, values), values)
+
+
+def remove_from_document(document: Any) -> Any:
+    """Return a parsed JSON document without the secrets in its texts; a value found in one is removed from all."""
+    values: set[str] = set()
+    cleaned = _walk(document, lambda text: _remove(text, values))
+    return _walk(cleaned, lambda text: _remove_values(text, values)) if values else cleaned
+
+
+def _walk(value: Any, clean: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {name: _walk_member(name, part, clean) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(_walk_list(value, clean))
+    return value
+
+
+def _walk_member(name: str, part: Any, clean: Any) -> Any:
+    if isinstance(part, str) and is_secret_name(name):
+        # As an assignment, so that other occurrences of the value are found.
+        return clean(f"{name}={part}")[len(name) + 1 :] if "\n" not in part else REMOVED
+    return _walk(part, clean)
+
+
+def _walk_list(parts: list[Any], clean: Any) -> Iterator[Any]:
+    """Yield the parts of a command line or list; the argument after `--NAME` is its value."""
+    is_value = False
+    for part in parts:
+        is_option = isinstance(part, str) and part.startswith("-")
+        if isinstance(part, str) and is_value and not is_option:
+            yield clean(f"password={part}")[len("password=") :]
+        elif is_option and "=" in part and is_secret_name(part.partition("=")[0]):
+            # The whole argument, also behind a space.
+            yield "--" + clean(part.lstrip("-")) if part.startswith("--") else clean(part)
+        else:
+            yield _walk(part, clean)
+        is_value = is_option and "=" not in part and is_secret_name(part)
+
+
+def _remove(text: str, values: set[str]) -> str:
+    parts: list[str] = []
+    done = 0
+    for found in _ASSIGNMENT.finditer(text):
+        start = found.end()
+        if start < done:
+            continue
+        quote = _VALUE_QUOTE.match(text, start)
+        end = _find_end(text, found, quote)
+        value = text[quote.end() if quote else start : end]
+        if not value or value.startswith((REMOVED[:-1], "${", "$(", "[", "{")):
+            continue
+        if not quote and found["sign"].isspace() and not _is_option(text, found.start()):
+            continue
+        values |= _list_spellings(value)
+        parts += (text[done : quote.end() if quote else start], _mark(found, quote))
+        done = end
+    text = "".join((*parts, text[done:]))
+    for pattern in _OTHERS:
+        for found in pattern.finditer(text):
+            values.add(found["value"])
+        text = pattern.sub(rf"\g<kept>{REMOVED}", text)
+    values.discard(REMOVED)
+    return text
+
+
+def _list_spellings(value: str) -> set[str]:
+    """Return a value as it is, without the escapes of JSON, and with them."""
+    plain = value.replace('\\"', '"').replace("\\/", "/").replace("\\\\", "\\")
+    return {value, plain, plain.replace("\\", "\\\\").replace('"', '\\"')}
+
+
+def _mark(found: re.Match[str], quote: re.Match[str] | None) -> str:
+    """Return the mark; in quotes for a bare value of JSON, which it would not be otherwise."""
+    return f"{found['named']}{REMOVED}{found['named']}" if found["named"] and not quote else REMOVED
+
+
+def _find_end(text: str, found: re.Match[str], quote: re.Match[str] | None) -> int:
+    """Return where a value ends: at its closing quote, or at the end of its line, argument or part."""
+    start = found.end()
+    if quote:
+        return _find_closing(text, quote)
+    if found["named"]:
+        return _search_end(_PART_END, text, start)
+    before = _START_OF_NAME.search(text, max(found.start() - 70, 0), found.start())
+    if before is None or before["dashes"]:
+        return _search_end(_WORD_END, text, start)
+    if before["before"] in ("", "\n") and (before["before"] or not before.start()) and found["sign"] == "=":
+        return _search_end(_LINE_END, text, start)
+    if before["before"].startswith("\\") and found["sign"] == "=":
+        return _search_end(_ESCAPED_LINE_END, text, start)
+    return _search_end(_PART_END, text, start)
+
+
+def _is_option(text: str, place: int) -> bool:
+    before = _START_OF_NAME.search(text, max(place - 70, 0), place)
+    return before is not None and before["dashes"] == "--"
+
+
+def _find_closing(text: str, quote: re.Match[str]) -> int:
+    """Return the place of the closing quote, which is as often escaped as the opening one; else the end of the line."""
+    mark, place = quote.group(), quote.end()
+    while (place := text.find(mark, place)) >= 0:
+        escapes = place - len(text[:place].rstrip("\\")) if text[place - 1] == "\\" else 0
+        if escapes == 0 or (len(mark) == 1 and escapes % 2 == 0):
+            return place
+        place += 1
+    return _search_end(_LINE_END, text, quote.end())
+
+
+def _search_end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.search(text, start)
+    return found.start() if found else len(text)
+
+
+def _remove_values(text: str, values: set[str]) -> str:
+    longest = sorted((value for value in values if len(value) >= _REPEATED_MINIMUM), key=len, reverse=True)
+    for value in longest[:_REPEATED_MAXIMUM]:
+        text = text.replace(value, REMOVED)
+    return text
