@@ -5,6 +5,7 @@ every pattern is bounded.
 """
 
 import re
+import string
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,38 +13,52 @@ import orjson
 
 REMOVED: Final = "(removed)"
 # What each name of a secret contains; a body without any of these is not looked at further.
-_HINTS: Final = (b"pass", b"secret", b"token", b"signature", b"credential", b"key", b"@", b"sig=", b"bench_")
+HINTS: Final = (
+    *(b"pass", b"secret", b"token", b"signature", b"credential", b"key"),
+    *(b"authorization", b"@", b"sig=", b"bench_"),
+)
 _NAME: Final = (
     r"(?:password|passwd|passphrase|secret|token|signature|credential|(?<![a-z])pass(?:code)?(?![a-z])"
     r"|(?:access|account|api|auth|customer|encryption|master|private|s3|sas|shared|signing|storage)[_-]?key(?![a-z]))"
 )
-_QUOTE: Final = r"(?:\\*[\"']|&quot;|&#34;|&#39;)"
+# Each name contains one of these. How far it may begin before "key", and its value after it.
+_WORDS: Final = ("pass", "secret", "token", "signature", "credential", "key")
+_PREFIX_MAXIMUM: Final = 11
+_WINDOW: Final = 120
+_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#34;|&#39;)"
 _FLAGS: Final = re.ASCII | re.IGNORECASE
 _SECRET_NAME: Final = re.compile(_NAME, _FLAGS)
 _ASSIGNMENT: Final = re.compile(
-    rf"{_NAME}[\w.-]{{0,40}}(?P<named>{_QUOTE}?)[ \t]{{0,20}}(?P<sign>[=:]|(?<=[\w-])[ \t](?=[^\s=:-]))[ \t]{{0,20}}",
+    rf"{_NAME}[\w.-]{{0,40}}+(?P<named>{_QUOTE}?)[ \t]{{0,20}}(?P<sign>[=:]|(?<=[\w-])[ \t](?=[^\s=:-]))[ \t]{{0,20}}",
     _FLAGS,
 )
 _VALUE_QUOTE: Final = re.compile(_QUOTE, _FLAGS)
-_START_OF_NAME: Final = re.compile(
-    r"(?P<before>^|\n|\\[nr]|[^\w.-])[ \t]{0,20}(?P<dashes>-{0,2})[\w.-]{0,64}$", _FLAGS
-)
+_NAME_CHARACTERS: Final = "-._" + string.ascii_letters + string.digits
 _LINE_END: Final = re.compile(r"[\r\n]|$")
 _ESCAPED_LINE_END: Final = re.compile(r"\\+[nr]|[\r\n\"]|$")
 _WORD_END: Final = re.compile(r"[\s\"']|$")
 _PART_END: Final = re.compile(r"[\s\"'\\,;&<>)}\]]|$")
+# Text without which a pattern matches nothing, and the pattern.
 _OTHERS: Final = (
     # Of a URL; fio escapes colons in names of files, JSON slashes.
-    re.compile(
-        r"(?P<kept>:\\{0,4}/\\{0,4}/)(?P<value>[^\s/@\"'<>]{0,300}[:%][^\s/@\"'<>]{0,300})(?=@)", _FLAGS
+    (
+        "@",
+        re.compile(
+            r"(?P<kept>:?\\{0,4}/\\{0,4}/)(?![^\s/@\"'<>]{0,300}\(removed)(?=[^\s/@\"'<>]{0,300}[:%])"
+            r"(?P<value>[^\s/@\"'<>]{1,300})(?=@)",
+            _FLAGS,
+        ),
     ),
-    re.compile(
-        rf"(?P<kept>authorization{_QUOTE}?\s{{0,9}}[:=]\s{{0,9}}{_QUOTE}?(?:bearer|basic|token)\s{{1,9}})"
-        r"(?P<value>[^\s\"'\\,<>]{1,4096})",
-        _FLAGS,
+    (
+        "authorization",
+        re.compile(
+            rf"(?P<kept>authorization{_QUOTE}?\s{{0,9}}[:=]\s{{0,9}}{_QUOTE}?(?:bearer|basic|token)\s{{1,9}})"
+            r"(?P<value>[^\s\"'\\,<>]{1,4096})",
+            _FLAGS,
+        ),
     ),
-    re.compile(r"(?P<kept>[?&]sig=)(?P<value>[^&\s\"'\\<>]{1,1024})", _FLAGS),
-    re.compile(r"(?P<kept>\bbench_[a-z0-9]{12}_)(?P<value>[\w-]{1,200})", _FLAGS),
+    ("sig=", re.compile(r"(?P<kept>[?&]sig=)(?P<value>[^&\s\"'\\<>]{1,1024})", _FLAGS)),
+    ("bench_", re.compile(r"(?P<kept>\bbench_[a-z0-9]{12}_)(?P<value>[\w-]{1,200})", _FLAGS)),
 )
 # A shorter value may be part of a number or word.
 _REPEATED_MINIMUM: Final = 8
@@ -72,7 +87,7 @@ def remove_from_body(body: bytes, *, is_document: bool) -> bytes:
     """Return a posted body without secrets: the same bytes if it has none. is_document: JSON of ours."""
     lower = body.lower()
     is_wide = body[:2] in (b"\xff\xfe", b"\xfe\xff")
-    if not is_wide and not any(hint in lower for hint in _HINTS):
+    if not is_wide and not any(hint in lower for hint in HINTS):
         return body
     if is_document:
         try:
@@ -127,7 +142,10 @@ def _walk_list(parts: list[Any], clean: Any) -> Iterator[Any]:
 def _remove(text: str, values: set[str]) -> str:
     parts: list[str] = []
     done = 0
-    for found in _ASSIGNMENT.finditer(text):
+    lower = (
+        text.lower() if text.isascii() else "".join(each.lower() if each.isascii() else each for each in text)
+    )
+    for found in _find_assignments(text, lower):
         start = found.end()
         if start < done:
             continue
@@ -142,12 +160,31 @@ def _remove(text: str, values: set[str]) -> str:
         parts += (text[done : quote.end() if quote else start], _mark(found, quote))
         done = end
     text = "".join((*parts, text[done:]))
-    for pattern in _OTHERS:
-        for found in pattern.finditer(text):
-            values.add(found["value"])
-        text = pattern.sub(rf"\g<kept>{REMOVED}", text)
+    for hint, pattern in _OTHERS:
+        if hint in lower:
+            values.update(found["value"] for found in pattern.finditer(text))
+            text = pattern.sub(rf"\g<kept>{REMOVED}", text)
     values.discard(REMOVED)
     return text
+
+
+def _find_assignments(text: str, lower: str) -> Iterator[re.Match[str]]:
+    """Yield what looks like a secret's name with a value: a search around each of a few words, the only fast one."""
+    places = {place: word for word in _WORDS for place in _find_all(lower, word)}
+    for place in sorted(places):
+        if places[place] == "key":
+            found = _ASSIGNMENT.search(text, max(place - _PREFIX_MAXIMUM, 0), place + _WINDOW)
+        else:
+            found = _ASSIGNMENT.match(text, place)
+        if found and found.start() <= place:
+            yield found
+
+
+def _find_all(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
 
 
 def _list_spellings(value: str) -> set[str]:
@@ -168,26 +205,31 @@ def _find_end(text: str, found: re.Match[str], quote: re.Match[str] | None) -> i
         return _find_closing(text, quote)
     if found["named"]:
         return _search_end(_PART_END, text, start)
-    before = _START_OF_NAME.search(text, max(found.start() - 70, 0), found.start())
-    if before is None or before["dashes"]:
+    before = text[max(found.start() - 70, 0) : found.start()]
+    head = before.rstrip(_NAME_CHARACTERS)
+    name = before[len(head) :]
+    if name.startswith("--"):
         return _search_end(_WORD_END, text, start)
-    if before["before"] in ("", "\n") and (before["before"] or not before.start()) and found["sign"] == "=":
-        return _search_end(_LINE_END, text, start)
-    if before["before"].startswith("\\") and found["sign"] == "=":
+    if found["sign"] == "=" and head.endswith("\\") and name[:1] in ("n", "r"):
         return _search_end(_ESCAPED_LINE_END, text, start)
+    line = head.rstrip(" \t")
+    if found["sign"] == "=" and (line.endswith("\n") or (not line and found.start() < 70)):
+        return _search_end(_LINE_END, text, start)
     return _search_end(_PART_END, text, start)
 
 
 def _is_option(text: str, place: int) -> bool:
-    before = _START_OF_NAME.search(text, max(place - 70, 0), place)
-    return before is not None and before["dashes"] == "--"
+    before = text[max(place - 70, 0) : place]
+    return before[len(before.rstrip(_NAME_CHARACTERS)) :].startswith("--")
 
 
 def _find_closing(text: str, quote: re.Match[str]) -> int:
     """Return the place of the closing quote, which is as often escaped as the opening one; else the end of the line."""
     mark, place = quote.group(), quote.end()
     while (place := text.find(mark, place)) >= 0:
-        escapes = place - len(text[:place].rstrip("\\")) if text[place - 1] == "\\" else 0
+        escapes = 0
+        while text[place - 1 - escapes] == "\\":
+            escapes += 1
         if escapes == 0 or (len(mark) == 1 and escapes % 2 == 0):
             return place
         place += 1

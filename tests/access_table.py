@@ -34,6 +34,7 @@ class Row:
 #                     anonymous, viewer, editor, admin, ingest, read, admin, enroll token
 EVERYBODY = Row("GET", "++++++++")
 API_READERS = Row("GET", "s+++-++-", public="++++++++")
+API_SIGNED_IN = Row("GET", "s+++-++-")
 API_READERS_AND_HOST = Row("GET", "s+++.++-", public="++++.+++")
 # Runs: with public read a host may read those of others, as everybody.
 API_READERS_AND_OWN_RUNS = Row("GET", "s+++.++-", public="++++++++")
@@ -126,11 +127,11 @@ API = {
     # This link is an admin's.
     "api/v1/links/<int:link_id>": (Row("DELETE", "s..+-.+-"),),
     "api/v1/runs": (API_READERS,),
-    "api/v1/runs/newest/output": (API_READERS,),
+    "api/v1/runs/newest/output": (API_SIGNED_IN,),
     "api/v1/runs/<int:run_id>": (API_READERS_AND_OWN_RUNS,),
     "api/v1/runs/<int:run_id>/exclusion": (Row("PUT", API_EDITORS), Row("DELETE", API_EDITORS)),
     "api/v1/runs/<int:run_id>/gate": (API_READERS_AND_OWN_RUNS,),
-    "api/v1/runs/<int:run_id>/output": (API_READERS,),
+    "api/v1/runs/<int:run_id>/output": (API_SIGNED_IN,),
     "api/v1/runs/<int:run_id>/report": (API_READERS,),
     "api/v1/runs/<int:run_id>/traces": (API_READERS,),
     "api/v1/history": (API_READERS,),
@@ -182,7 +183,7 @@ WEB = {
     "search/words": (PAGE_READERS,),
     "runs/": (PAGE_READERS,),
     "runs/<int:run_id>/": (PAGE_READERS,),
-    "runs/<int:run_id>/output": (PAGE_READERS,),
+    "runs/<int:run_id>/output": (Row("GET", PAGE_PEOPLE),),
     "runs/<int:run_id>/table.csv": (PAGE_READERS,),
     "runs/<int:run_id>/exclude": (Row("POST", PAGE_EDITORS),),
     "runs/<int:run_id>/include": (Row("POST", PAGE_EDITORS),),

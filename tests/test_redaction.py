@@ -78,10 +78,19 @@ def test_bytes_around_a_secret_stay_in_any_encoding(encoding: str) -> None:
     assert cleaned == "descriptión=é\nhttp_pass=(removed)\nbs=4k\n".encode(encoding)
 
 
-HOSTILE = ("password" * 50_000, "a" * 400_000, "pass=" * 80_000, "://" * 100_000, '\\"' * 200_000)
+HOSTILE = (
+    f"//{':' * 300}" * 2_000,
+    "password" * 50_000,
+    "a" * 400_000,
+    "pass=" * 80_000,
+    "://" * 100_000,
+    '\\"' * 200_000,
+    'pass="' + '\\"' * 200_000,
+    "".join("pass=" + "\\" * level + '"' for level in range(900)),
+)
 
 
 @BOTH
-@pytest.mark.parametrize("text", HOSTILE, ids=[text[:6] for text in HOSTILE])
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_read_to_its_end(side: Any, text: str) -> None:
     assert side.remove_secrets(f"{text}\nhttp_pass=SECRET\nbs=4k").endswith("\nhttp_pass=(removed)\nbs=4k")

@@ -1,6 +1,7 @@
 """Write archives: one snapshot of the database, copied row by row."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,12 @@ import benchapp
 from benchapp.archive.container import PART_BYTES, ArchiveFormat, ArchiveWriter, describe_format
 from benchapp.archive.selection import ExportSelection, compose_query, count_rows, select_rows
 from benchapp.archive.tables import TABLES, ArchiveTable
+from benchapp.pipeline.intake.stored_secrets import CLEANERS, clean_body
+from benchapp.pipeline.intake.submissions import unpack
 
 _COPY: Final = "COPY ({query}) TO STDOUT (FORMAT csv)"
+# As written: an empty one is null, a quoted empty one is text.
+_CSV_FIELD: Final = re.compile(r'(?:^|,)("(?:[^"]+|"")*"|[^,]*)')
 
 
 @contextmanager
@@ -88,6 +93,26 @@ def replace_path(path: Path, *, is_directory: bool = False) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def _clean_row(table: ArchiveTable, row: bytes) -> bytes:
+    """Return a row of CSV without secrets, which an earlier version may have stored; the same bytes if it has none."""
+    cleaners = CLEANERS.get(table.name)
+    if cleaners is None:
+        return row
+    fields = _CSV_FIELD.findall(row.decode().removesuffix("\n"))
+    values = dict(zip(table.columns, fields, strict=True))
+    changed: dict[str, str] = {}
+    for column, clean in cleaners.items():
+        text = values[column]
+        plain = text[1:-1].replace('""', '"') if text.startswith('"') else text
+        if text and (cleaned := clean(plain)) != plain:
+            changed[column] = '"' + cleaned.replace('"', '""') + '"'
+    if table.name == "submissions" and values["body"]:
+        packed = bytes.fromhex(values["body"].strip('"').removeprefix("\\x"))
+        if (body := clean_body(packed, values["kind"])) != packed:
+            changed |= {"body": f"\\x{body.hex()}", "body_bytes": str(len(unpack(body)))}
+    return (",".join((values | changed).values()) + "\n").encode() if changed else row
+
+
 def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:
     """Yield CSV with a header line, and its rows, PART_BYTES at a time."""
     header = ",".join(table.columns).encode() + b"\n"
@@ -99,7 +124,7 @@ def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:
     ):
         # PostgreSQL sends each row as one message.
         for row in copy:
-            part += row
+            part += _clean_row(table, bytes(row))
             rows += 1
             if len(part) >= PART_BYTES:
                 yield bytes(part), rows

@@ -18,6 +18,7 @@ from benchapp.archive.container import (
 from benchapp.archive.tables import TABLES, ArchiveTable, list_foreign_keys
 from benchapp.metrics import CATALOG
 from benchapp.pipeline.identity import SERIES_KEY_VERSION
+from benchapp.pipeline.intake.stored_secrets import STORED, clean_rows
 
 # Tables with the name of a metric; "" is none.
 _METRIC_TABLES: Final = (
@@ -67,6 +68,7 @@ def stage_archive(file: IO[bytes], manifest: Manifest, *, show: Callable[[int, i
             show(done, total)
     for table in TABLES.values():
         _index_staged(table)
+    clean_rows({name: TABLES[name].staged for name in STORED})
     _check_staged()
 
 

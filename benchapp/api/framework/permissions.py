@@ -34,6 +34,17 @@ class MayRead(BasePermission):
         return settings.PUBLIC_READ or token.scope in (Scope.READ, Scope.ADMIN)
 
 
+class MayReadRaw(BasePermission):
+    """Signed-in users and tokens with the scope read or admin, also if BENCHAPP_PUBLIC_READ is on."""
+
+    message = "raw output requires a signed-in user, or a token with the scope read or admin"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Return whether this request may read what hosts sent."""
+        token = read_api_token(request)
+        return is_signed_in(request) if token is None else token.scope in (Scope.READ, Scope.ADMIN)
+
+
 class MayIngest(BasePermission):
     """Hosts only, with their own token."""
 

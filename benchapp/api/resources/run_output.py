@@ -15,7 +15,7 @@ from benchapp.api.framework.parameters import (
     Parameters,
     read_parameters,
 )
-from benchapp.api.framework.permissions import MayRead
+from benchapp.api.framework.permissions import MayReadRaw
 from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import (
     accepts,
@@ -57,7 +57,7 @@ _RESPONSES: Final = {
 class RunOutputFile(ApiView):
     """Raw output of a run."""
 
-    permission_classes = [MayRead]
+    permission_classes = [MayReadRaw]
 
     @extend_schema(operation_id="read_run_output", parameters=[OutputParameters], responses=_RESPONSES)
     def get(self, request: Request, run_id: int) -> HttpResponse:
@@ -68,7 +68,7 @@ class RunOutputFile(ApiView):
 class NewestOutputFile(ApiView):
     """Raw output of the newest run of a filter."""
 
-    permission_classes = [MayRead]
+    permission_classes = [MayReadRaw]
 
     @extend_schema(
         operation_id="read_newest_output", parameters=[NewestOutputParameters], responses=_RESPONSES

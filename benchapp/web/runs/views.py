@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.csv_export import CONTENT_TYPE, write_csv
 from benchapp.metrics import cut_text, describe_error
+from benchapp.models import Role
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.queries.badges import BADGE_CODES
@@ -39,7 +40,7 @@ from benchapp.web.runs.tables import (
     make_run_lines,
 )
 from benchapp.web.runs.traces import make_trace_panels
-from benchapp.web.site.access import may_read
+from benchapp.web.site.access import may_read, needs_role
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
@@ -125,9 +126,9 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 @require_safe
-@may_read
+@needs_role(Role.VIEWER)
 def run_output(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Return the raw fio output, byte for byte."""
+    """Return the fio output as it is stored: byte for byte, without secrets."""
     body = read_raw_body(run_id=run_id)
     if body is None or not body.has_output:
         raise Http404("The run does not exist, has no fio output, or its output has expired.")
