@@ -2,6 +2,8 @@
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,7 @@ from benchapp.api.ingest.limits import Limits
 from benchapp.archive import export as export_module
 from benchapp.models import Host, Kind, Role, Run, Scope, Series, State, Submission, Target, Workload
 from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.intake.stored_secrets import CLEANERS
 from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
     IncomingSubmission,
@@ -229,12 +232,28 @@ def test_export_has_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.django_db(transaction=True)
+def test_exported_analysis_files_have_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    store_with_secrets(monkeypatch)
+
+    export(tmp_path / "a.sqlite")
+
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
+        rows = [row for name in CLEANERS for row in database.execute(f"SELECT * FROM {name}")]
+    bodies = [unpack(value) for row in rows for value in row if isinstance(value, bytes) and len(value) > 32]
+    assert (len(bodies), "CRET+1" in str(rows), any(b"CRET+1" in body for body in bodies)) == (
+        2,
+        False,
+        False,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
 def test_archive_of_before_is_imported_without_its_secrets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     host = store_with_secrets(monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(export_module, "CLEANERS", {})
+        patch.setattr(export_module, "clean_values", lambda name, values: {})
         export(tmp_path / "a.tar.zst")
     start_other_instance()
 

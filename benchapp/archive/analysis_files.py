@@ -16,6 +16,7 @@ from benchapp.archive.container import ArchiveFormat, ArchiveMember
 from benchapp.archive.export import describe_snapshot, open_snapshot, replace_path
 from benchapp.archive.selection import ExportSelection, compose_query, count_rows
 from benchapp.archive.tables import TABLES, ArchiveTable
+from benchapp.pipeline.intake.stored_secrets import CLEANERS, clean_values
 
 # Rows per fetch, and those with raw bodies, of which each may have several MiB.
 _BATCH_ROWS: Final = 1000
@@ -131,7 +132,12 @@ def _read_batches(table: ArchiveTable, conditions: dict[str, str]) -> Iterator[l
     with connection.wrap_database_errors, ServerCursor(connection.connection, "exported") as cursor:
         cursor.execute(query, binary=True)
         while batch := cursor.fetchmany(rows):
-            yield batch
+            yield [_clean_row(table, row) for row in batch] if table.name in CLEANERS else batch
+
+
+def _clean_row(table: ArchiveTable, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    values = dict(zip(table.columns, row, strict=True))
+    return tuple((values | clean_values(table.name, values)).values())
 
 
 def _read_types(table: ArchiveTable) -> dict[str, str]:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
@@ -16,8 +16,7 @@ import benchapp
 from benchapp.archive.container import PART_BYTES, ArchiveFormat, ArchiveWriter, describe_format
 from benchapp.archive.selection import ExportSelection, compose_query, count_rows, select_rows
 from benchapp.archive.tables import TABLES, ArchiveTable
-from benchapp.pipeline.intake.stored_secrets import CLEANERS, clean_body
-from benchapp.pipeline.intake.submissions import unpack
+from benchapp.pipeline.intake.stored_secrets import CLEANERS, clean_values
 
 _COPY: Final = "COPY ({query}) TO STDOUT (FORMAT csv)"
 # As written: an empty one is null, a quoted empty one is text.
@@ -93,24 +92,23 @@ def replace_path(path: Path, *, is_directory: bool = False) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def _read_csv(text: str) -> str:
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text
+
+
 def _clean_row(table: ArchiveTable, row: bytes) -> bytes:
     """Return a row of CSV without secrets, which an earlier version may have stored; the same bytes if it has none."""
-    cleaners = CLEANERS.get(table.name)
-    if cleaners is None:
+    if table.name not in CLEANERS:
         return row
-    fields = _CSV_FIELD.findall(row.decode().removesuffix("\n"))
-    values = dict(zip(table.columns, fields, strict=True))
-    changed: dict[str, str] = {}
-    for column, clean in cleaners.items():
-        text = values[column]
-        plain = text[1:-1].replace('""', '"') if text.startswith('"') else text
-        if text and (cleaned := clean(plain)) != plain:
-            changed[column] = '"' + cleaned.replace('"', '""') + '"'
-    if table.name == "submissions" and values["body"]:
-        packed = bytes.fromhex(values["body"].strip('"').removeprefix("\\x"))
-        if (body := clean_body(packed, values["kind"])) != packed:
-            changed |= {"body": f"\\x{body.hex()}", "body_bytes": str(len(unpack(body)))}
-    return (",".join((values | changed).values()) + "\n").encode() if changed else row
+    fields = dict(zip(table.columns, _CSV_FIELD.findall(row.decode().removesuffix("\n")), strict=True))
+    values: dict[str, Any] = {column: _read_csv(text) for column, text in fields.items()}
+    if values.get("body"):
+        values["body"] = bytes.fromhex(values["body"].removeprefix("\\x"))
+    changed = clean_values(table.name, values)
+    for column, value in changed.items():
+        text = f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+        fields[column] = '"' + text.replace('"', '""') + '"'
+    return (",".join(fields.values()) + "\n").encode() if changed else row
 
 
 def _copy_parts(table: ArchiveTable, query: str) -> Iterator[tuple[bytes, int]]:

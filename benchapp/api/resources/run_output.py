@@ -37,7 +37,7 @@ class OutputParameters(Parameters):
         choices=("submission", "fio"),
         required=False,
         default="submission",
-        help_text="submission: the exact body received; fio: the fio output in it",
+        help_text="submission: the body received, without secrets; fio: the fio output in it",
     )
 
 
@@ -48,7 +48,7 @@ class NewestOutputParameters(OutputParameters, FilterParameters):
 _RESPONSES: Final = {
     (200, "application/json"): OpenApiResponse(
         OpenApiTypes.OBJECT,
-        "byte for byte: an agent's envelope or a document of published numbers; as text what fio printed",
+        "as stored: an agent's envelope or a document of published numbers; as text what fio printed",
     ),
     (200, "text/plain"): OpenApiTypes.STR,
 }
@@ -61,7 +61,7 @@ class RunOutputFile(ApiView):
 
     @extend_schema(operation_id="read_run_output", parameters=[OutputParameters], responses=_RESPONSES)
     def get(self, request: Request, run_id: int) -> HttpResponse:
-        """Download the exact body received, or the fio output in it."""
+        """Download the body received, without secrets, or the fio output in it."""
         return _answer_output(request, run_id, read_parameters(request, OutputParameters)["part"])
 
 

@@ -86,11 +86,11 @@ def clean_rows(tables: Mapping[str, str] = STORED, *, is_dry_run: bool = False) 
     """
     cleaned = CleanedRows()
     keys: dict[str, dict[int, bytes]] = {name: {} for name in _KEYED}
-    for name, columns in CLEANERS.items():
+    for name in CLEANERS:
         last: Any = None
         while True:
             with transaction.atomic():
-                last = _clean_batch(name, tables[name], columns, after=last, cleaned=cleaned, keys=keys)
+                last = _clean_batch(name, tables[name], after=last, cleaned=cleaned, keys=keys)
                 if is_dry_run:
                     transaction.set_rollback(True)
             if last is None:
@@ -102,32 +102,34 @@ def clean_rows(tables: Mapping[str, str] = STORED, *, is_dry_run: bool = False) 
     return cleaned
 
 
-def clean_body(packed: bytes, kind: str) -> bytes:
-    """Return a stored body without secrets: the same bytes if it has none."""
-    body = unpack(packed)
-    kept = remove_from_body(body, is_document=kind != Kind.FIO)
-    return packed if kept is body else pack(kept)
+def clean_values(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row that have secrets, without them. values: texts, and the packed body with its kind."""
+    changed: dict[str, Any] = {}
+    for column, clean in CLEANERS.get(name, {}).items():
+        if (text := values[column]) and (kept := clean(text)) != text:
+            changed[column] = kept
+    if packed := values.get("body"):
+        body = unpack(packed)
+        kept_body = remove_from_body(body, is_document=values["kind"] != Kind.FIO)
+        if kept_body is not body:
+            changed |= {"body": pack(kept_body), "body_bytes": len(kept_body)}
+    return changed
 
 
 def _clean_batch(
     name: str,
     table: str,
-    columns: Mapping[str, Callable[[str], str]],
     *,
     after: Any,
     cleaned: CleanedRows,
     keys: Mapping[str, dict[int, bytes]],
 ) -> Any:
     """Clean the next rows; return the id of the last one, None without any."""
-    names = list(columns)
+    names = list(CLEANERS[name])
     rows = _read(table, names, has_body=name == "submissions", after=after)
     for row_id, packed, kind, *texts in rows:
-        changed: dict[str, Any] = {}
-        for column, text in zip(names, texts, strict=True):
-            if text is not None and (kept := columns[column](text)) != text:
-                changed[column] = kept
-        if packed is not None and (body := clean_body(bytes(packed), kind)) != bytes(packed):
-            changed |= {"body": body, "body_bytes": len(unpack(body))}
+        body = None if packed is None else bytes(packed)
+        changed = clean_values(name, {**dict(zip(names, texts, strict=True)), "body": body, "kind": kind})
         if not changed:
             continue
         cleaned.counts[name] += 1

@@ -76,7 +76,7 @@ class UploadCounts:
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """The exact bytes received. packed: gzip; kind: what the body is, one of models.Kind."""
+    """The bytes received, without secrets. packed: gzip; kind: what the body is, one of models.Kind."""
 
     submission_id: UUID
     host_id: int
