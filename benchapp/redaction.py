@@ -92,11 +92,10 @@ def remove_from_body(body: bytes, *, is_document: bool) -> bytes:
     if is_document:
         try:
             document = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            pass
-        else:
             cleaned = remove_from_document(document)
             return body if cleaned == document else orjson.dumps(cleaned)
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
+            pass  # not JSON, or nested too deeply: no envelope
     # Each byte a character, so that all others stay as they are.
     encoding = "utf-16" if is_wide else "latin-1"
     try:

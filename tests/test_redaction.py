@@ -78,6 +78,13 @@ def test_bytes_around_a_secret_stay_in_any_encoding(encoding: str) -> None:
     assert cleaned == "descriptión=é\nhttp_pass=(removed)\nbs=4k\n".encode(encoding)
 
 
+@pytest.mark.parametrize("depth", [300, 1000, 100_000])
+def test_deeply_nested_document_is_cleaned_as_text(depth: int) -> None:
+    body = b'{"a": ' * depth + b'{"http_pass": "SECRET"}' + b"}" * depth
+
+    assert redaction.remove_from_body(body, is_document=True) == body.replace(b"SECRET", b"(removed)")
+
+
 HOSTILE = (
     f"//{':' * 300}" * 2_000,
     "password" * 50_000,

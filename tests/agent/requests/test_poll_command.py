@@ -259,6 +259,18 @@ def test_failed_run_is_reported_with_the_error_of_fio(host: Machine, server: Hos
     assert "engine libaio not loadable" in str(server.reports[-1]["reason"])
 
 
+def test_failed_run_with_a_report_is_delivered_and_its_request_failed(
+    host: Machine, server: HostileServer
+) -> None:
+    allow(host)
+    offer(server, host)
+
+    ended = host.run_json("poll", FAKE_FIO="failing")
+
+    assert (ended["exit_code"], ended["requests"]) == (5, {ID: "failed"})
+    assert ID in server.stored
+
+
 def test_scheduled_run_polls_afterwards_and_a_run_on_a_terminal_does_not(
     host: Machine, server: HostileServer
 ) -> None:
