@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Mapping
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from agent.exit_codes import ConfigurationError
 from agent.quantities import LOAD_MAXIMUM, parse_duration, parse_limit, parse_size
@@ -33,11 +33,12 @@ _KEYS = {
         "serials",
         "trust_directory",
     ),
-    "update": ("auto", "public_key"),
     "requests": ("allow", "directories", "per_day", "quiet_hours"),
     "schedule": ("from_server", "allow", "directories", "per_day", "quiet_hours"),
 }
 _FREE_SECTIONS = ("target", "labels")
+# What earlier versions read, and why this one does not: a section, or a key of one.
+_REMOVED = {"update": "update the agent as it was installed"}
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,9 @@ class Config:
     path: the file that was read, or that `enroll` would write. reserve_bytes: space that a run leaves free.
     max_load, busy_percent: above these a run is skipped. log: the log file of runs.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
-    trusts_directory: allow root to measure where another user can write. updates_automatically: install the version
-    that the server ships; update_key: Ed25519 public key that must have signed it. requests, schedule: the sections
-    [requests] and [schedule], as text. adopts_schedules: install the schedules that the server wants, within
-    [schedule].
+    trusts_directory: allow root to measure where another user can write. requests, schedule: the sections [requests]
+    and [schedule], as text. adopts_schedules: install the schedules that the server wants, within [schedule].
+    ignored: what the file has and only earlier versions read.
     """
 
     path: str
@@ -72,13 +72,12 @@ class Config:
     uses_cloud_metadata: bool = False
     sends_serials: bool = False
     trusts_directory: bool = False
-    updates_automatically: bool = False
-    update_key: bytes | None = None
     target: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
     schedule: Mapping[str, str] = field(default_factory=dict)
     adopts_schedules: bool = False
+    ignored: Sequence[str] = ()
 
 
 def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: bool = True) -> Config:
@@ -115,13 +114,12 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             uses_cloud_metadata=_read_choice(values, "run.cloud"),
             sends_serials=_read_choice(values, "run.serials"),
             trusts_directory=_read_choice(values, "run.trust_directory"),
-            updates_automatically=_read_choice(values, "update.auto"),
-            update_key=_read_public_key(values, "update.public_key"),
             target=_read_section(parser, "target"),
             labels=_read_section(parser, "labels"),
             requests=_read_section(parser, "requests"),
             schedule=_read_section(parser, "schedule"),
             adopts_schedules=_read_choice(values, "schedule.from_server"),
+            ignored=tuple(_list_ignored(parser)) if parser else (),
         )
     except ValueError as error:
         raise ConfigurationError(f"{chosen}: {error}") from None
@@ -266,7 +264,7 @@ def _check_writers(path: str, state: os.stat_result) -> None:
 def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
     values = {}
     for section in parser.sections():
-        if section in _FREE_SECTIONS:
+        if section in _FREE_SECTIONS or section in _REMOVED:
             continue
         if section not in _KEYS:
             known = ", ".join([*_KEYS, *_FREE_SECTIONS])
@@ -278,6 +276,12 @@ def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
                 )
             values[f"{section}.{key}"] = value.strip()
     return values
+
+
+def _list_ignored(parser: ConfigParser) -> Iterator[str]:
+    for name, reason in _REMOVED.items():
+        if parser.has_section(name):
+            yield f"[{name}] is ignored: {reason}"
 
 
 def _read_section(parser: ConfigParser | None, section: str) -> dict[str, str]:
@@ -319,26 +323,6 @@ def _read_choice(values: Mapping[str, str], name: str) -> bool:
     if text.lower() not in ("yes", "no"):
         raise ValueError(f"{_format_name(name)} = {text}: use yes or no")
     return text.lower() == "yes"
-
-
-def _read_public_key(values: Mapping[str, str], name: str) -> bytes | None:
-    """Return the 32 bytes of an Ed25519 public key in Base64."""
-    text = values.get(name)
-    if not text:
-        return None
-    import base64
-
-    from agent.ed25519 import is_valid_key
-
-    try:
-        key = base64.b64decode(text, validate=True)
-    except ValueError:
-        key = b""
-    if not is_valid_key(key):
-        raise ValueError(
-            f"{_format_name(name)} = {text}: not an Ed25519 public key, 32 bytes in Base64; see docs/agent.md"
-        )
-    return key
 
 
 def _find_path(values: Mapping[str, str], name: str, config_path: str) -> str | None:

@@ -16,8 +16,8 @@ from django.conf import settings
 _SHEBANG: Final = (
     b"#!/usr/bin/env python3\n# coding: this-file-is-incomplete.download-bench-agent.pyz-again\n"
 )
-# Python reads each module when it is imported. From a descriptor all are of one version, also if an update replaces the
-# file meanwhile. Without /proc, as on macOS, the file is read by its path.
+# Python reads each module when it is imported. From a descriptor all are of one version, also if the file
+# is replaced meanwhile. Without /proc, as on macOS, the file is read by its path.
 _MAIN: Final = b"""\
 import os
 import sys
@@ -76,7 +76,7 @@ def build_agent_archive(folder: Path) -> bytes:
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, date_time=_MOMENT)
-    # Compressed bytes depend on the zlib of the machine; owners sign what another machine builds.
+    # Compressed bytes depend on the zlib of the machine; the digest is that of each machine's build.
     entry.compress_type = zipfile.ZIP_STORED
     entry.external_attr = 0o644 << 16
     entry.create_system = 3

@@ -1,7 +1,6 @@
 """Typed readers of environment variables; ImproperlyConfigured for invalid values."""
 
 import os
-from base64 import b64decode
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -69,20 +68,6 @@ def read_secret_key(name: str, *, default: str) -> str:
             f"forged. Set at least {SECRET_KEY_LENGTH} random ones: openssl rand -hex 32"
         )
     return key
-
-
-def read_signature(name: str) -> str:
-    """Return an Ed25519 signature, 64 bytes in Base64; "" without one."""
-    text = read_text(name)
-    try:
-        content = b64decode(text, validate=True)
-    except ValueError:
-        content = b""
-    if text and len(content) != 64:
-        raise ImproperlyConfigured(
-            f"{name} is not an Ed25519 signature: 64 bytes in Base64 have 88 characters"
-        )
-    return text
 
 
 def read_flag(name: str, *, default: bool) -> bool:

@@ -19,7 +19,6 @@ from benchapp.env import (
     read_origins,
     read_ports,
     read_secret_key,
-    read_signature,
     read_text,
     read_time_zone,
 )
@@ -258,10 +257,6 @@ HOST_NEW_SERIES_PER_DAY = read_integer(
 DISK_RESERVE_BYTES = (
     read_integer("BENCHAPP_DISK_RESERVE_MIB", default=256, minimum=0, maximum=10_000_000) * 2**20
 )
-
-# Updates of agents (docs/agent.md, "Updates").
-AGENT_ROLLOUT_PERCENT = read_integer("BENCHAPP_AGENT_ROLLOUT_PERCENT", default=100, minimum=0, maximum=100)
-AGENT_SIGNATURE = read_signature("BENCHAPP_AGENT_SIGNATURE")
 
 # Pages and API requests of a token, a user or an address, posted results apart; 0: no limit (docs/api.md). A client
 # that waits for each answer does not reach 100 per second.

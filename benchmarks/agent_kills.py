@@ -2,12 +2,12 @@
 
     python -m benchmarks agent_kills [--kills 100] [--seed 18]
 
-Run, flush, sweep, experiment, poll, self-update, and polls that adopt schedules: into a crontab, a file in /etc/cron.d,
+Run, flush, sweep, experiment, poll, and polls that adopt schedules: into a crontab, a file in /etc/cron.d,
 and systemd timers, all below a temporary directory. The server resets, delays, truncates and sends wrong answers. fio
 is a script that answers at once, and crontab one that replaces its file as cron's does. Sweeps are those over
 directories; tests/agent/sweeping/test_sweep_loops.py kills sweeps that build arrays. Exit status 1 if a result was
-lost or stored twice, if an experiment could not be completed, if a crontab or unit was not a complete one, old or new,
-or if the file of the agent was neither the old version nor the new one.
+lost or stored twice, if an experiment could not be completed, or if a crontab or unit was not a complete one, old or
+new.
 """
 
 import argparse
@@ -28,11 +28,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.agent import server as replies
-from tests.agent.archives import build_archive, build_version
+from tests.agent.archives import build_archive
 from tests.agent.conftest import FAKE_FIO
 from tests.agent.server import TOKEN, Handler, HostileServer, Reply
 
-VERSION: Final = "99.0.0"
 # The limit of the random instant follows the load of the machine: every fifth command ends before it.
 LONGER: Final = 1.2
 SHORTER: Final = 0.5
@@ -153,13 +152,12 @@ PROFILES: Final = ("quick", "saturation", "ebs-series")
 
 
 class KilledAgents:
-    """One host whose agents are killed. installed, newer: the two versions of its program."""
+    """One host whose agents are killed."""
 
     def __init__(self, home: Path, server: HostileServer, chance: random.Random) -> None:
         self.home, self.server, self.chance = home, server, chance
         self.program = home / "bench-agent.pyz"
-        self.installed, self.newer = build_archive(), build_version(VERSION)
-        self.program.write_bytes(self.installed)
+        self.program.write_bytes(build_archive())
         self.directory = home / "disk"
         self.directory.mkdir()
         fio = home / "fio"
@@ -215,7 +213,6 @@ class KilledAgents:
             ("sweep", *measured, "--directories", directory, "--file-sizes", "1m,2m", "--yes", *budget),
             ("experiment", *budget),
             ("poll", *budget),
-            ("self-update",),
             *(("adopt", kind, "poll") for kind in self.machines),
         ]
 
@@ -265,7 +262,6 @@ class KilledAgents:
         for command in self.list_commands():
             self.offer()
             self.want(0)
-            self.program.write_bytes(self.installed)
             started = time.monotonic()
             self.complete(*self.complete_command(command))
             share = ADOPTION_SHARE if command[0] == "adopt" else 1.0
@@ -282,7 +278,6 @@ class KilledAgents:
         if command[0] == "adopt":
             self.want(0 if self.machines[command[1]].has_profile("saturation") else 1)
             self.server.adoption = self.send(self.server.adoption)
-        self.program.write_bytes(self.installed)
         requests = len(self.server.adoptions)
         process = self.start(*self.complete_command(command))
         while command[0] == "adopt" and len(self.server.adoptions) == requests and process.poll() is None:
@@ -296,11 +291,6 @@ class KilledAgents:
             process.wait()
             self.found[f"{name}: killed"] += 1
             limit_s *= LONGER
-        content = self.program.read_bytes()
-        if content not in (self.installed, self.newer):
-            self.found["half-installed"] += 1
-        elif command[0] == "self-update":
-            self.found["self-update: " + ("new version" if content == self.newer else "old version")] += 1
         for machine in self.machines.values():
             self.found["torn"] += machine.count_torn()
         if command[0] == "adopt" and self.machines[command[1]].is_changing():
@@ -347,12 +337,9 @@ def main() -> int:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         host = KilledAgents(Path(name), server, random.Random(options.seed))
-        server.ship(VERSION, host.newer)
         server.state = host.describe
         limits = host.measure_durations()
         server.usual = host.receive
-        release, archive = server.release, server.archive
-        server.release, server.archive = host.send(release), host.send(archive)
         server.state = host.send(host.describe)
         commands = host.list_commands()
         for number in itertools.count():
@@ -360,7 +347,7 @@ def main() -> int:
                 break
             place = number % len(commands)
             limits[place] = host.kill_one(commands[place], limits[place])
-        server.usual, server.release, server.archive = replies.accept, release, archive
+        server.usual = replies.accept
         server.state = host.describe
         status = report(host, server, finish(host))
         server.shutdown()
@@ -378,7 +365,6 @@ def finish(host: KilledAgents) -> dict[str, int]:
         host.found["schedules that differ"] += len(machine.list_wrong(profiles))
         host.found["torn"] += machine.count_torn()
     ends["flush"] = host.start("flush", "--budget", "60").wait()
-    ends["self-update"] = host.start("self-update").wait()
     # Agents remove what killed ones left in the measured directory.
     ends["run"] = host.start("run", "--profile", "quick", "--directory", str(host.directory)).wait()
     return ends
@@ -402,8 +388,6 @@ def report(host: KilledAgents, server: HostileServer, ends: dict[str, int]) -> i
     """Print what was found; return 1 if something is wrong."""
     lost = host.spooled - set(server.stored)
     twice = [each for each, count in server.first_answers.items() if count > 1]
-    hidden = [path.name for path in host.home.glob(".bench-agent*")]
-    is_new = host.program.read_bytes() == host.newer
     left = [path.name for path in host.directory.iterdir()]
     runs = count_runs(host, server)
     for word, count in sorted(host.found.items()):
@@ -416,8 +400,6 @@ def report(host: KilledAgents, server: HostileServer, ends: dict[str, int]) -> i
         "results of experiments without a run": runs["more"],
         "half-written crontabs and units": host.found["torn"],
         "schedules that differ after the next poll": host.found["schedules that differ"],
-        "half-installed agents": host.found["half-installed"],
-        "files left by killed updates": len(hidden),
         "files left in the measured directory": len(left),
         "commands that failed at the end": sum(map(bool, ends.values())),
     }
@@ -426,7 +408,7 @@ def report(host: KilledAgents, server: HostileServer, ends: dict[str, int]) -> i
     for word, count in wrong.items():
         print(f"{word:48}{count:>8}")
     print("exit status at the end: " + ", ".join(f"{name} {end}" for name, end in ends.items()))
-    return int(any(wrong.values()) or not is_new)
+    return int(any(wrong.values()))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ HEALTH = {
     "metrics": (API_READERS,),
 }
 API = {
-    "api/v1/agent": (Row("GET", "s++++++-", public="++++++++"),),
     "api/v1/": (EVERYBODY,),
     "api/v1/schema": (EVERYBODY,),
     "api/v1/hosts": (API_READERS,),
@@ -310,6 +309,7 @@ WEB = {
     # The secret is the key: a wrong one is refused in words.
     "setup/<str:secret>/": (Row("GET", "........"), Row("POST", "........")),
     "agent/bench-agent.pyz": (EVERYBODY,),
+    "api/v1/agent": (EVERYBODY,),
     "docs/": (EVERYBODY,),
     "docs/search": (EVERYBODY,),
     "docs/api/reference": (EVERYBODY,),

@@ -391,7 +391,7 @@ def test_regression_fails_every_build_until_a_person_accepts_the_level(build: Bu
 # Those of manage.py are run by tests/test_docs.py; schedules, sweeps and uninstall by the tests of the agent.
 RUN_HERE = ("curl ", "echo ", "fio ", "jq ", "bench-agent ", "bench-agent.pyz ", "benchapp.fio")
 # A host enrolls once: with the archive.
-NOT_RUN_HERE = (" schedule ", " self-update", "openssl ", " sweep ", " uninstall", "bench-agent enroll")
+NOT_RUN_HERE = (" schedule ", " sweep ", " uninstall", "bench-agent enroll")
 # Values of the reader: other hosts, ids and directories.
 EXAMPLES = re.compile(r"https://(?:SERVER|bench\.example(?:\.com)?)(?=[/\" ]|$)")
 PANDAS = """

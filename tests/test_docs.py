@@ -41,7 +41,6 @@ NOT_RUN = {
     "granian": "tests/test_packaging.py starts the same command of compose",
     "install": "creates secrets of an installation",
     "make": "starts servers, installs, or replaces data",
-    "openssl": "tests/agent/test_ed25519.py runs the commands of signatures",
     "printf": "writes settings of an installation",
 }
 # Variables of the reader's shell, in commands.

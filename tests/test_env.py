@@ -1,6 +1,5 @@
 """Settings from the environment: strict, with errors that name the variable."""
 
-import base64
 import os
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from benchapp.env import (
     read_origins,
     read_secret,
     read_secret_key,
-    read_signature,
 )
 
 ROOT = Path(__file__).parent.parent
@@ -166,21 +164,6 @@ def test_embedded_servers_are_not_given_the_passwords_of_others(tmp_path):
     assert environment["DATABASE_PASSWORD_FILE"] == "/run/secrets/database"
     assert environment["BENCHAPP_SECRET_KEY_FILE"] == "/run/secrets/key"
     assert not {"BROKER_PASSWORD_FILE", "BENCHAPP_SECRET_KEY"} & environment.keys()
-
-
-def test_signature_has_64_bytes(monkeypatch):
-    signature = base64.b64encode(b"s" * 64).decode()
-    read = []
-    for text in (signature, ""):
-        monkeypatch.setenv("BENCHAPP_AGENT_SIGNATURE", text)
-        read.append(read_signature("BENCHAPP_AGENT_SIGNATURE"))
-    assert read == [signature, ""]
-    for text in ("x", signature[:-4], f"{signature[:-1]}!"):
-        monkeypatch.setenv("BENCHAPP_AGENT_SIGNATURE", text)
-        with pytest.raises(
-            ImproperlyConfigured, match="BENCHAPP_AGENT_SIGNATURE is not an Ed25519 signature"
-        ):
-            read_signature("BENCHAPP_AGENT_SIGNATURE")
 
 
 def test_origins_have_a_scheme_and_a_host_alone(monkeypatch):

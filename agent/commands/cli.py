@@ -17,8 +17,7 @@ _EPILOGUE = """\
 exit codes:
   0    success: measured, delivered, or nothing to do
   1    temporary: results remain in the spool, or another bench-agent is running
-  2    invalid credentials, configuration or arguments; results stay in the spool.
-       self-update: refused, the installed version is unchanged
+  2    invalid credentials, configuration or arguments; results stay in the spool
   3    gate: regressed
   4    gate: undecided
   5    fio failed, or nothing could be measured; a failed run with a report is still delivered
@@ -41,7 +40,6 @@ configuration (INI, all keys optional):
   [run]     directory, profile, fio (path), reserve (free space to keep), log (file),
             max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,
             trust_directory = yes
-  [update]  auto = yes, public_key = Base64 of an Ed25519 key
   [requests] allow = quick; saturation runtime=5..30, directories, per_day = 4,
             quiet_hours = 08:00-18:00
   [schedule] from_server = yes, allow = quick, directories, per_day = 24,
@@ -133,7 +131,6 @@ def build_parser(*, only: str = "") -> argparse.ArgumentParser:
         "check": _add_check,
         "profiles": _add_profiles,
         "status": _add_status,
-        "self-update": _add_self_update,
         "uninstall": _add_uninstall,
         "version": _add_version,
     }
@@ -498,29 +495,6 @@ def _add_status(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
 ) -> None:
     commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
-
-
-def _add_self_update(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    update = commands.add_parser(
-        "self-update",
-        parents=[common],
-        help="replace this file by the version that the server ships",
-        description="Downloads the agent from its own server, verifies SHA-256 and, with [update] public_key, the "
-        "signature, tries it with `check`, and replaces this file atomically. Refused while an agent runs.",
-    )
-    which = update.add_mutually_exclusive_group()
-    for option, purpose in (
-        (
-            "--staged",
-            "only if the roll-out of the server has reached this host, and it was not refused before",
-        ),
-        ("--force", "also if the version of the server is the same or older"),
-        ("--rollback", "exchange this file and the version before the last update"),
-    ):
-        which.add_argument(option, action="store_true", help=purpose)
-    update.add_argument("--dry-run", action="store_true", help="print which version would be installed")
 
 
 def _add_uninstall(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure, store the result, and deliver it with all pending results."""
     from agent.running.run_command import run_profile
-    from agent.updating.update_command import update_after_delivery
 
     if not console.is_terminal:
         console.set_unattended()
@@ -35,8 +34,7 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
         from agent.requests.poll_command import poll_after_run
 
         poll_after_run(session, budget_s=arguments.budget)
-    # Last: it replaces this program.
-    update_after_delivery(session)
+    session.note_newer_version()
     return code
 
 
@@ -44,14 +42,13 @@ def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Run what the server requests and this host allows."""
     from agent.adopting.adopt_schedule import adopt_schedule
     from agent.requests import poll_command
-    from agent.updating.update_command import update_after_delivery
 
     if not console.is_terminal:
         console.set_unattended()
     session = open_session(arguments, console)
     session.open_log(arguments.log)
     code = poll_command.run_poll(session, budget_s=arguments.budget, adopt=adopt_schedule)
-    update_after_delivery(session)
+    session.note_newer_version()
     return code
 
 
@@ -96,7 +93,6 @@ def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Deliver pending results."""
-    from agent.updating.update_command import update_after_delivery
 
     session = open_session(arguments, console)
     client = session.make_client()
@@ -113,7 +109,7 @@ def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "problem": delivery.problem if delivery.remaining else None,
     }
     code = session.finish(delivery.exit_code, document)
-    update_after_delivery(session)
+    session.note_newer_version()
     return code
 
 
@@ -257,7 +253,7 @@ def _report_continuation(state: JobState, console: Console) -> None:
 def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Remove schedules, configuration and token, and the spool on request."""
     from agent.commands.uninstall import plan_uninstallation, uninstall
-    from agent.scheduling.agent_command import find_own_command
+    from agent.programs import find_own_command
 
     session = open_session(arguments, console)
     plan = plan_uninstallation(session, removes_spool=arguments.spool)
@@ -279,13 +275,6 @@ def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)
-
-
-def run_self_update(arguments: argparse.Namespace, console: Console) -> ExitCode:
-    """Install the version that the server ships, or the previous one."""
-    from agent.updating import update_command
-
-    return update_command.run_self_update(arguments, open_session(arguments, console))
 
 
 def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:

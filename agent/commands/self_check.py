@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterator, Mapping
 
-from agent import __version__
 from agent.config import Config
 from agent.delivery.client import Client, DeliveryOutcome, classify_response
 from agent.delivery.spool import Spool
@@ -18,7 +17,6 @@ from agent.measuring.workspace import Workspace
 from agent.profiles.profile import load_profile, make_plan
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
-from agent.updating.release import is_newer
 
 # Charts are ordered by the host's clock; larger differences are visible.
 _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
@@ -69,10 +67,9 @@ def check_everything(
         yield CheckResult("server", error.exit_code, str(error))
         return
     yield from _check_server(client)
-    shipped = session.announcements.shipped_version
-    if shipped and is_newer(shipped, __version__):
-        outdated = f"{__version__}; the server ships {shipped}: bench-agent self-update"
-        yield CheckResult("version", ExitCode.OK, outdated, is_warning=True)
+    newer = session.announcements.describe_newer(client.url)
+    if newer:
+        yield CheckResult("version", ExitCode.OK, newer, is_warning=True)
 
 
 def _run_check(name: str, check: Callable[[], str]) -> CheckResult:

@@ -50,17 +50,19 @@ def make_envelope(
     sweep: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     failure: str | None = None,
+    installation: str | None = None,
 ) -> dict[str, Any]:
     """Return the envelope as documented in the API, without secrets; unknown values are null, logs are optional.
 
     environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
     those that differ from their default, in base units; None for a custom job file. failure: why the run failed.
+    installation: of the agent, as `find_installation` names it.
     """
     envelope = {
         "schema": SCHEMA,
         "id": envelope_id,
         "kind": "fio",
-        "agent": {"version": __version__, "python": python_version()},
+        "agent": {"version": __version__, "python": python_version(), "installation": installation},
         "profile": profile,
         "parameters": None if parameters is None else dict(parameters),
         "started_at": format_time(result.started_at),

@@ -26,6 +26,7 @@ from agent.measuring.workspace import Workspace, clean_leftovers
 from agent.methods.method_context import MethodContext, MethodResult
 from agent.methods.registry import check_plan, run_plan
 from agent.profiles.profile import Plan, Profile
+from agent.programs import find_installation, find_own_command
 from agent.quantities import format_duration
 from agent.results.fio_report import list_fio_results
 from agent.results.result_row import ResultRow
@@ -312,6 +313,9 @@ def _fill_envelope(
         logs=completed.logs,
         sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
         failure=failure,
+        installation=find_installation(
+            find_own_command(), container=setup.environment["facts"].get("container")
+        ),
     )
 
 

@@ -81,6 +81,12 @@ class Session:
             self.console.warn(f"old results dropped: {len(dropped)}; see max_bytes and max_age in [spool]")
         return len(dropped)
 
+    def note_newer_version(self) -> None:
+        """Tell a person that the server ships a newer version; cron would mail it after every run."""
+        newer = self.announcements.describe_newer(self.config.url or "")
+        if newer and self.console.is_terminal:
+            self.console.note(newer)
+
     def finish(self, code: ExitCode, document: Mapping[str, Any]) -> ExitCode:
         """Print the result as JSON if --json was given, and return the code."""
         self.console.emit({"command": self.command, "exit_code": int(code), **document})
@@ -91,4 +97,6 @@ def open_session(arguments: argparse.Namespace, console: Console, *, must_exist:
     """Read the configuration; the spool is not accessed yet."""
     config = load_config(arguments.config, os.environ, must_exist=must_exist)
     spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes, max_age_s=config.spool_max_age_s)
+    for ignored in config.ignored:
+        console.note(f"{config.path}: {ignored}")
     return Session(arguments.command, config, spool, console, Announcements())

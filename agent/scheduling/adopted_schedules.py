@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Callable, Collection, Sequence
 
 from agent.exit_codes import ConfigurationError
 from agent.files import replace_file
+from agent.programs import find_own_command
 from agent.scheduling import crontab, systemd
-from agent.scheduling.agent_command import find_own_command
 from agent.scheduling.installed_schedules import InstalledSchedule, Machine, find_schedules
 from agent.scheduling.schedule_command import write_units
 from agent.scheduling.timetable import Schedule

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 from agent.delivery.report_schedule import send_pending_schedule, store_pending_schedule
 from agent.exit_codes import ConfigurationError, ExitCode
+from agent.programs import find_temporary_path
 from agent.scheduling import crontab, systemd
-from agent.scheduling.agent_command import find_temporary_path
 from agent.scheduling.installed_schedules import Machine, find_machine, find_schedules
 from agent.scheduling.timetable import POLL, Schedule, find_next, find_slots, format_interval, make_entries
 

@@ -12,9 +12,9 @@ from agent.measuring.splay import choose_splay, make_seed
 from agent.measuring.workspace import check_path_trusted
 from agent.methods.registry import check_plan
 from agent.profiles.profile import Plan
+from agent.programs import find_own_command
 from agent.quantities import parse_duration
 from agent.running.run_command import choose_directory, read_plan
-from agent.scheduling.agent_command import find_own_command
 from agent.scheduling.timetable import POLL, Schedule, read_clock, read_interval
 
 if TYPE_CHECKING:

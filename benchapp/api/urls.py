@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from benchapp.api import agent_release, audit
+from benchapp.api import audit
 from benchapp.api.charts import comparison, dependence, gate, history, latency, matrix, points, scaling
 from benchapp.api.experiments import experiment
 from benchapp.api.layouts import layouts, mixes, prices
@@ -78,7 +78,6 @@ urlpatterns = [
     path("experiment", experiment.ExperimentView.as_view(), name="api_experiment"),
     path("prices", prices.Prices.as_view(), name="api_prices"),
     path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),
-    path("agent", agent_release.AgentRelease.as_view(), name="api_agent_release"),
     path(
         "confirmation-policies",
         confirmation_policies.ConfirmationPolicies.as_view(),

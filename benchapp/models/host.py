@@ -35,6 +35,13 @@ class Host(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_seen_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
     agent_version = models.CharField(max_length=50, blank=True, default="")
+    agent_installation = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="how its agent is installed; empty: unknown",
+    )
     retired_at = models.DateTimeField(null=True, blank=True)
     run_count = models.PositiveIntegerField(default=0, db_default=0)
     new_series_on = models.DateField(null=True, blank=True)

@@ -273,6 +273,7 @@ urlpatterns = [
     path("sign-out/", accounts.sign_out, name="sign_out"),
     path("setup/<str:secret>/", accounts.setup, name="setup"),
     path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),
+    path("api/v1/agent", hosts.agent_release, name="agent_release"),
     path("docs/", documentation.documentation_page, name="docs"),
     path("docs/search", documentation.search_documentation, name="docs_search"),
     path("docs/api/reference", documentation.api_reference, name="api_reference"),

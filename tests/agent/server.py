@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
 import json
 import socket
 import struct
@@ -41,10 +39,6 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append(ReceivedRequest("GET", self.path, self.headers, b""))
         if self.path.endswith("/hosts/me"):
             self.answer(200, {"name": "rack1-host7", "pool": None, "server_time": self.server.server_time})
-        elif self.path == "/api/v1/agent":
-            self.server.release(self, b"")
-        elif self.path == "/agent/bench-agent.pyz":
-            self.server.archive(self, b"")
         elif "/gate" in self.path:
             self.server.gate(self, b"")
         elif "/api/v1/runs/" in self.path:
@@ -156,8 +150,6 @@ class HostileServer(ThreadingHTTPServer):
         self.gate: Reply = reply_problem(404, "not-found")
         self.run: Reply = reply_run(RESULTS)
         # What it ships: see `ship`.
-        self.release: Reply = reply_problem(404, "not-found")
-        self.archive: Reply = reply_problem(404, "not-found")
         self.announced: dict[str, str] = {}
         # Answer about a submission; without one its state is final_state after polls_until_final requests.
         self.state: Reply | None = None
@@ -201,29 +193,9 @@ class HostileServer(ThreadingHTTPServer):
             self.stored[submission_id] = unpacked
         return submission_id, is_new
 
-    def ship(
-        self,
-        version: str,
-        content: bytes,
-        *,
-        announced: bytes | None = None,
-        signature: bytes | None = None,
-        is_offered: bool = True,
-    ) -> None:
-        """Ship a version of the agent. announced: the file that the digest is of, if it is another one."""
-        described = announced or content
-        document = {
-            "version": version,
-            "sha256": hashlib.sha256(described).hexdigest(),
-            "size_bytes": len(described),
-            "signature": signature and base64.b64encode(signature).decode(),
-            "rollout_percent": 100,
-            "is_offered": is_offered,
-            "url": "/agent/bench-agent.pyz",
-        }
+    def ship(self, version: str) -> None:
+        """Announce the version of the agent that the server ships."""
         self.announced = {"Bench-Agent-Version": version}
-        self.release = lambda handler, body: handler.answer(200, document)
-        self.archive = lambda handler, body: handler.answer(200, content, kind="application/zip")
 
     def want(self, *wanted: Mapping[str, object], version: str = "ab12") -> None:
         """Want these schedules of the host."""

@@ -61,10 +61,6 @@ def test_every_option_of_an_experiment_that_is_not_one_of_run_has_a_row() -> Non
     assert set(read_first_column("deciding.md", "experiment option")) == own
 
 
-def test_every_option_of_self_update_has_a_row() -> None:
-    assert set(read_first_column("agent.md", "update option")) == list_options("self-update")
-
-
 def test_every_target_field_has_a_row() -> None:
     assert set(read_first_column("discovery.md", "field")) | {"name"} >= set(TARGET_FIELDS)
 

@@ -1,8 +1,8 @@
-"""Outdated versions, and the share of hosts of a roll-out."""
+"""Outdated versions."""
 
 import pytest
 
-from benchapp.queries.hosts.agent_versions import is_in_rollout, is_outdated
+from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostFilter, list_hosts
 from tests.factories import make_host
 
@@ -19,19 +19,6 @@ from tests.factories import make_host
 )
 def test_versions_are_compared_by_their_numbers(version, shipped, expected):
     assert is_outdated(version, shipped) is expected
-
-
-def test_rollout_reaches_its_share_and_keeps_the_hosts_that_it_has_reached():
-    names = [f"db-{number}" for number in range(2000)]
-
-    reached = {
-        percent: {name for name in names if is_in_rollout(name, percent)} for percent in (0, 10, 50, 100)
-    }
-
-    assert (len(reached[0]), len(reached[100])) == (0, 2000)
-    assert 150 < len(reached[10]) < 250
-    assert 900 < len(reached[50]) < 1100
-    assert reached[10] < reached[50]
 
 
 @pytest.mark.django_db

@@ -86,6 +86,9 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
         Time | None, Meta(description="last use of its token, to 10 minutes; imported results do not count")
     ]
     agent_version: str
+    agent_installation: Annotated[
+        str, Meta(description="checkout, container, deb, rpm, wheel or zipapp; empty: not reported")
+    ]
     is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
     retired_at: Time | None
     run_count: int

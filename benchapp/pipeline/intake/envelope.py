@@ -47,6 +47,14 @@ class BadEnvelope(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class SendingAgent:
+    """The agent that sent a result; "" for what is unknown. installation: deb, container, …"""
+
+    version: str = ""
+    installation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """Context of the fio output as sent; times are aware UTC by the host's clock.
 
@@ -56,7 +64,7 @@ class Envelope:
     """
 
     id: UUID
-    agent_version: str
+    agent: SendingAgent
     profile: str
     parameters: dict[str, int | str] | None
     started_at: datetime | None
@@ -97,9 +105,7 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
         values = {name: field.read(document.get(name), f"/{name}") for name, field in _FIELDS.items()}
     except BadLayout as error:
         raise BadEnvelope("envelope-invalid", str(error), error.pointer) from error
-    return Envelope(
-        agent_version=values.pop("agent"), sweep_id=values.pop("sweep"), fio_output=output, **values
-    )
+    return Envelope(sweep_id=values.pop("sweep"), fio_output=output, **values)
 
 
 def describe_envelope() -> dict[str, Any]:
@@ -176,9 +182,13 @@ def _read_sweep(value: Any, pointer: str) -> UUID | None:
     return None if value is None else _read_uuid(value, pointer)
 
 
-def _read_agent_version(value: Any, pointer: str) -> str:
-    version = value.get("version") if isinstance(value, dict) else None
-    return (read_text(version, f"{pointer}/version", maximum=1000) or "")[:50]
+def _read_agent(value: Any, pointer: str) -> SendingAgent:
+    given = value if isinstance(value, dict) else {}
+    version, installation = (
+        read_text(given.get(name), f"{pointer}/{name}", maximum=1000) or ""
+        for name in ("version", "installation")
+    )
+    return SendingAgent(version[:50], installation[:20])
 
 
 def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
@@ -271,8 +281,18 @@ _FIELDS: Final[Mapping[str, Field]] = {
         {"type": "string", "format": "uuid", "description": "created once; the same on every retry"},
     ),
     "agent": Field(
-        _read_agent_version,
-        {"type": "object", "properties": {"version": {"type": "string"}, "python": {"type": "string"}}},
+        _read_agent,
+        {
+            "type": "object",
+            "properties": {
+                "version": {"type": "string"},
+                "python": {"type": "string"},
+                "installation": {
+                    "type": ["string", "null"],
+                    "description": "checkout, container, deb, rpm, wheel or zipapp; chooses the update command",
+                },
+            },
+        },
     ),
     "profile": Field(
         read_profile,

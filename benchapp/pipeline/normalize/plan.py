@@ -16,6 +16,7 @@ from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
 from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
+from benchapp.pipeline.intake.envelope import SendingAgent
 from benchapp.pipeline.intake.published_document import MEASUREMENTS_MAXIMUM
 from benchapp.pipeline.normalize.failure import find_failure
 from benchapp.pipeline.normalize.measurement import measurement_columns
@@ -76,7 +77,7 @@ class Plan:
 
     source: SubmissionSource
     runs: tuple[PlannedRun, ...]
-    agent_version: str
+    agent: SendingAgent
 
     @property
     def failure(self) -> str:
@@ -104,7 +105,7 @@ def plan_submission(source: SubmissionSource) -> Plan:
                 f"the result has more than {MEASUREMENTS_MAXIMUM} measurements: run fewer jobs at a time, or send each"
                 " report separately",
             )
-    return Plan(source, tuple(runs), sender.agent_version)
+    return Plan(source, tuple(runs), sender.agent)
 
 
 def _check_repeated(sender: SenderContext, report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from benchapp.fio import PARSER_VERSION
 from benchapp.metrics import CATALOG
 from benchapp.pipeline.identity import environment_key, key_of, series_key
-from benchapp.pipeline.intake.envelope import BadEnvelope, load_document
+from benchapp.pipeline.intake.envelope import BadEnvelope, SendingAgent, load_document
 from benchapp.pipeline.intake.published_document import (
     Publication,
     ReportedMeasurement,
@@ -33,7 +33,7 @@ def plan_reported(source: SubmissionSource) -> Plan:
         _plan_run(source, run, publication=reported.source, number=number)
         for number, run in enumerate(reported.runs)
     )
-    return Plan(source, runs, agent_version="")
+    return Plan(source, runs, SendingAgent())
 
 
 def _plan_run(

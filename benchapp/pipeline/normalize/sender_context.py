@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from benchapp.fio import UnreadableOutput
 from benchapp.models import Kind
-from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
+from benchapp.pipeline.intake.envelope import BadEnvelope, SendingAgent, read_envelope
 from benchapp.pipeline.intake.metadata import read_environment, read_target
 from benchapp.pipeline.normalize.failure import describe_exit
 
@@ -53,7 +53,7 @@ class SenderContext:
     conditions: Mapping[str, Any]
     command: Mapping[str, Any]
     sweep_id: UUID | None
-    agent_version: str
+    agent: SendingAgent
     logs: Mapping[str, str]
     time_zone: ZoneInfo | None = None
 
@@ -73,11 +73,11 @@ def parse_context(source: SubmissionSource) -> SenderContext:
             finished_at=envelope.finished_at,
             target=envelope.target,
             labels=envelope.labels,
-            environment={**envelope.environment, "agent_version": envelope.agent_version or None},
+            environment={**envelope.environment, "agent_version": envelope.agent.version or None},
             conditions=envelope.conditions,
             command=envelope.command,
             sweep_id=envelope.sweep_id,
-            agent_version=envelope.agent_version,
+            agent=envelope.agent,
             logs=envelope.logs,
         )
     parameters = source.parameters
@@ -94,7 +94,7 @@ def parse_context(source: SubmissionSource) -> SenderContext:
         conditions={},
         command={},
         sweep_id=None,
-        agent_version="",
+        agent=SendingAgent(),
         logs={},
         time_zone=find_time_zone(parameters),
     )

@@ -22,6 +22,7 @@ from benchapp.models import (
     Workload,
 )
 from benchapp.pipeline.identity import SERIES_KEY_VERSION
+from benchapp.pipeline.intake.envelope import SendingAgent
 from benchapp.pipeline.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 from benchapp.pipeline.normalize.series_environments import extend_environments, recalculate_environments
 
@@ -65,9 +66,12 @@ _RECOUNT = (
 _NOTE_HOSTS = (
     "WITH locked AS MATERIALIZED ("
     " SELECT id FROM benchapp_host WHERE id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE)"
-    " UPDATE benchapp_host AS host SET agent_version = COALESCE(NULLIF(noted.agent_version, ''), host.agent_version),"
-    " run_count = host.run_count + noted.count"
-    " FROM unnest(%(ids)s::bigint[], %(versions)s::text[], %(counts)s::int[]) AS noted(id, agent_version, count)"
+    " UPDATE benchapp_host AS host SET run_count = host.run_count + noted.count,"
+    " agent_version = COALESCE(NULLIF(noted.version, ''), host.agent_version),"
+    # Of another version, that of the one before is not known any more.
+    " agent_installation = CASE WHEN noted.version = '' THEN host.agent_installation ELSE noted.installation END"
+    " FROM unnest(%(ids)s::bigint[], %(versions)s::text[], %(installations)s::text[], %(counts)s::int[])"
+    " AS noted(id, version, installation, count)"
     " JOIN locked ON locked.id = noted.id WHERE host.id = noted.id"
 )
 
@@ -349,18 +353,19 @@ def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
 
 
 def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
-    """Update agent version and number of runs of these hosts; earlier: runs that were stored before."""
-    versions: dict[int, str] = {}
+    """Update agent and number of runs of these hosts; earlier: runs that were stored before."""
+    agents: dict[int, SendingAgent] = {}
     for plan in sorted(plans, key=lambda plan: plan.source.received_at):
-        versions[plan.source.host_id] = plan.agent_version
+        agents[plan.source.host_id] = plan.agent
     counts = Counter(run.source.host_id for plan in plans for run in plan.runs)
-    ids = sorted(versions)
+    ids = sorted(agents)
     with connection.cursor() as cursor:
         cursor.execute(
             _NOTE_HOSTS,
             {
                 "ids": ids,
-                "versions": [versions[host_id] for host_id in ids],
+                "versions": [agents[host_id].version for host_id in ids],
+                "installations": [agents[host_id].installation for host_id in ids],
                 "counts": [counts[host_id] - earlier[host_id] for host_id in ids],
             },
         )

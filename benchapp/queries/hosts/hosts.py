@@ -67,6 +67,7 @@ class HostRow:
     created_at: datetime
     last_seen_at: datetime | None
     agent_version: str
+    agent_installation: str
     retired_at: datetime | None
     run_count: int
     new_series_today: int
@@ -160,7 +161,17 @@ _NEWEST_SERIES: Final = sql.SQL(
     "  WHERE scope = wanted.scope AND last_at IS NOT NULL ORDER BY last_at DESC, id DESC LIMIT %(most)s) AS newest"
 )
 _COLUMNS: Final = (
-    *("id", "name", "pool", "created_at", "last_seen_at", "agent_version", "retired_at", "run_count"),
+    *(
+        "id",
+        "name",
+        "pool",
+        "created_at",
+        "last_seen_at",
+        "agent_version",
+        "agent_installation",
+        "retired_at",
+    ),
+    "run_count",
 )
 _READ: Final = (
     *_COLUMNS,

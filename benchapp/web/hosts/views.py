@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib import messages
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.http import parse_etags
@@ -52,7 +52,7 @@ from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.schedules.tables import make_status_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
-from benchapp.web.site.command_lines import list_agent_commands
+from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
@@ -89,7 +89,6 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "is_filtering": bool(bar.text) or is_filtering(form),
         "agent_version": read_agent_version(),
-        "rollout_percent": settings.AGENT_ROLLOUT_PERCENT,
         "agent_digest": read_agent_archive().digest,
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
@@ -126,6 +125,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
         "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,
+        "update_lines": list_update_commands(make_base_url(request), row.agent_installation),
         "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
         "errors": errors,
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
@@ -262,6 +262,15 @@ def agent_archive(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=304, headers=headers)
     headers["Content-Disposition"] = 'attachment; filename="bench-agent.pyz"'
     return HttpResponse(archive.content, content_type="application/zip", headers=headers)
+
+
+@never_cache
+@require_safe
+def agent_release(request: HttpRequest) -> HttpResponse:
+    """Tell agents that update themselves, as earlier ones do, that there is nothing newer: they go on without."""
+    return JsonResponse(
+        {"version": "0.0", "sha256": "0" * 64, "size_bytes": 0, "signature": None, "is_offered": False}
+    )
 
 
 def _find_host(name: str) -> HostRow:

@@ -1,11 +1,12 @@
 """Command lines to copy from a page."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from shlex import quote
 
 from django.conf import settings
 
-from benchapp.agent_archive import read_agent_archive
+from benchapp.agent_archive import read_agent_archive, read_agent_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,25 @@ def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN
             " --directory /srv/storage-to-test"
         ),
     )
+
+
+def list_update_commands(base_url: str, installation: str) -> tuple[str, ...]:
+    """Return the commands that bring an agent to the version of this server; () for an unknown kind of installation."""
+    version, new = read_agent_version(), "bench-agent.pyz.new"
+    verify = f"echo '{read_agent_archive().digest}  {new}' | sha256sum --check"
+    commands: Mapping[str, tuple[str, ...]] = {
+        "checkout": ("git pull",),
+        "container": ("docker build --file packaging/container/Dockerfile --tag bench-agent dist",),
+        "deb": (f"apt-get install ./bench-agent_{version}_all.deb",),
+        "rpm": (f"dnf install ./bench-agent-{version}-1.noarch.rpm",),
+        "wheel": (f"pip install --upgrade ./bench_agent-{version}-py3-none-any.whl",),
+        # Renamed at the end: agents that run meanwhile go on with the file that they were started from.
+        "zipapp": (
+            f"curl -fsS -o {new} {quote(f'{base_url}/agent/bench-agent.pyz')}",
+            f"{verify} && chmod 0755 {new} && mv {new} bench-agent.pyz",
+        ),
+    }
+    return commands.get(installation, ())
 
 
 def link_chart_image(address: str) -> str:

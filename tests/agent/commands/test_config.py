@@ -7,6 +7,7 @@ import pytest
 
 from agent.config import Config, check_url, load_config, read_token
 from agent.exit_codes import ConfigurationError
+from tests.agent.conftest import Machine
 
 
 def load(tmp_path: Path, text: str, **environ: str) -> Config:
@@ -30,6 +31,18 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert (config.spool_max_bytes, config.spool_max_age_s, config.reserve_bytes) == (2**30, 604800, 2**31)
     assert (config.directory, config.profile) == ("/srv", "quick")
     assert (config.target, config.labels) == ({"volume_type": "gp3"}, {"Rack": "50% off"})
+
+
+def test_settings_of_automatic_updates_are_ignored_with_a_note(machine: Machine) -> None:
+    with Path(machine.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
+        file.write("[update]\nauto = yes\npublic_key = x\nself_update = yes\n")
+
+    measured = machine.measure("--no-send", is_terminal=True)
+
+    assert measured.returncode == 0
+    assert "[update] is ignored: update the agent as it was installed" in measured.stderr
+    assert len(machine.pending()) == 1
+    assert machine.measure("--no-send").stderr == ""
 
 
 def test_missing_configuration_has_defaults(tmp_path: Path) -> None:
@@ -73,7 +86,7 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
     [
         (
             "[sever]\nurl=x\n",
-            r"unknown section \[sever\]; available: server, spool, run, update, requests, schedule, target, labels",
+            r"unknown section \[sever\]; available: server, spool, run, requests, schedule, target, labels",
         ),
         ("[server]\nurll=x\n", "unknown key 'urll' in \\[server\\]; available: url, token_file"),
         ("[server]\ntimeout=fast\n", r"agent.ini: \[server\] timeout: 'fast' is not a valid duration"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.scheduling.agent_command import find_own_command, find_temporary_path
+from agent.programs import find_own_command, find_temporary_path
 from agent.scheduling.installed_schedules import Machine as Schedules
 from agent.scheduling.timetable import (
     Schedule,

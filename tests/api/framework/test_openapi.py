@@ -161,7 +161,6 @@ def make_more_things(caller: User) -> dict[str, Any]:
 LATER = "2027-01-01T00:00:00Z"
 EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/", {}, None),
-    ("GET", "/api/v1/agent", {}, None),
     ("GET", "/api/v1/audit", {}, None),
     ("GET", "/api/v1/audit", {"format": "ndjson"}, None),
     ("GET", "/api/v1/changes", {}, None),

@@ -25,7 +25,7 @@ def test_whole_envelope_is_typed() -> None:
     assert envelope.target["volume_count"] == 4
     assert envelope.environment["kernel"] == "6.1.0"
     assert envelope.command["argv"][0] == "fio"
-    assert envelope.agent_version == "0.1.0"
+    assert (envelope.agent.version, envelope.agent.installation) == ("0.1.0", "")
 
 
 def test_conditions_are_facts_of_this_run_alone() -> None:

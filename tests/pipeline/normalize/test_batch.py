@@ -383,6 +383,24 @@ def test_result_updates_the_host_but_not_when_it_was_seen() -> None:
     assert host.run_count == 1
 
 
+def test_host_has_the_installation_of_the_agent_that_sent_its_newest_result() -> None:
+    host = make_host("db-1")
+
+    found = []
+    for agent in (
+        {"version": "0.2.0", "installation": "deb"},
+        {},
+        {"version": "0.3.0", "installation": "container"},
+        {"version": "0.1.0"},
+    ):
+        submit(host, agent=agent)
+        normalize_batch()
+        host.refresh_from_db()
+        found.append((host.agent_version, host.agent_installation))
+
+    assert found == [("0.2.0", "deb"), ("0.2.0", "deb"), ("0.3.0", "container"), ("0.1.0", "")]
+
+
 def test_hosts_whose_results_are_stored_together_are_all_updated() -> None:
     for name, version, runs in (("db-1", "0.9.9", 2), ("db-2", "0.8.0", 1), ("db-3", "", 1)):
         host = make_host(name, agent_version="0.7.0")

@@ -1,6 +1,7 @@
 """Hosts and their tokens."""
 
 import hashlib
+import os
 import re
 import subprocess
 from datetime import timedelta
@@ -11,21 +12,22 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 import pytest
-from django.conf import LazySettings
 from django.test import Client
 from django.urls import resolve, reverse
 from django.utils import timezone
 
+from benchapp.agent_archive import read_agent_archive, read_agent_version
 from benchapp.api import urls as api_urls
 from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.access.tokens import TokenRefused, read_token
 from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
 from benchapp.web.hosts.schedule_texts import format_run_interval
-from benchapp.web.site.command_lines import list_agent_commands
+from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
 from tests.factories import NOON, add_series, make_host, make_run, make_token
 from tests.web.pages import Page
 
+VERSION = read_agent_version()
 TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")
 
 
@@ -72,8 +74,7 @@ def test_retired_hosts_show_on_demand(viewer: Client) -> None:
     assert "old-01" in viewer.get(reverse("hosts"), {"retired": "1"}).content.decode()
 
 
-def test_outdated_agents_are_counted_marked_and_selected(viewer: Client, settings: LazySettings) -> None:
-    settings.AGENT_ROLLOUT_PERCENT = 10
+def test_outdated_agents_are_counted_marked_and_selected(viewer: Client) -> None:
     make_host("db-01", agent_version="0.0.9")
     make_host("db-02", agent_version="99.0.0")
 
@@ -85,11 +86,69 @@ def test_outdated_agents_are_counted_marked_and_selected(viewer: Client, setting
     assert "2 hosts, 1 with an outdated agent" in page.words
     assert "0.0.9 outdated" in page.words
     assert "99.0.0 outdated" not in page.words
-    assert "offered to 10 % of the hosts" in page.words
     assert "1 host, 1 with an outdated agent" in chosen.words
     assert "db-02" not in chosen.words
     assert "0.0.9 outdated this server ships" in one.words
     assert [(host["name"], host["is_agent_outdated"]) for host in fleet] == [("db-02", False)]
+
+
+@pytest.mark.parametrize(
+    ("installation", "command"),
+    [
+        ("zipapp", "mv bench-agent.pyz.new bench-agent.pyz"),
+        ("deb", f"apt-get install ./bench-agent_{VERSION}_all.deb"),
+        ("rpm", f"dnf install ./bench-agent-{VERSION}-1.noarch.rpm"),
+        ("wheel", f"pip install --upgrade ./bench_agent-{VERSION}-py3-none-any.whl"),
+        ("container", "docker build --file packaging/container/Dockerfile"),
+        ("checkout", "git pull"),
+        ("", "Commands for each kind of installation"),
+    ],
+)
+def test_outdated_agent_is_shown_with_the_command_that_updates_it(
+    viewer: Client, installation: str, command: str
+) -> None:
+    make_host("db-01", agent_version="0.0.9", agent_installation=installation)
+    make_host("db-02", agent_version="99.0.0", agent_installation=installation)
+
+    outdated, newer = (Page(viewer.get(reverse("host", args=[name]))) for name in ("db-01", "db-02"))
+
+    assert command in outdated.words
+    assert command not in newer.words
+    assert viewer.get("/api/v1/hosts/db-01").json()["agent_installation"] == installation
+
+
+def test_command_for_a_downloaded_agent_replaces_it_by_what_the_server_sends(tmp_path: Path) -> None:
+    download, verify = list_update_commands("https://bench.example.com", "zipapp")
+    assert download.endswith(" https://bench.example.com/agent/bench-agent.pyz")
+    installed, new = tmp_path / "bench-agent.pyz", tmp_path / "bench-agent.pyz.new"
+    installed.write_bytes(b"old")
+
+    for content in (b"cut", read_agent_archive().content):
+        new.write_bytes(content)
+        status = subprocess.run(verify, shell=True, cwd=tmp_path, capture_output=True, check=False).returncode
+        assert (status == 0, installed.read_bytes()) == (
+            content != b"cut",
+            content if status == 0 else b"old",
+        )
+
+    assert (new.exists(), os.access(installed, os.X_OK)) == (False, True)
+
+
+def test_agent_that_updates_itself_goes_on_without_an_update(client: Client) -> None:
+    # What agents before this version read, and when they install (agent/updating/release.py and update_command.py).
+    version = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}", re.ASCII)
+
+    response = client.get("/api/v1/agent", headers={"Authorization": "Bearer bench_of_any_host"})
+
+    body = response.json()
+    assert response.status_code == 200
+    assert version.fullmatch(body["version"])
+    assert re.fullmatch(r"[0-9a-f]{64}", body["sha256"])
+    assert isinstance(body["size_bytes"], int)
+    assert body["signature"] is None
+    # Neither an automatic update nor `self-update` by hand.
+    assert body["is_offered"] is False
+    assert [int(part) for part in body["version"].split(".")] < [0, 0, 1]
 
 
 SCHEDULE = [{"profile": "quick", "every_s": 21600, "splay_s": 600, "directory": "/data"}]

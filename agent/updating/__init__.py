@@ -1,1 +1,0 @@
-"""Replacing the agent by the version that its server ships."""
