@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
 from agent.exit_codes import ConfigurationError
 from agent.quantities import LOAD_MAXIMUM, parse_duration, parse_limit, parse_size
+from agent.trust import describe_user, find_writer, require_trusted
 
 if TYPE_CHECKING:
     from configparser import ConfigParser
@@ -188,13 +189,12 @@ def read_token(config: Config, environ: Mapping[str, str]) -> str:
             raise ConfigurationError(
                 f"{config.token_file} has mode {mode:04o}: other users can read the token; run chmod 600 on it"
             )
+        require_trusted(config.token_file)
         return check_token(file.read(4096), config.token_file)
 
 
 def _explain_foreign_token(config: Config) -> str:
     """Return what a user can do on a host that another user, usually root, enrolled."""
-    from agent.files import describe_user
-
     try:
         owner = describe_user(os.stat(config.token_file).st_uid)
     except OSError:
@@ -236,7 +236,10 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # label names are case-sensitive
     try:
         with open(path, encoding="utf-8") as file:
-            _check_writers(path, os.fstat(file.fileno()))
+            # It names the fio that is run, and the log that is written.
+            found = find_writer(path)
+            if found:
+                raise ConfigurationError(found)
             parser.read_file(file)
     except FileNotFoundError:
         if must_exist:
@@ -247,18 +250,6 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
     except (OSError, UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"cannot read the configuration: {error}") from None
     return parser
-
-
-def _check_writers(path: str, state: os.stat_result) -> None:
-    """Refuse a world-writable file; for root also one that another user or a group can write.
-
-    The file names the fio that root runs and the log that root appends to.
-    """
-    from agent.files import describe_writer
-
-    found = describe_writer(path, state, owners=(0,) if os.geteuid() == 0 else None)
-    if found:
-        raise ConfigurationError(found)
 
 
 def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Replace files atomically, read JSON, and describe the owner of a file."""
+"""Replace files atomically, and read JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import time
-from typing import Any, Collection
+from typing import Any
 
 # A sweep of 1 000 steps with 30 results each takes 12 MB.
 JSON_MAXIMUM_BYTES = 64 * 2**20
@@ -101,35 +101,3 @@ def _is_old(path: str) -> bool:
         return time.time() - os.lstat(path).st_mtime > _ABANDONED_AFTER_S
     except FileNotFoundError:
         return False  # its process has renamed it
-
-
-def describe_writer(path: str, state: os.stat_result, *, owners: Collection[int] | None) -> str | None:
-    """Return which other user can write a file or directory that decides what runs, and the remedy; None without one.
-
-    owners: ids of users that may own it, None for any. A group may write it unless this is root.
-    """
-    mode, is_root = state.st_mode, os.geteuid() == 0
-    if owners is not None and state.st_uid not in owners:
-        own = "root" if is_root else describe_user(os.geteuid())
-        return (
-            f"{path} belongs to {describe_user(state.st_uid)}, who could change what {own} runs; chown it to {own}, or "
-            "run bench-agent as that user"
-        )
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        return None
-    if mode & stat.S_IWOTH:
-        who = "go" if is_root else "o"
-        return f"{path} has mode {stat.S_IMODE(mode):04o}: any user can change what runs here; run chmod {who}-w on it"
-    if is_root and mode & stat.S_IWGRP:
-        return f"{path} has mode {stat.S_IMODE(mode):04o}: its group can change what root runs; run chmod g-w on it"
-    return None
-
-
-def describe_user(uid: int) -> str:
-    """Return a user by name if this machine knows it: user postgres."""
-    import pwd
-
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f"user {uid}"

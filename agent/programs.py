@@ -7,6 +7,8 @@ import shutil
 import sys
 from typing import Mapping, Sequence
 
+from agent.trust import require_trusted, require_trusted_tree
+
 # cron's PATH is /usr/bin:/bin; vendors' packages of fio use /opt/fio.
 DIRECTORIES = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin", "opt/fio/bin")
 # Directories that are emptied at boot, or after some days.
@@ -21,10 +23,16 @@ _IMAGES = ("docker", "podman", "kubernetes", "containerd")
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None, *, root: str = "/") -> str | None:
-    """Return the path of a program, or None: searched on PATH, then in the usual directories below root."""
+    """Return the path of a program, or None: searched on PATH, then in the usual directories below root.
+
+    As root, ConfigurationError if another user could change it.
+    """
     searched = (os.environ if environ is None else environ).get("PATH", "")
     usual = (os.path.join(root, directory) for directory in DIRECTORIES)
-    return shutil.which(name, path=os.pathsep.join((searched, *usual)))
+    found = shutil.which(name, path=os.pathsep.join((searched, *usual)))
+    if found:
+        require_trusted(found)
+    return found
 
 
 def find_own_command(
@@ -42,6 +50,18 @@ def find_own_command(
     if is_command and os.path.basename(script).startswith("bench-agent"):
         return (script,)
     return (interpreter, os.path.join(source, "__main__.py"))
+
+
+def require_trusted_interpreter() -> None:
+    """As root, raise ConfigurationError if another user could change the interpreter of this process or its library."""
+    require_trusted(sys.executable)
+    require_trusted(os.path.dirname(os.__file__))
+
+
+def require_trusted_program() -> None:
+    """As root, raise ConfigurationError if another user could change this agent: its file, or those of its package."""
+    require_trusted(find_own_command()[-1])
+    require_trusted_tree(os.path.dirname(os.path.abspath(__file__)))
 
 
 def find_temporary_path(command: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ from agent.config import Config, check_token
 from agent.delivery.client import Client, DeliveryOutcome, Response, classify_response
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.files import replace_file
+from agent.trust import require_trusted
 
 # More than token and configuration need: a full disk is detected before the enrollment token is used.
 _TRIAL_BYTES = 16 * 1024
@@ -62,8 +63,9 @@ def enroll_host(
         raise ConfigurationError(
             f"this machine is already enrolled: {config.token_file} exists; use --force to enroll again"
         )
-    _prepare_directory(config.token_file)
-    _prepare_directory(config.path)
+    for path in (config.token_file, config.path):
+        require_trusted(path)
+        _prepare_directory(path)
     client = Client(url, enrollment_token, timeout_s=config.timeout_s, ca_file=config.ca_file)
     document = {"name": name or os.uname().nodename, "agent_version": __version__}
     response = client.request("POST", "/api/v1/enrollments", document=document)

@@ -139,13 +139,8 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Check configuration, spool, fio and server."""
     from agent.commands.self_check import check_everything
 
-    session = open_session(arguments, console)
     results = []
-    for result in check_everything(
-        session,
-        directory=arguments.directory or session.config.directory,
-        trusts_directory=arguments.trust_directory,
-    ):
+    for result in check_everything(arguments, console):
         results.append(result)
         if result.exit_code == ExitCode.OK:
             mark = "warning" if result.is_warning else "ok"
@@ -165,7 +160,9 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
             for result in results
         ]
     }
-    return session.finish(worst(*(result.exit_code for result in results)), document)
+    code = worst(*(result.exit_code for result in results))
+    console.emit({"command": arguments.command, "exit_code": int(code), **document})
+    return code
 
 
 def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:

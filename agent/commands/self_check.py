@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Callable, Iterator, Mapping
 
 from agent.config import Config
+from agent.console import Console
 from agent.delivery.client import Client, DeliveryOutcome, classify_response
 from agent.delivery.spool import Spool
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode
@@ -15,11 +19,20 @@ from agent.measuring.fio import choose_engine, find_fio, prefer_engine
 from agent.measuring.resources import check_resources
 from agent.measuring.workspace import Workspace
 from agent.profiles.profile import load_profile, make_plan
-from agent.running.session import Session
+from agent.programs import (
+    find_own_command,
+    find_program,
+    require_trusted_interpreter,
+    require_trusted_program,
+)
+from agent.running.session import Session, open_session
 from agent.storage.layout import describe_storage
+from agent.trust import require_trusted
 
 # Charts are ordered by the host's clock; larger differences are visible.
 _CLOCK_DIFFERENCE_MAXIMUM_S = 30.0
+# What runs and schedules start besides fio. A sweep checks its tools before it starts.
+_TOOLS = ("crontab", "systemctl", "dmsetup", "zpool", "filefrag", "xfs_bmap", "xfs_db")
 
 
 @dataclass(frozen=True)
@@ -32,18 +45,27 @@ class CheckResult:
     is_warning: bool = False
 
 
-def check_everything(
-    session: Session, *, directory: str | None, trusts_directory: bool = False
-) -> Iterator[CheckResult]:
-    """Yield one result per check, in the order in which a run needs them."""
-    config = session.config
+def check_everything(arguments: argparse.Namespace, console: Console) -> Iterator[CheckResult]:
+    """Yield one result per check, in the order in which a run needs them; only one for an unusable configuration."""
+    try:
+        session = open_session(arguments, console)
+    except ConfigurationError as error:
+        yield CheckResult("configuration", error.exit_code, str(error))
+        return
+    config, directory = session.config, arguments.directory or session.config.directory
     read = "read" if config.is_read else "not found; defaults are used"
     yield CheckResult("configuration", ExitCode.OK, f"{config.path} ({read})")
+    yield _check_trust("program", require_trusted_program, shown=find_own_command()[-1])
+    yield _check_trust("interpreter", require_trusted_interpreter, shown=sys.executable)
+    yield _run_check("tools", _check_tools)
+    if config.log:
+        yield _check_trust("log", partial(require_trusted, config.log), shown=config.log)
     yield _run_check("spool", lambda: _check_spool(session.spool))
     yield _run_check("fio", lambda: _check_fio(config))
     if directory:
         yield _run_check(
-            "directory", lambda: _check_directory(directory, session, trusts_directory=trusts_directory)
+            "directory",
+            lambda: _check_directory(directory, session, trusts_directory=arguments.trust_directory),
         )
         warning = _find_storage_warning(directory) if os.path.isdir(directory) else None
         if warning:
@@ -77,6 +99,21 @@ def _run_check(name: str, check: Callable[[], str]) -> CheckResult:
         return CheckResult(name, ExitCode.OK, check())
     except AgentError as error:
         return CheckResult(name, error.exit_code, str(error))
+
+
+def _check_trust(name: str, require: Callable[[], None], *, shown: str) -> CheckResult:
+    """Check that root can trust something; shown: its path."""
+
+    def check() -> str:
+        require()
+        return shown
+
+    return _run_check(name, check)
+
+
+def _check_tools() -> str:
+    """Return which programs of a list are installed; ConfigurationError if another user can change one."""
+    return ", ".join(tool for tool in _TOOLS if find_program(tool)) or "none installed"
 
 
 def _check_spool(spool: Spool) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
-from agent.files import _unlink, describe_writer, read_json, sync_directory, write_durably
+from agent.files import _unlink, read_json, sync_directory, write_durably
 from agent.quantities import format_size, format_time
+from agent.trust import find_writer
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
@@ -65,29 +66,32 @@ class Spool:
 
     def prepare(self) -> None:
         """Create the directories; ConfigurationError without permission, or if another user can write to them."""
+        self.require_trusted()
         try:
             for path in (self.directory, self._pending, self._rejected):
                 os.makedirs(path, mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"cannot use the spool {self.directory}: {error}") from None
+        # Another user may have created it meanwhile.
+        self.require_trusted()
+        if not os.access(self._pending, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"the spool {self.directory} is not writable by this user")
+
+    def require_trusted(self) -> None:
+        """Raise ConfigurationError if another user can write to the spool, or replace it."""
         found = self.describe_writer()
         if found:
             raise ConfigurationError(f"cannot use the spool {self.directory}: {found}")
-        if not os.access(self._pending, os.W_OK | os.X_OK):
-            raise ConfigurationError(f"the spool {self.directory} is not writable by this user")
 
     def describe_writer(self) -> str | None:
         """Return which other user can write to the spool, and the remedy; None without one.
 
         That user could replace results, and the commands of an experiment that is resumed.
         """
+        if not os.path.exists(self.directory):
+            return find_writer(self.directory, is_shared=True)
         for name in ("", *(each for each in _DIRECTORIES if "/" not in each)):
-            path = os.path.join(self.directory, name).rstrip("/")
-            try:
-                state = os.stat(path)
-            except OSError:
-                continue
-            found = describe_writer(path, state, owners=(0, os.geteuid()))
+            found = find_writer(os.path.join(self.directory, name).rstrip("/"))
             if found:
                 return found
         return None

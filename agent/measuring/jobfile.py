@@ -16,6 +16,7 @@ from agent.profiles.profile import Plan, Profile, list_names
 from agent.profiles.shipped import JOB_MEMORY_BYTES
 from agent.quantities import parse_size
 from agent.redaction import remove_secrets
+from agent.trust import require_trusted
 
 _JOBFILE_MAXIMUM = 64 * 1024
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -42,6 +43,7 @@ def read_jobfile(path: str) -> str:
     """Return the text of a job file; ConfigurationError if it cannot be read or is too long."""
     try:
         with open(path, encoding="utf-8") as file:
+            require_trusted(path)
             text = file.read(_JOBFILE_MAXIMUM + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--jobfile {path}: {error}") from None

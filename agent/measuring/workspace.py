@@ -7,16 +7,15 @@ import errno
 import json
 import mmap
 import os
-import stat
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Iterator
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
-from agent.files import describe_user, read_json, write_durably
+from agent.files import read_json, write_durably
 from agent.measuring.orphan_processes import kill_orphans
 from agent.quantities import format_size
+from agent.trust import find_writer
 
 _PREFIX = ".bench-agent-"
 # A device that is not mounted may return later; its marker stays this long.
@@ -28,8 +27,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # The parent need not be readable.
 _PARENT = _DIRECTORY | getattr(os, "O_PATH", 0)
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# The limit of Linux for one path lookup.
-_LINKS_MAXIMUM = 40
 
 
 @dataclass(frozen=True)
@@ -148,47 +145,10 @@ class Workspace:
 
 
 def check_path_trusted(directory: str) -> None:
-    """As root, raise ConfigurationError if another user can rename or replace a part of a path.
-
-    This includes group-writable directories: the mode of a directory with an access control list looks the same.
-    """
-    if os.geteuid() != 0:
-        return
-    for path in dict.fromkeys(_list_passed(directory)):
-        try:
-            state = os.lstat(path)
-        except OSError:
-            continue  # missing directories are reported elsewhere
-        if state.st_uid != 0:
-            reason = f"belongs to {describe_user(state.st_uid)}"
-        elif state.st_mode & 0o022 and not state.st_mode & stat.S_ISVTX:
-            reason = f"has mode {stat.S_IMODE(state.st_mode):04o}"
-        else:
-            continue
-        raise ConfigurationError(
-            f"{path} {reason}: another user could replace what root writes under {directory}; run bench-agent as that "
-            "user, use a directory that only root can change, or accept the risk with --trust-directory"
-        )
-
-
-def _list_passed(path: str) -> Iterator[str]:
-    """Yield every directory in the lookup of a path, starting at the root and following links."""
-    left = os.path.join(os.getcwd(), path).split("/")[::-1]
-    current, links_left = "/", _LINKS_MAXIMUM
-    while left:
-        yield current
-        name = left.pop()
-        if name == "..":
-            current = os.path.dirname(current)
-        elif name not in ("", "."):
-            current = os.path.join(current, name)
-        if os.path.islink(current):
-            if not links_left:
-                return  # the kernel stops here, too
-            links_left -= 1
-            left.extend(os.readlink(current).split("/")[::-1])
-            current = "/" if left[-1] == "" else os.path.dirname(current)
-    yield current
+    """As root, raise ConfigurationError if another user can rename or replace a part of a path."""
+    found = find_writer(directory, is_shared=True) if os.geteuid() == 0 else None
+    if found:
+        raise ConfigurationError(f"{found}, or accept the risk with --trust-directory")
 
 
 def _check_new(descriptor: int) -> None:

@@ -13,10 +13,15 @@ from agent.console import Console
 from agent.delivery.announcements import Announcements
 from agent.delivery.spool import Spool
 from agent.exit_codes import ConfigurationError, ExitCode
+from agent.programs import find_program, require_trusted_interpreter, require_trusted_program
+from agent.trust import require_trusted
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
     from agent.delivery.deliver import Delivery
+
+# Commands that report and remove also if another user can change the program; `schedule install` checks it itself.
+_REPORTING = ("check", "profiles", "schedule", "status", "uninstall")
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Session:
                 "no server is configured; enroll this host with `bench-agent enroll URL`"
             )
         token = read_token(self.config, os.environ)
+        if self.config.ca_file:
+            require_trusted(self.config.ca_file)
         return Client(
             self.config.url,
             token,
@@ -52,6 +59,7 @@ class Session:
 
         log = path or self.config.log
         if log:
+            require_trusted(log)
             self.console.attach_log(LogFile(os.path.abspath(log)))
             self.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
@@ -81,6 +89,20 @@ class Session:
             self.console.warn(f"old results dropped: {len(dropped)}; see max_bytes and max_age in [spool]")
         return len(dropped)
 
+    def check_paths(self, *, of_user: bool = False) -> None:
+        """Raise ConfigurationError if another user could change what scheduled runs execute, write or believe.
+
+        of_user: they are runs of another user, who has another configuration; only the program is the same.
+        """
+        require_trusted_program()
+        require_trusted_interpreter()
+        if of_user:
+            return
+        find_program(self.config.fio or "fio")
+        if self.config.log:
+            require_trusted(self.config.log)
+        self.spool.require_trusted()
+
     def note_newer_version(self) -> None:
         """Tell a person that the server ships a newer version; cron would mail it after every run."""
         newer = self.announcements.describe_newer(self.config.url or "")
@@ -95,6 +117,9 @@ class Session:
 
 def open_session(arguments: argparse.Namespace, console: Console, *, must_exist: bool = True) -> Session:
     """Read the configuration; the spool is not accessed yet."""
+    if arguments.command not in _REPORTING:
+        require_trusted_program()
+        require_trusted_interpreter()
     config = load_config(arguments.config, os.environ, must_exist=must_exist)
     spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes, max_age_s=config.spool_max_age_s)
     for ignored in config.ignored:

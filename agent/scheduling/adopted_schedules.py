@@ -82,6 +82,8 @@ class AdoptedReplacement:
 
         ConfigurationError if that fails; then the previous ones are installed.
         """
+        if self.wanted:
+            session.check_paths()
         is_cron = self.kind == "cron"
         is_changed = self._write_crontab(session) if is_cron else self._write_units(session)
         other = {

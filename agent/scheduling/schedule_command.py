@@ -47,6 +47,7 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
         schedule, command = request.schedule, write_command(arguments, request, session=session)
     plan = _plan_cron if arguments.cron else _plan_systemd
     _warn_about_environment(session, command)
+    session.check_paths(of_user=user is not None)
     if arguments.dry_run:
         return session.finish(
             ExitCode.OK, {"would_write": plan(machine, schedule, command, user=user, session=session)}

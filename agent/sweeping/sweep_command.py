@@ -179,9 +179,9 @@ def _plan_new(arguments: argparse.Namespace, session: Session) -> _PlannedSweep:
     request = read_sweep_request(arguments, session.config)
     plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(session))
     for each in plan.rounds:
-        if not request.trusts_directory:
-            # A stripe is mounted below the spool.
-            check_path_trusted(session.spool.directory if each.stripe else each.directory)
+        # A stripe is mounted below the spool, whose path is always checked.
+        if not (each.stripe or request.trusts_directory):
+            check_path_trusted(each.directory)
         for step in each.steps if each.stripe is None else ():
             check_resources(each.directory, step.plan.needs, reserve_bytes=session.config.reserve_bytes)
     devices = tuple(inspect_device(path) for path in request.devices)

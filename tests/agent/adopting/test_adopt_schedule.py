@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,20 @@ def test_wanted_schedule_is_installed_and_reported(host: Machine, table: Path, s
     assert first["profiles"] == [
         {"profile": "quick", "parameters": {"runtime": {"minimum": 4, "maximum": 30}}}
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_schedule_is_not_adopted_if_another_user_can_change_what_its_runs_use(
+    host: Machine, table: Path, server: HostileServer
+) -> None:
+    allow(host)
+    server.want(make_line(host))
+    os.chown(host.home / "fio", 65534, 65534)
+
+    ended = host.run("poll")
+
+    assert (ended.returncode, table.exists()) == (2, False)
+    assert f"{host.home}/fio belongs to user nobody, who could change what root uses" in ended.stderr
 
 
 def test_poll_without_a_change_sends_one_request_and_writes_nothing(

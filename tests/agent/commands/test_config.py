@@ -116,7 +116,7 @@ def test_world_writable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "agent.ini").touch()
     (tmp_path / "agent.ini").chmod(0o666)
 
-    with pytest.raises(ConfigurationError, match="has mode 0666: any user can change what runs here"):
+    with pytest.raises(ConfigurationError, match="has mode 0666: any user can change what"):
         load(tmp_path, "[run]\nfio = /tmp/mine\n")
 
 
@@ -128,7 +128,7 @@ def test_root_does_not_read_the_configuration_of_another_user(tmp_path: Path) ->
     (tmp_path / "agent.ini").touch(mode=0o600)
     os.chown(tmp_path / "agent.ini", 65534, 65534)
 
-    with pytest.raises(ConfigurationError, match="belongs to user nobody, who could change what root runs"):
+    with pytest.raises(ConfigurationError, match="belongs to user nobody, who could change what root uses"):
         load(tmp_path, "[run]\nfio = /tmp/mine\n")
 
 
@@ -138,7 +138,7 @@ def test_root_does_not_read_a_configuration_that_a_group_may_write(tmp_path: Pat
     (tmp_path / "agent.ini").touch()
     (tmp_path / "agent.ini").chmod(mode)
 
-    with pytest.raises(ConfigurationError, match=f"has mode {mode:04o}: its group can change what root runs"):
+    with pytest.raises(ConfigurationError, match=f"has mode {mode:04o}: its group can change what root uses"):
         load(tmp_path, "[run]\nfio = /tmp/mine\n")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent.delivery.spool import Spool
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
-from agent.files import describe_writer
+from agent.trust import find_writer
 from tests.agent.conftest import Machine
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ def test_root_does_not_use_a_spool_of_another_user(machine: Machine, name: str) 
 
     ended, status, check = machine.measure("--no-send"), machine.run("status"), machine.run("check")
 
-    reason = f"{path} belongs to user nobody, who could change what root runs; chown it to root, or run bench-agent as"
+    reason = f"{path} belongs to user nobody, who could change what root uses; run `chown root {path}`, or"
     assert ended.returncode == 2
     assert f"cannot use the spool {machine.spool}: {reason}" in ended.stderr
     assert (status.returncode, reason in status.stderr) == (0, True)
@@ -81,7 +81,7 @@ def test_root_does_not_use_a_spool_of_another_user(machine: Machine, name: str) 
 @ONLY_ROOT
 @pytest.mark.parametrize(
     ("mode", "reason"),
-    [(0o777, "any user can change what runs here"), (0o770, "its group can change what root runs")],
+    [(0o777, "any user can change what root uses"), (0o770, "its group can change what root uses")],
 )
 def test_root_does_not_use_a_spool_that_others_can_write(tmp_path: Path, mode: int, reason: str) -> None:
     (tmp_path / "spool").mkdir()
@@ -91,27 +91,25 @@ def test_root_does_not_use_a_spool_that_others_can_write(tmp_path: Path, mode: i
         make_spool(tmp_path)
 
 
+@ONLY_ROOT
 @pytest.mark.parametrize(
     ("owner", "mode", "reason"),
     [
         (41000, 0o770, None),
         (0, 0o2775, None),
-        (0, 0o1777, "/spool has mode 1777: any user can change what runs here; run chmod o-w on it"),
-        (
-            41001,
-            0o700,
-            "/spool belongs to user 41001, who could change what user 41000 runs; chown it to user 41000, or",
-        ),
+        (0, 0o1777, "has mode 1777: any user can change what 41000 uses; run `chmod o-w "),
+        (41001, 0o700, "belongs to user 41001, who could change what 41000 uses; run `chown 41000 "),
     ],
 )
 def test_user_may_share_a_spool_with_a_group_and_not_with_others(
-    monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, reason: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, reason: str | None
 ) -> None:
     """Volumes of Kubernetes belong to root, and their group can write them."""
-    state = os.stat_result((0o40000 | mode, 0, 0, 0, owner, 0, 0, 0, 0, 0))
+    os.chown(tmp_path, owner, 0)
+    tmp_path.chmod(mode)
     monkeypatch.setattr(os, "geteuid", lambda: 41000)
 
-    found = describe_writer("/spool", state, owners=(0, 41000))
+    found = find_writer(str(tmp_path))
 
     assert found is None if reason is None else reason in str(found)
 

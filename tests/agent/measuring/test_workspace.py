@@ -178,10 +178,7 @@ def test_root_refuses_a_directory_of_another_user(machine: Machine, other: Other
     ended = measure_there(machine, other, "--profile", "quick")
 
     assert ended.returncode == 2
-    assert (
-        f"{other.directory} belongs to user nobody: another user could replace what root writes"
-        in ended.stderr
-    )
+    assert f"{other.directory} belongs to user nobody, who could change what root uses" in ended.stderr
     assert "--trust-directory" in ended.stderr
     assert list(other.directory.iterdir()) == []
 

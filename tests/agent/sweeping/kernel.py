@@ -241,9 +241,7 @@ def boot(kernel: Kernel) -> Iterator[None]:
         )
         if os.geteuid() != 0:
             # Root would refuse the files of the user who runs the tests.
-            stack.enter_context(mock.patch("agent.config._check_writers"))
-            stack.enter_context(mock.patch("agent.delivery.spool.describe_writer", return_value=None))
-            stack.enter_context(mock.patch("agent.sweeping.sweep_command.check_path_trusted"))
+            stack.enter_context(mock.patch("agent.trust._list_passed", return_value=()))
         stack.enter_context(mock.patch("os.geteuid", lambda: 0))
         stack.enter_context(mock.patch("os.fsync"))  # hundreds of kills, none of them a power failure
         yield
