@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence, TextIO
 
 from agent.quantities import format_duration, format_time
 
@@ -19,6 +20,28 @@ _REDRAW_INTERVAL_S = 0.5
 _PLAIN_INTERVAL_S = 60.0
 # The last lines before a failure contain its cause.
 _BUFFERED_LINES_MAXIMUM = 100
+# Erases the rest of the line.
+_ERASE = "\x1b[K"
+# Controls of terminals (C0 but tab and line feed, DEL, C1), and marks that change the direction of text.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def write_text(text: str, stream: TextIO, *, before: str = "", after: str = "\n") -> None:
+    """Write text of any origin (server, fio, names of files) to a stream, with its control characters escaped.
+
+    The only place that writes to a terminal. before, after: of the agent itself, not escaped.
+    """
+    print(f"{before}{_escape_controls(text)}", end=after, file=stream, flush=True)
+
+
+def is_confirmed(question: str) -> bool:
+    """Return whether a person answers a question with yes."""
+    write_text(question, sys.stderr, after=" ")
+    return sys.stdin.readline().strip() == "yes"
+
+
+def _escape_controls(text: str) -> str:
+    return _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
 
 
 class Console:
@@ -46,7 +69,7 @@ class Console:
     def record(self, text: str) -> None:
         """Write a line to the log, and buffer it to be printed if an error follows."""
         if self._log is not None:
-            self._log.write(text)
+            self._log.write(_escape_controls(text))
             if self._log.problem:
                 problem, self._log = self._log.problem, None
                 self.warn(problem)
@@ -60,34 +83,34 @@ class Console:
         """Print a result."""
         self.record(text)
         if not (self.is_quiet or self.is_json):
-            print(text, flush=True)
+            write_text(text, sys.stdout)
 
     def note(self, text: str) -> None:
         """Print progress."""
         self.record(text)
         if not (self.is_quiet or self.is_unattended):
-            print(text, file=sys.stderr, flush=True)
+            write_text(text, sys.stderr)
 
     def warn(self, text: str) -> None:
         """Print an error or warning, also with --quiet."""
         if self._log is not None:
-            self._log.write(f"ERROR {text}")
+            self._log.write(f"ERROR {_escape_controls(text)}")
         for line in self._buffered:
-            print(line, file=sys.stderr)
+            write_text(line, sys.stderr)
         self._buffered = []
         when = f"{format_time(time.time())} " if self.is_unattended else ""
-        print(f"{when}bench-agent: {text}", file=sys.stderr, flush=True)
+        write_text(f"{when}bench-agent: {text}", sys.stderr)
 
     def annotate(self, lines: Sequence[str]) -> None:
         """Print workflow commands, which GitHub Actions reads from both outputs, also with --quiet."""
         for line in lines:
             self.record(line)
-            print(line, file=sys.stderr, flush=True)
+            write_text(line, sys.stderr)
 
     def emit(self, document: Mapping[str, Any]) -> None:
         """Print the command's result as JSON if --json was given."""
         if self.is_json:
-            print(json.dumps(document, indent=1), flush=True)
+            write_text(json.dumps(document, indent=1), sys.stdout)
 
 
 class Progress:
@@ -109,8 +132,8 @@ class Progress:
         """Print what starts and how long it takes."""
         self._started_at = self._shown_at = time.monotonic()
         if not self._is_quiet:
-            text = f"{self._title} in {self._place}: takes about {format_duration(self._total_s)}"
-            print(text, file=sys.stderr, flush=True)
+            duration = format_duration(self._total_s)
+            write_text(f"{self._title} in {self._place}: takes about {duration}", sys.stderr)
         if self._is_terminal:
             self._draw(0.0)
 
@@ -126,12 +149,12 @@ class Progress:
         if self._is_terminal:
             self._draw(elapsed_s)
         else:
-            print(f"{self._title}: {self._describe(elapsed_s)}", file=sys.stderr, flush=True)
+            write_text(f"{self._title}: {self._describe(elapsed_s)}", sys.stderr)
 
     def finish(self) -> None:
         """Clear the line."""
         if self._is_terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            write_text("", sys.stderr, before="\r", after=_ERASE)
 
     def _measure_elapsed(self, now: float) -> float:
         return now - self._started_at
@@ -141,7 +164,7 @@ class Progress:
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
         line = f"{self._title}  [{bar}]  {self._describe(elapsed_s)}"
         width = shutil.get_terminal_size().columns - 1
-        print(f"\r{line[:width]}\x1b[K", end="", file=sys.stderr, flush=True)
+        write_text(line[:width], sys.stderr, before="\r", after=_ERASE)
 
     def _describe(self, elapsed_s: float) -> str:
         if elapsed_s > self._total_s:
@@ -190,11 +213,7 @@ class SweepProgress(Progress):
         self._started_at = self._shown_at = time.monotonic()
         if not self._is_quiet:
             self.finish()
-            print(
-                f"{self._name}: {self._describe(self._measure_elapsed(self._started_at))}",
-                file=sys.stderr,
-                flush=True,
-            )
+            write_text(f"{self._name}: {self._describe(self._measure_elapsed(self._started_at))}", sys.stderr)
 
     def end_step(self) -> None:
         """Record how long the step took."""

@@ -36,7 +36,7 @@ environment:
 
 configuration (INI, all keys optional):
   [server]  url, token_file (mode 0600), ca_file, timeout = 30s
-  [spool]   directory, max_bytes = 256m, max_age = 90d
+  [spool]   directory, max_bytes = 256m
   [run]     directory, profile, fio (path), reserve (free space to keep), log (file),
             max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,
             trust_directory = yes
@@ -88,7 +88,9 @@ def _run_command(arguments: argparse.Namespace, console: Console) -> int:
     except Exception:
         import traceback
 
-        traceback.print_exc()
+        from agent.console import write_text
+
+        write_text(traceback.format_exc(), sys.stderr)
         reason = "internal error of bench-agent; measured results are in the spool"
         return _end(arguments, console, status=int(ExitCode.FAULT), reason=reason)
 

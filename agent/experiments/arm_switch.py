@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from agent.console import Console
+from agent.console import Console, is_confirmed
 from agent.exit_codes import CannotMeasure, ConfigurationError
 
 # A reinstallation of a package takes minutes.
@@ -83,8 +83,7 @@ def require_terminal(arm: str) -> None:
 
 def _ask(arm: str) -> None:
     require_terminal(arm)
-    print(f"set up arm {arm}, then type yes: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != "yes":
+    if not is_confirmed(f"set up arm {arm}, then type yes:"):
         raise ConfigurationError(f"arm {arm}: not confirmed")
 
 

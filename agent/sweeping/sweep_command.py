@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin
 
+from agent.console import is_confirmed
 from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
 from agent.job_state import StateDirectory
 from agent.measuring.fio import StopSignals, find_fio
@@ -270,8 +271,7 @@ def _confirm(planned: _PlannedSweep, arguments: argparse.Namespace, session: Ses
     if session.console.is_quiet:
         session.console.warn(describe_plan(planned.plan))
     paths = ", ".join(device.path for device in planned.devices)
-    print(f"all data on {paths} will be destroyed; type yes to start: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != "yes":
+    if not is_confirmed(f"all data on {paths} will be destroyed; type yes to start:"):
         raise ConfigurationError("not confirmed; nothing was written")
 
 

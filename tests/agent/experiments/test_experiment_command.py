@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent import console
 from agent.delivery.spool import Spool
 from agent.experiments import arm_switch, experiment_command
 from agent.experiments.experiment_command import order_arms
@@ -183,6 +184,10 @@ class Keyboard:
         return self
 
     @property
+    def stdout(self) -> Any:
+        return sys.stdout
+
+    @property
     def stderr(self) -> Any:
         return sys.stderr
 
@@ -194,7 +199,9 @@ class Keyboard:
 
 
 def test_person_confirms_each_arm(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arm_switch, "sys", Keyboard())
+    keyboard = Keyboard()
+    for module in (arm_switch, console):
+        monkeypatch.setattr(module, "sys", keyboard)
 
     ended = start(machine, "--pairs", "2")
 
