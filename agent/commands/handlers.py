@@ -260,6 +260,8 @@ def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
         console.report(f"{verb}  {line}")
     for problem in problems:
         console.warn(problem)
+    for path in plan.unknown:
+        console.report(f"left     {path}: test files of another spool; remove it if no agent uses it")
     if not arguments.dry_run:
         if not plan.spool:
             console.report(f"the spool is left in {session.spool.directory}")
@@ -269,6 +271,8 @@ def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "schedules": list(plan.schedules),
         "files": list(plan.files),
         "spool": plan.spool,
+        "test_files": list(plan.leftovers),
+        "other_test_files": list(plan.unknown),
         "problems": problems,
     }
     return session.finish(ExitCode.CONFIGURATION if problems else ExitCode.OK, document)

@@ -8,6 +8,7 @@ from typing import Sequence
 
 from agent.exit_codes import ConfigurationError, TryLater
 from agent.job_state import StateDirectory
+from agent.measuring.workspace import clean_leftovers, list_leftovers, list_workspaces
 from agent.running.session import Session
 from agent.scheduling import installed_schedules
 from agent.scheduling.schedule_command import remove_schedules
@@ -16,17 +17,24 @@ from agent.sweeping.sweep_state import SweepState, find_unfinished
 
 @dataclass(frozen=True)
 class Uninstallation:
-    """What uninstall removes. files: that exist; spool: its directory, None if it is kept."""
+    """What uninstall removes. files: that exist; spool: its directory, None if it is kept.
+
+    leftovers: directories with test files of killed runs of this spool; unknown: others that look like it, which are
+    listed only, as an agent with another spool may use them.
+    """
 
     schedules: Sequence[str]
     files: Sequence[str]
     spool: str | None
+    leftovers: Sequence[str] = ()
+    unknown: Sequence[str] = ()
 
     def describe(self) -> list[str]:
         """Return a line for each."""
         return [
             *(f"schedule  {text}" for text in self.schedules),
             *(f"file      {path}" for path in self.files),
+            *(f"test file {path}" for path in self.leftovers),
             *([f"spool     {self.spool}"] if self.spool else []),
         ]
 
@@ -56,18 +64,32 @@ def plan_uninstallation(session: Session, *, removes_spool: bool) -> Uninstallat
     fixed = [path for path in files if not os.access(os.path.dirname(path), os.W_OK | os.X_OK)]
     if fixed:
         raise ConfigurationError(f"cannot remove {fixed[0]} as this user; nothing was removed")
-    schedules = [f"{one.kind}: {one.schedule.describe()}" for one in _find_schedules()]
+    schedules = _find_schedules()
     has_spool = removes_spool and os.path.isdir(spool.directory)
-    return Uninstallation(schedules, files, spool.directory if has_spool else None)
+    leftovers = list_leftovers(spool.directory)
+    measured = {config.directory or "", *(one.schedule.directory for one in schedules)}
+    return Uninstallation(
+        [f"{one.kind}: {one.schedule.describe()}" for one in schedules],
+        files,
+        spool.directory if has_spool else None,
+        leftovers,
+        [path for path in list_workspaces(measured) if path not in leftovers],
+    )
 
 
 def uninstall(plan: Uninstallation, session: Session) -> list[str]:
-    """Remove what was planned; return problems. Devices and measured directories are never touched."""
+    """Remove what was planned; return problems. Devices, and other files in measured directories, are never touched."""
     # Before the token is removed: the server must not wait for runs.
     removed = remove_schedules(session)
     problems = list(removed.problems)
     if removed.schedules and not removed.is_reported:
         problems.append("the server still expects runs: retire the host on its page")
+    if plan.leftovers:
+        with session.spool.lock():
+            clean_leftovers(session.spool.directory)
+        problems += [
+            f"{path} cannot be removed; remove it by hand" for path in plan.leftovers if os.path.lexists(path)
+        ]
     if plan.spool:
         with session.spool.lock():
             if not session.spool.remove_all():

@@ -10,6 +10,7 @@ import os
 import time
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Iterable
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
 from agent.files import read_json, write_durably
@@ -210,6 +211,25 @@ def clean_leftovers(spool_directory: str) -> list[str]:
         if time.time() - os.stat(path).st_mtime > _MARKER_AGE_MAXIMUM_S:
             os.unlink(path)
     return notes
+
+
+def list_leftovers(spool_directory: str) -> list[str]:
+    """Return the directories that killed runs of this spool left."""
+    markers = os.path.join(spool_directory, "running")
+    names = sorted(os.listdir(markers)) if os.path.isdir(markers) else []
+    found = [read_marker(os.path.join(markers, name)) for name in names]
+    return [marker.directory for marker in found if marker is not None and os.path.lexists(marker.directory)]
+
+
+def list_workspaces(parents: Iterable[str]) -> list[str]:
+    """Return the directories of runs, ended or not, in measured directories."""
+    return sorted(
+        os.path.join(os.path.realpath(parent), name)
+        for parent in parents
+        if os.path.isdir(parent)
+        for name in os.listdir(parent)
+        if name.startswith(_PREFIX)
+    )
 
 
 def write_marker(path: str, directory: str, *, inode: int | None) -> None:

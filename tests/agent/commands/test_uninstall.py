@@ -4,6 +4,7 @@ import fcntl
 from pathlib import Path
 
 from agent.job_state import StateDirectory
+from agent.measuring.workspace import write_marker
 from agent.sweeping.sweep_state import SweepState
 from tests.agent.conftest import Machine
 from tests.agent.server import TOKEN, HostileServer, reply_problem
@@ -151,3 +152,44 @@ def test_uninstall_is_refused_while_the_state_of_a_sweep_cannot_be_read(host: Ma
     assert ended.returncode == 2
     assert f"{host.spool}/sweeps/s1.json: it is empty; the sweep cannot be continued" in ended.stderr
     assert config.exists()
+
+
+def leave_test_file(host: Machine, name: str) -> Path:
+    """Leave what a killed run leaves in the measured directory, and its marker in the spool."""
+    directory = host.directory / f".bench-agent-{name}"
+    directory.mkdir()
+    (directory / "bench-agent.test").write_bytes(b"x" * 4096)
+    (host.spool / "running").mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_marker(str(host.spool / "running" / f"{name}.json"), str(directory), inode=directory.stat().st_ino)
+    return directory
+
+
+def test_test_files_of_killed_runs_are_removed_and_those_of_other_spools_listed(
+    host: Machine, table: Path
+) -> None:
+    enroll(host)
+    host.install()
+    own, other = leave_test_file(host, "run-1"), host.directory / ".bench-agent-run-2"
+    other.mkdir()
+
+    planned = host.run("uninstall", "--dry-run", "--spool")
+    assert own.is_dir()
+    ended = host.run("uninstall", "--spool")
+
+    assert f"would remove  test file {own}\n" in planned.stdout
+    assert f"removed  test file {own}\n" in ended.stdout
+    for output in (planned.stdout, ended.stdout):
+        assert f"left     {other}: test files of another spool" in output
+    assert (ended.returncode, own.exists(), other.exists(), host.spool.exists()) == (0, False, True, False)
+
+
+def test_test_file_that_cannot_be_removed_is_a_problem(host: Machine) -> None:
+    enroll(host)
+    own = leave_test_file(host, "run-1")
+    own.rename(host.directory / "renamed")
+    own.mkdir()
+
+    ended = host.run("uninstall")
+
+    assert (ended.returncode, own.exists()) == (2, True)
+    assert f"{own} cannot be removed; remove it by hand" in ended.stderr
