@@ -21,7 +21,7 @@ USER_PATH = "~/.config/bench-agent/agent.ini"
 _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
     "server": ("url", "token_file", "ca_file", "timeout"),
-    "spool": ("directory", "max_bytes", "max_age"),
+    "spool": ("directory", "max_bytes"),
     "run": (
         "directory",
         "profile",
@@ -39,7 +39,10 @@ _KEYS = {
 }
 _FREE_SECTIONS = ("target", "labels")
 # What earlier versions read, and why this one does not: a section, or a key of one.
-_REMOVED = {"update": "update the agent as it was installed"}
+_REMOVED = {
+    ("update", None): "update the agent as it was installed",
+    ("spool", "max_age"): "results stay until the server has acknowledged or rejected them",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,6 @@ class Config:
     timeout_s: float
     spool_directory: str
     spool_max_bytes: int
-    spool_max_age_s: int
     directory: str | None
     profile: str | None
     fio: str | None
@@ -104,7 +106,6 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             spool_directory=_resolve(spool, chosen),
             # A compressed result is 10 to 30 KB: enough for years of a daily run.
             spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
-            spool_max_age_s=_read(values, "spool.max_age", default="90d", read=parse_duration),
             directory=_find_path(values, "run.directory", chosen),
             profile=values.get("run.profile"),
             fio=_find_program(values, chosen),
@@ -255,12 +256,14 @@ def _parse_file(path: str, *, must_exist: bool) -> ConfigParser | None:
 def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
     values = {}
     for section in parser.sections():
-        if section in _FREE_SECTIONS or section in _REMOVED:
+        if section in _FREE_SECTIONS or (section, None) in _REMOVED:
             continue
         if section not in _KEYS:
             known = ", ".join([*_KEYS, *_FREE_SECTIONS])
             raise ConfigurationError(f"{path}: unknown section [{section}]; available: {known}")
         for key, value in parser.items(section):
+            if (section, key) in _REMOVED:
+                continue
             if key not in _KEYS[section]:
                 raise ConfigurationError(
                     f"{path}: unknown key {key!r} in [{section}]; available: {', '.join(_KEYS[section])}"
@@ -270,9 +273,9 @@ def _read_values(parser: ConfigParser, path: str) -> dict[str, str]:
 
 
 def _list_ignored(parser: ConfigParser) -> Iterator[str]:
-    for name, reason in _REMOVED.items():
-        if parser.has_section(name):
-            yield f"[{name}] is ignored: {reason}"
+    for (section, key), reason in _REMOVED.items():
+        if parser.has_section(section) if key is None else parser.has_option(section, key):
+            yield f"[{section}]{f' {key}' if key else ''} is ignored: {reason}"
 
 
 def _read_section(parser: ConfigParser | None, section: str) -> dict[str, str]:

@@ -203,7 +203,11 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     for refused in rejected[-10:]:
         detail = refused.reason.get("detail") or refused.reason.get("code") or refused.reason.get("status")
         console.report(f"  {refused.entry.id}  {detail}")
-    console.report(f"dropped   {spool.count_dropped()}")
+    dropped = spool.read_dropped()
+    console.report(
+        f"dropped   {dropped.count}"
+        + (f", last at {dropped.last_at}: the spool was larger than max_bytes" if dropped.count else "")
+    )
     adoption_lines, adoption = describe_adoption(session)
     for line in adoption_lines:
         console.report(f"schedule  {line}")
@@ -232,7 +236,8 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "pending_bytes": size_bytes,
         "oldest_at": oldest,
         "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
-        "dropped": spool.count_dropped(),
+        "dropped": dropped.count,
+        "last_dropped_at": dropped.last_at,
         "schedule_from_server": adoption,
         "running_process": holder,
         "interrupted_experiments": [{"id": each.id, "runs": each.steps()} for each in unfinished],

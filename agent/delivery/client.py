@@ -12,6 +12,7 @@ import urllib.request
 from dataclasses import dataclass
 from enum import Enum
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
+from queue import Empty, SimpleQueue
 from socket import SHUT_RDWR, socket
 from typing import Any, Mapping, Sequence
 
@@ -68,7 +69,7 @@ class Response:
         body = self.body or {}
         detail = body.get("detail") or body.get("title")
         if detail:
-            return f"status {self.status}, {str(detail)[:500]}"
+            return f"status {self.status}, {' '.join(str(detail)[:500].split())}"
         if self.status < 300:
             return f"status {self.status} without an acknowledgment; is another service running at this URL?"
         return f"status {self.status}"
@@ -109,15 +110,16 @@ class Client:
         }
         return self._exchange("POST", "/api/v1/submissions", content=packed, headers=headers, limit_s=limit_s)
 
-    def post_output(self, query: str, packed: bytes) -> Response:
+    def post_output(self, query: str, packed: bytes, *, limit_s: float) -> Response:
         """Post gzip-compressed output of fio with its layout; the server derives the id from the content."""
         headers = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
         path = "/api/v1/fio" + (f"?{query}" if query else "")
-        return self._exchange("POST", path, content=packed, headers=headers, limit_s=EXCHANGE_MAXIMUM_S)
+        return self._exchange("POST", path, content=packed, headers=headers, limit_s=limit_s)
 
-    def put_schedule(self, entries: Sequence[Mapping[str, Any]]) -> Response:
+    def put_schedule(self, entries: Sequence[Mapping[str, Any]], *, limit_s: float) -> Response:
         """Send the schedules of this host."""
-        return self.request("PUT", "/api/v1/hosts/me/schedule", document={"entries": list(entries)})
+        document = {"entries": list(entries)}
+        return self.request("PUT", "/api/v1/hosts/me/schedule", document=document, limit_s=limit_s)
 
     def request(
         self,
@@ -130,12 +132,20 @@ class Client:
         """Send a request with a small JSON document or no body."""
         content = None if document is None else json.dumps(document).encode()
         headers = {} if content is None else {"Content-Type": "application/json"}
-        limit_s = min(limit_s, EXCHANGE_MAXIMUM_S)
         return self._exchange(method, path, content=content, headers=headers, limit_s=limit_s)
 
     def _exchange(
         self, method: str, path: str, *, content: bytes | None, headers: Mapping[str, str], limit_s: float
     ) -> Response:
+        """Return the response of one request, after limit_s at the latest.
+
+        In a thread: no limit of a socket holds for the look-up of a name, nor for all addresses of a name together.
+        """
+        limit_s = min(limit_s, EXCHANGE_MAXIMUM_S)
+        if limit_s <= 0:
+            return Response(None, {}, None, "no time is left for a request")
+        if self._opener is None:
+            self._opener = self._make_opener()
         request = urllib.request.Request(  # noqa: S310
             self.url + path,
             data=content,
@@ -147,26 +157,24 @@ class Client:
                 **headers,
             },
         )
-        watchdog = threading.Timer(limit_s, self._cut)
-        watchdog.daemon = True
-        watchdog.start()
+        self._sockets.clear()
+        ended: SimpleQueue[Response | Exception] = SimpleQueue()
+        timeout_s = min(self._timeout_s, limit_s)
+        threading.Thread(target=_open, args=(self._opener, request, timeout_s, ended), daemon=True).start()
         try:
-            if self._opener is None:
-                self._opener = self._make_opener()
-            with self._opener.open(request, timeout=min(self._timeout_s, limit_s)) as opened:
-                response = _read_response(opened)
-            version = response.headers.get(_VERSION_HEADER)
-            if version is not None:
-                self.announcements.shipped_version = version
-            return response
-        except (OSError, HTTPException, ValueError) as error:
-            return _describe_error(error)
-        finally:
-            watchdog.cancel()
-            self._sockets.clear()
+            response = ended.get(timeout=limit_s)
+        except Empty:
+            self._cut()
+            return Response(None, {}, None, f"cannot reach the server: no answer within {limit_s:.3g} s")
+        if isinstance(response, Exception):
+            raise response
+        version = response.headers.get(_VERSION_HEADER)
+        if version is not None:
+            self.announcements.shipped_version = version
+        return response
 
     def _cut(self) -> None:
-        """End an exchange that takes too long, from the watchdog's thread; the reader gets an end of file."""
+        """End an exchange that takes too long; its thread gets an end of file."""
         for opened in list(self._sockets):
             try:
                 # SSLSocket.shutdown would remove the TLS state while the other thread reads.
@@ -248,7 +256,7 @@ class _TlsConnection(HTTPSConnection):
 
 
 class _PlainHandler(urllib.request.HTTPHandler):
-    """Records each socket for the watchdog."""
+    """Records each socket, so that the exchange can be cut."""
 
     def __init__(self, sockets: list[socket]) -> None:
         super().__init__()
@@ -264,7 +272,7 @@ class _PlainHandler(urllib.request.HTTPHandler):
 
 
 class _TlsHandler(urllib.request.HTTPSHandler):
-    """Records each socket for the watchdog, and verifies certificates."""
+    """Records each socket, so that the exchange can be cut, and verifies certificates."""
 
     def __init__(self, sockets: list[socket], context: ssl.SSLContext) -> None:
         super().__init__()
@@ -278,6 +286,22 @@ class _TlsHandler(urllib.request.HTTPSHandler):
         connection = _TlsConnection(host, context=self._verifying, **options)
         connection.sockets = self._sockets
         return connection
+
+
+def _open(
+    opener: urllib.request.OpenerDirector,
+    request: urllib.request.Request,
+    timeout_s: float,
+    ended: SimpleQueue[Response | Exception],
+) -> None:
+    """Send a request, and put the response into a queue, or what no response explains."""
+    try:
+        with opener.open(request, timeout=timeout_s) as opened:
+            ended.put(_read_response(opened))
+    except (OSError, HTTPException, ValueError) as error:
+        ended.put(_describe_error(error))
+    except Exception as error:
+        ended.put(error)
 
 
 def _read_response(response: HTTPResponse) -> Response:

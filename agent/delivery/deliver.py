@@ -9,7 +9,6 @@ from typing import Any
 
 from agent.console import Console
 from agent.delivery.client import (
-    EXCHANGE_MAXIMUM_S,
     Client,
     DeliveryOutcome,
     Response,
@@ -20,9 +19,6 @@ from agent.delivery.client import (
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode, worst
 from agent.quantities import format_duration
-
-# Minimum time of an attempt, also at the end of the budget: a slow link needs it.
-_ATTEMPT_MINIMUM_S = 5.0
 
 
 @dataclass
@@ -40,19 +36,31 @@ class Delivery:
 
 
 def deliver(
-    spool: Spool, client: Client, *, console: Console, budget_s: float, first_id: str | None = None
+    spool: Spool,
+    client: Client,
+    *,
+    console: Console,
+    budget_s: float,
+    first_id: str | None = None,
+    retries: bool = True,
 ) -> Delivery:
     """Post pending results within budget_s, first_id first, then oldest first; requires the lock.
 
-    A result that fails temporarily moves to the end of the queue, so that it does not block the others.
+    A result that fails temporarily moves to the end of the queue, so that it does not block the others; without
+    retries the delivery ends there.
     """
     delivery = Delivery()
     deadline = time.monotonic() + budget_s
     queue = deque(sorted(spool.pending(), key=lambda entry: entry.id != first_id))
     delay_s = 0.0
     while queue:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            delivery.problem = f"the budget of {format_duration(budget_s)} is used up"
+            delivery.exit_code = worst(delivery.exit_code, ExitCode.TRY_LATER)
+            break
         entry = queue.popleft()
-        response = _post(client, entry, remaining_s=deadline - time.monotonic())
+        response = _post(client, entry, limit_s=remaining_s)
         outcome = classify_response(response, submission_id=entry.id)
         try:
             if outcome == DeliveryOutcome.DELIVERED:
@@ -78,7 +86,7 @@ def deliver(
             delivery.exit_code = ExitCode.CONFIGURATION
             break
         delay_s = choose_delay(delay_s, read_retry_after(response))
-        if time.monotonic() + delay_s > deadline:
+        if not retries or time.monotonic() + delay_s > deadline:
             delivery.exit_code = worst(delivery.exit_code, ExitCode.TRY_LATER)
             break
         console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
@@ -87,13 +95,12 @@ def deliver(
     return delivery
 
 
-def _post(client: Client, entry: Entry, *, remaining_s: float) -> Response:
+def _post(client: Client, entry: Entry, *, limit_s: float) -> Response:
     """Post one result; a file that cannot be read is retried like a server without a response."""
     try:
         packed = entry.read()
     except OSError as error:
         return Response(None, {}, None, f"cannot read {entry.path}: {error}")
-    limit_s = min(EXCHANGE_MAXIMUM_S, max(remaining_s, _ATTEMPT_MINIMUM_S))
     return client.post_submission(entry.id, packed, limit_s=limit_s)
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from agent import __version__
 from agent.exit_codes import ConfigurationError
+from agent.programs import find_installation, find_own_command
 from agent.quantities import format_time, parse_count, parse_size
 from agent.redaction import remove_from_document
 
 if TYPE_CHECKING:
+    from agent.delivery.spool import DroppedResults
     from agent.measuring.fio import FioResult
 
 SCHEMA = "benchapp-envelope/1"
@@ -50,19 +52,26 @@ def make_envelope(
     sweep: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     failure: str | None = None,
-    installation: str | None = None,
+    dropped: DroppedResults | None = None,
 ) -> dict[str, Any]:
     """Return the envelope as documented in the API, without secrets; unknown values are null, logs are optional.
 
     environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
     those that differ from their default, in base units; None for a custom job file. failure: why the run failed.
-    installation: of the agent, as `find_installation` names it.
+    dropped: from the spool.
     """
+    container = environment.get("facts", {}).get("container")
     envelope = {
         "schema": SCHEMA,
         "id": envelope_id,
         "kind": "fio",
-        "agent": {"version": __version__, "python": python_version(), "installation": installation},
+        "agent": {
+            "version": __version__,
+            "python": python_version(),
+            "installation": find_installation(find_own_command(), container=container),
+            "dropped_results": dropped.count if dropped else 0,
+            "last_dropped_at": dropped.last_at if dropped else None,
+        },
         "profile": profile,
         "parameters": None if parameters is None else dict(parameters),
         "started_at": format_time(result.started_at),

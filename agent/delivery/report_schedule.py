@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any, Sequence
 
 from agent.console import Console
-from agent.delivery.client import Client, Response
+from agent.delivery.client import EXCHANGE_MAXIMUM_S, Client, Response
 from agent.delivery.spool import Spool
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.files import replace_file
@@ -29,21 +30,25 @@ def store_pending_schedule(spool: Spool, entries: Sequence[dict[str, Any]]) -> N
         raise ConfigurationError(f"cannot write {path}: {error}") from None
 
 
-def send_pending_schedule(spool: Spool, client: Client, *, console: Console) -> ExitCode:
-    """Send stored schedules and return the result; a failure does not fail the run."""
+def send_pending_schedule(
+    spool: Spool, client: Client, *, console: Console, limit_s: float = EXCHANGE_MAXIMUM_S
+) -> ExitCode:
+    """Send stored schedules within limit_s and return the result; a failure does not fail the run."""
     path = os.path.join(spool.directory, _NAME)
     text = _read(path)
     if text is None:
         return ExitCode.OK
+    deadline = time.monotonic() + limit_s
     try:
         entries = json.loads(text)["entries"]
     except (ValueError, KeyError, TypeError):
         os.unlink(path)  # not written by the agent
         return ExitCode.OK
-    response = client.put_schedule(entries)
+    response = client.put_schedule(entries, limit_s=limit_s)
     if response.status == 400 and any(set(entry) - set(_FIRST_MEMBERS) for entry in entries):
         # A server of an earlier version refuses the members that it does not know.
-        response = client.put_schedule([{name: entry[name] for name in _FIRST_MEMBERS} for entry in entries])
+        entries = [{name: entry[name] for name in _FIRST_MEMBERS} for entry in entries]
+        response = client.put_schedule(entries, limit_s=deadline - time.monotonic())
     if response.status == 200 and "entries" in (response.body or {}):  # a captive portal returns 200, too
         _remove_if_unchanged(path, text)
         return ExitCode.OK

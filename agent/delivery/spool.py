@@ -21,8 +21,6 @@ _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
 _DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps", "experiments")
 _FILES = ("counts.json", "schedule.json", "requests.json", "adoption.json", "update.json", "lock")
-# An earlier clock has not been set since boot; ages by it are meaningless.
-_CLOCK_IS_SET_AFTER_S = 1577836800  # 2020-01-01
 # fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.
 _ROOM_BYTES = 4 * 2**20
 
@@ -50,16 +48,23 @@ class RejectedEntry:
     reason: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class DroppedResults:
+    """The results that were dropped above the maximum size. last_at: RFC 3339, clock of this host; None: none yet."""
+
+    count: int
+    last_at: str | None
+
+
 class Spool:
     """The spool directory: pending/ and rejected/ contain envelopes, running/ markers of runs, lock the lock.
 
     Writing requires the lock; reading does not.
     """
 
-    def __init__(self, directory: str, *, max_bytes: int, max_age_s: int) -> None:
+    def __init__(self, directory: str, *, max_bytes: int) -> None:
         self.directory = directory
         self._max_bytes = max_bytes
-        self._max_age_s = max_age_s
         self._pending = os.path.join(directory, "pending")
         self._rejected = os.path.join(directory, "rejected")
         self._counts = os.path.join(directory, "counts.json")
@@ -200,34 +205,38 @@ class Spool:
         return len(rejected)
 
     def trim(self) -> list[Entry]:
-        """Drop envelopes that exceed the maximum size or age, oldest first; pending and rejected separately.
+        """Drop envelopes that exceed the maximum size, oldest first; pending and rejected separately.
 
-        Returns those dropped from pending, which are counted as lost.
+        Returns those dropped from pending, which are counted as lost. No age: clocks can be wrong by months.
         """
-        now = time.time()
-        for refused in self._find_surplus([item.entry for item in self.rejected()], now):
+        for refused in self._find_surplus([item.entry for item in self.rejected()]):
             _unlink(refused.path)
             _unlink(_reason_path(refused.path))
-        dropped = self._find_surplus(self.pending(), now)
+        dropped = self._find_surplus(self.pending())
         for entry in dropped:
             _unlink(entry.path)
         if dropped:
-            counts = {"dropped": self.count_dropped() + len(dropped), "last_dropped_at": format_time(now)}
+            counts = {
+                "dropped": self.read_dropped().count + len(dropped),
+                "last_dropped_at": format_time(time.time()),
+            }
             write_durably(self._counts, json.dumps(counts).encode())
         return dropped
 
-    def count_dropped(self) -> int:
-        """Return how many results were dropped since the spool exists, for size or age."""
-        count = _read_json(self._counts).get("dropped")
-        return count if isinstance(count, int) else 0
+    def read_dropped(self) -> DroppedResults:
+        """Return which results were dropped since the spool exists."""
+        counts = _read_json(self._counts)
+        count, last_at = counts.get("dropped"), counts.get("last_dropped_at")
+        if not isinstance(count, int) or not isinstance(last_at, str):
+            return DroppedResults(0, None)
+        return DroppedResults(count, last_at)
 
-    def _find_surplus(self, entries: list[Entry], now: float) -> list[Entry]:
+    def _find_surplus(self, entries: list[Entry]) -> list[Entry]:
         """Return the oldest entries to drop; the newest always stays."""
         total_bytes = sum(entry.size_bytes for entry in entries)
         surplus = []
         for entry in entries[:-1]:
-            is_old = min(entry.made_at, now) > _CLOCK_IS_SET_AFTER_S and now - entry.made_at > self._max_age_s
-            if total_bytes > self._max_bytes or is_old:
+            if total_bytes > self._max_bytes:
                 surplus.append(entry)
                 total_bytes -= entry.size_bytes
         return surplus

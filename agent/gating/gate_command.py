@@ -148,7 +148,7 @@ def _post_output(body: bytes, query: str, *, client: Client, session: Session, d
     packed = gzip.compress(body, mtime=0)
     delay_s = 0.0
     while True:
-        response = client.post_output(query, packed)
+        response = client.post_output(query, packed, limit_s=deadline - time.monotonic())
         submission_id = (response.body or {}).get("id")
         outcome = classify_response(response, submission_id=submission_id)
         if outcome == DeliveryOutcome.DELIVERED:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Sequence
 from agent.config import Config
 from agent.console import Progress
 from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, read_target
-from agent.delivery.spool import Entry, Spool
+from agent.delivery.spool import DroppedResults, Entry, Spool
 from agent.environment.cloud import find_instance
 from agent.environment.host_facts import describe_environment, find_instance_type
 from agent.environment.machine_state import describe_interference, list_interference, read_machine_state
@@ -26,7 +26,6 @@ from agent.measuring.workspace import Workspace, clean_leftovers
 from agent.methods.method_context import MethodContext, MethodResult
 from agent.methods.registry import check_plan, run_plan
 from agent.profiles.profile import Plan, Profile
-from agent.programs import find_installation, find_own_command
 from agent.quantities import format_duration
 from agent.results.fio_report import list_fio_results
 from agent.results.result_row import ResultRow
@@ -145,7 +144,15 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
         if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
         packed = pack_envelope(
-            _fill_envelope(run_id, request, setup=setup, before=before, completed=completed, failure=failure)
+            _fill_envelope(
+                run_id,
+                request,
+                setup=setup,
+                before=before,
+                completed=completed,
+                failure=failure,
+                dropped=session.spool.read_dropped(),
+            )
         )
         entry = _store(session.spool, run_id, packed=packed)
         if stop.received is not None:
@@ -292,6 +299,7 @@ def _fill_envelope(
     before: Observation,
     completed: _CompletedRun,
     failure: str | None,
+    dropped: DroppedResults,
 ) -> dict[str, Any]:
     conditions = {
         **setup.conditions,
@@ -313,9 +321,7 @@ def _fill_envelope(
         logs=completed.logs,
         sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
         failure=failure,
-        installation=find_installation(
-            find_own_command(), container=setup.environment["facts"].get("container")
-        ),
+        dropped=dropped,
     )
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # After a failed delivery, the next attempt is made after this time, not after each step.
 _DELIVERY_PAUSE_S = 600.0
+# Of a delivery between two steps, which waits for nothing.
+_BUDGET_S = 60.0
 
 
 @dataclass
@@ -37,7 +39,9 @@ class ResultSender:
     def _post(self, client: Client) -> None:
         from agent.delivery.deliver import deliver
 
-        delivery = deliver(self.session.spool, client, console=self.session.console, budget_s=0.0)
+        delivery = deliver(
+            self.session.spool, client, console=self.session.console, budget_s=_BUDGET_S, retries=False
+        )
         self.urls.update(delivery.urls)
         self.rejected.update(delivery.rejected)
         if delivery.remaining:

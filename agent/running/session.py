@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping
 
@@ -64,17 +65,19 @@ class Session:
             self.console.record(f"bench-agent {__version__} started, process {os.getpid()}")
 
     def deliver(self, client: Client, *, budget_s: float, first_id: str | None = None) -> Delivery:
-        """Post pending results and schedules, then trim the spool; requires the lock.
+        """Post pending results and schedules within budget_s, then trim the spool; requires the lock.
 
         In this order, so that a host that was offline delivers old results before they are dropped.
         """
         from agent.delivery.deliver import deliver
 
+        deadline = time.monotonic() + budget_s
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
         if not delivery.remaining:
             from agent.delivery.report_schedule import send_pending_schedule
 
-            send_pending_schedule(self.spool, client, console=self.console)
+            remaining_s = deadline - time.monotonic()
+            send_pending_schedule(self.spool, client, console=self.console, limit_s=remaining_s)
         delivery.remaining -= self.trim()
         if delivery.remaining:
             self.console.warn(
@@ -83,10 +86,12 @@ class Session:
         return delivery
 
     def trim(self) -> int:
-        """Drop results that exceed the spool's limits, warn, and return their number."""
+        """Drop results that exceed the spool's maximum size, warn, and return their number."""
         dropped = self.spool.trim()
         if dropped:
-            self.console.warn(f"old results dropped: {len(dropped)}; see max_bytes and max_age in [spool]")
+            self.console.warn(
+                f"the spool is larger than max_bytes in [spool]: oldest results dropped: {len(dropped)}"
+            )
         return len(dropped)
 
     def check_paths(self, *, of_user: bool = False) -> None:
@@ -121,7 +126,7 @@ def open_session(arguments: argparse.Namespace, console: Console, *, must_exist:
         require_trusted_program()
         require_trusted_interpreter()
     config = load_config(arguments.config, os.environ, must_exist=must_exist)
-    spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes, max_age_s=config.spool_max_age_s)
+    spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes)
     for ignored in config.ignored:
         console.note(f"{config.path}: {ignored}")
     return Session(arguments.command, config, spool, console, Announcements())

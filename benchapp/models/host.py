@@ -42,6 +42,10 @@ class Host(models.Model):
         db_default="",
         help_text="how its agent is installed; empty: unknown",
     )
+    dropped_count = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="results that the full spool of its agent dropped"
+    )
+    dropped_at = models.DateTimeField(null=True, blank=True, help_text="host's clock, of the last one")
     retired_at = models.DateTimeField(null=True, blank=True)
     run_count = models.PositiveIntegerField(default=0, db_default=0)
     new_series_on = models.DateField(null=True, blank=True)

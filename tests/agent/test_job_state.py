@@ -272,7 +272,7 @@ def test_nothing_is_abandoned_while_an_agent_runs(machine: Machine, kind: str) -
     from agent.delivery.spool import Spool
 
     job_id = start_unfinished(machine, kind)["id"]
-    with Spool(str(machine.spool), max_bytes=2**20, max_age_s=60).lock():
+    with Spool(str(machine.spool), max_bytes=2**20).lock():
         ended = machine.run(kind, "--abandon", job_id)
 
     assert ended.returncode == 1

@@ -101,7 +101,15 @@ class World:
 def make_world() -> World:
     """Make a host with thirty runs of two workloads, a failed run, hostile names, uploads in every state."""
     admin = User.objects.create_user("ada", password=PASSWORD, role=Role.ADMIN)
-    host = make_host("db-01", agent_version="0.0.9", last_seen_at=timezone.now())
+    now = timezone.now()
+    host = make_host(
+        "db-01",
+        agent_version="0.0.9",
+        agent_installation="zipapp",
+        last_seen_at=now,
+        dropped_at=now,
+        dropped_count=3,
+    )
     make_token(host=host, label="enrolled", created_by=admin)
     make_token(Scope.READ, label="grafana", created_by=admin)
     make_host("cache-07", pool="cache")

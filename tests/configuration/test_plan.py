@@ -11,7 +11,8 @@ _TRACES = {
 # Columns that a file does not have: what hosts report, secrets, states, and the incident that an event mutes.
 LEFT_OUT = {
     "hosts": {
-        *("agent_version", "agent_installation", "last_seen_at", "retired_at", "run_count"),
+        *("agent_version", "agent_installation", "dropped_at", "dropped_count"),
+        *("last_seen_at", "retired_at", "run_count"),
         *("schedule", "schedule_reported_by", "schedule_since_at"),
     },
     "planned_events": {"incident"},

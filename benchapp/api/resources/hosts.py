@@ -90,6 +90,10 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
         str, Meta(description="checkout, container, deb, rpm, wheel or zipapp; empty: not reported")
     ]
     is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
+    dropped_count: Annotated[int, Meta(description="results that the full spool of its agent dropped")]
+    dropped_at: Annotated[
+        Time | None, Meta(description="when it dropped the last one, by the clock of the host")
+    ]
     retired_at: Time | None
     run_count: int
     new_series_today: Annotated[int, Meta(description="series that its results added since midnight UTC")]

@@ -48,10 +48,15 @@ class BadEnvelope(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SendingAgent:
-    """The agent that sent a result; "" for what is unknown. installation: deb, container, …"""
+    """The agent that sent a result; "" for what is unknown. installation: deb, container, …
+
+    dropped_count: results that its full spool dropped so far; dropped_at: the last time, by the clock of the host.
+    """
 
     version: str = ""
     installation: str = ""
+    dropped_count: int = 0
+    dropped_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,13 @@ def _read_agent(value: Any, pointer: str) -> SendingAgent:
         read_text(given.get(name), f"{pointer}/{name}", maximum=1000) or ""
         for name in ("version", "installation")
     )
-    return SendingAgent(version[:50], installation[:20])
+    dropped = _read_status(given.get("dropped_results"), f"{pointer}/dropped_results") or 0
+    return SendingAgent(
+        version=version[:50],
+        installation=installation[:20],
+        dropped_count=max(dropped, 0),
+        dropped_at=read_time(given.get("last_dropped_at"), f"{pointer}/last_dropped_at"),
+    )
 
 
 def _read_logs(given: Mapping[str, Any]) -> dict[str, str]:
@@ -291,6 +302,13 @@ _FIELDS: Final[Mapping[str, Field]] = {
                     "type": ["string", "null"],
                     "description": "checkout, container, deb, rpm, wheel or zipapp; chooses the update command",
                 },
+                "dropped_results": {
+                    "type": ["integer", "null"],
+                    "minimum": 0,
+                    "maximum": _STATUS_MAXIMUM,
+                    "description": "that the full spool of the host dropped so far",
+                },
+                "last_dropped_at": _TIME,
             },
         },
     ),

@@ -69,9 +69,13 @@ _NOTE_HOSTS = (
     " UPDATE benchapp_host AS host SET run_count = host.run_count + noted.count,"
     " agent_version = COALESCE(NULLIF(noted.version, ''), host.agent_version),"
     # Of another version, that of the one before is not known any more.
-    " agent_installation = CASE WHEN noted.version = '' THEN host.agent_installation ELSE noted.installation END"
-    " FROM unnest(%(ids)s::bigint[], %(versions)s::text[], %(installations)s::text[], %(counts)s::int[])"
-    " AS noted(id, version, installation, count)"
+    " agent_installation = CASE WHEN noted.version = '' THEN host.agent_installation ELSE noted.installation END,"
+    # A result that waited in the spool has an earlier count.
+    " dropped_count = GREATEST(host.dropped_count, noted.dropped_count),"
+    " dropped_at = GREATEST(host.dropped_at, noted.dropped_at)"
+    " FROM unnest(%(ids)s::bigint[], %(versions)s::text[], %(installations)s::text[], %(dropped_counts)s::int[],"
+    " %(dropped_ats)s::timestamptz[], %(counts)s::int[])"
+    " AS noted(id, version, installation, dropped_count, dropped_at, count)"
     " JOIN locked ON locked.id = noted.id WHERE host.id = noted.id"
 )
 
@@ -366,6 +370,8 @@ def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
                 "ids": ids,
                 "versions": [agents[host_id].version for host_id in ids],
                 "installations": [agents[host_id].installation for host_id in ids],
+                "dropped_counts": [agents[host_id].dropped_count for host_id in ids],
+                "dropped_ats": [agents[host_id].dropped_at for host_id in ids],
                 "counts": [counts[host_id] - earlier[host_id] for host_id in ids],
             },
         )

@@ -56,8 +56,9 @@ class LastRun:
 class HostRow:
     """One host.
 
-    last_seen_at: the server's clock; run_count: all its runs; new_series_today: how many series its results added since
-    midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. mark: the open
+    last_seen_at: the server's clock; dropped_count, dropped_at: results that the full spool of its agent dropped, and
+    when the last one by the host's clock; run_count: all its runs; new_series_today: how many series its results added
+    since midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. mark: the open
     regressions of its series, which are those of its pool if it has one.
     """
 
@@ -68,6 +69,8 @@ class HostRow:
     last_seen_at: datetime | None
     agent_version: str
     agent_installation: str
+    dropped_count: int
+    dropped_at: datetime | None
     retired_at: datetime | None
     run_count: int
     new_series_today: int
@@ -171,7 +174,7 @@ _COLUMNS: Final = (
         "agent_installation",
         "retired_at",
     ),
-    "run_count",
+    *("dropped_count", "dropped_at", "run_count"),
 )
 _READ: Final = (
     *_COLUMNS,

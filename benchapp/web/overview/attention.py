@@ -16,7 +16,7 @@ from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription
 from benchapp.queries.overview.hosts import FleetHosts
 from benchapp.readiness import LATE_AFTER
-from benchapp.web.site.value_texts import describe_age, format_age, format_count
+from benchapp.web.site.value_texts import describe_age, format_age, format_count, format_integer
 
 # Of each kind; the page of the kind has all.
 _LINES_MAXIMUM: Final = 4
@@ -47,6 +47,7 @@ def list_attention(
         *_list_unacknowledged(incidents),
         *_list_silent(hosts.silent),
         *_list_failed(hosts.hosts),
+        *_list_dropped(hosts.hosts),
         *_list_uploads(backlog),
         *_list_paused(paused),
         *_list_outdated(hosts.hosts, outdated, agent_version),
@@ -81,6 +82,19 @@ def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
             text = f"latest run of {host.name}, {describe_error(run.error)}"
             yield AttentionLine(f"Run {run.id}", reverse("run", args=[run.id]), "failed", text)
     yield from _count_others(failed, "host", reverse("runs") + "?failed=1", text="with a failed latest run")
+
+
+def _list_dropped(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    since = timezone.now() - RECENT
+    dropped = [host for host in hosts if host.dropped_at and host.dropped_at > since]
+    for host in dropped[:_LINES_MAXIMUM]:
+        yield AttentionLine(
+            host.name,
+            reverse("host", args=[host.name]),
+            "dropped results",
+            f"{format_integer(host.dropped_count)}: the spool of its agent was full",
+        )
+    yield from _count_others(dropped, "host", reverse("hosts"), text="with dropped results")
 
 
 def _list_uploads(backlog: Backlog) -> Iterator[AttentionLine]:

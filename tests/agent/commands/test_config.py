@@ -20,7 +20,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         "[server]\nurl = https://bench.example.com/\ntoken_file = secret/token\ntimeout = 5s\n"
-        "[spool]\ndirectory = /srv/spool\nmax_bytes = 1g\nmax_age = 7d\n"
+        "[spool]\ndirectory = /srv/spool\nmax_bytes = 1g\n"
         "[run]\ndirectory = /srv\nprofile = quick\nreserve = 2g\n"
         "[target]\nvolume_type = gp3\n[labels]\nRack = 50% off\n",
     )
@@ -28,19 +28,20 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert config.url == "https://bench.example.com"
     assert config.token_file == str(tmp_path / "secret/token")
     assert (config.timeout_s, config.spool_directory) == (5, "/srv/spool")
-    assert (config.spool_max_bytes, config.spool_max_age_s, config.reserve_bytes) == (2**30, 604800, 2**31)
+    assert (config.spool_max_bytes, config.reserve_bytes) == (2**30, 2**31)
     assert (config.directory, config.profile) == ("/srv", "quick")
     assert (config.target, config.labels) == ({"volume_type": "gp3"}, {"Rack": "50% off"})
 
 
-def test_settings_of_automatic_updates_are_ignored_with_a_note(machine: Machine) -> None:
+def test_settings_of_earlier_versions_are_ignored_with_a_note(machine: Machine) -> None:
     with Path(machine.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
-        file.write("[update]\nauto = yes\npublic_key = x\nself_update = yes\n")
+        file.write("[update]\nauto = yes\npublic_key = x\nself_update = yes\n[spool]\nmax_age = 90d\n")
 
     measured = machine.measure("--no-send", is_terminal=True)
 
     assert measured.returncode == 0
     assert "[update] is ignored: update the agent as it was installed" in measured.stderr
+    assert "[spool] max_age is ignored: results stay until" in measured.stderr
     assert len(machine.pending()) == 1
     assert machine.measure("--no-send").stderr == ""
 
@@ -50,7 +51,7 @@ def test_missing_configuration_has_defaults(tmp_path: Path) -> None:
 
     assert (config.url, config.directory, config.reserve_bytes) == (None, None, None)
     assert config.token_file == str(tmp_path / "agent.token")
-    assert (config.spool_max_bytes, config.spool_max_age_s) == (256 * 2**20, 90 * 86400)
+    assert config.spool_max_bytes == 256 * 2**20
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,19 @@ def test_slow_response_is_limited_as_a_whole(server: HostileServer) -> None:
     assert time.monotonic() - started_at < 8.0
 
 
+def test_name_whose_lookup_does_not_end_is_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit of a socket holds for it."""
+    ended = threading.Event()
+    monkeypatch.setattr("socket.getaddrinfo", lambda *given, **options: ended.wait(120) and [])
+
+    response = make_client("http://bench.example").request("GET", "/", limit_s=0.2)
+
+    assert not ended.is_set()
+    assert classify_response(response, submission_id=ID) == DeliveryOutcome.LATER
+    assert response.describe() == "cannot reach the server: no answer within 0.2 s"
+    ended.set()
+
+
 def test_refused_connection_is_temporary() -> None:
     response = make_client("http://127.0.0.1:9").post_submission(ID, PACKED)
 

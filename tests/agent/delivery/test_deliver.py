@@ -10,11 +10,12 @@ import pytest
 
 from agent.console import Console
 from agent.delivery import deliver as module
-from agent.delivery.client import Client
+from agent.delivery.client import Client, Response
 from agent.delivery.deliver import Delivery, deliver
 from agent.delivery.spool import Entry, Spool
 from agent.exit_codes import ExitCode
 from tests.agent import server as replies
+from tests.agent.conftest import Machine
 from tests.agent.server import TOKEN, HostileServer
 
 IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(4)]
@@ -22,7 +23,7 @@ IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(4)]
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
-    spool = Spool(str(tmp_path / "spool"), max_bytes=10**6, max_age_s=86400)
+    spool = Spool(str(tmp_path / "spool"), max_bytes=10**6)
     spool.prepare()
     for envelope_id in IDS:
         spool.add(envelope_id, gzip.compress(json.dumps({"id": envelope_id}).encode(), mtime=0))
@@ -166,8 +167,56 @@ def test_delay_beyond_the_budget_is_not_started(spool: Spool, server: HostileSer
     assert (len(server.posts()), delivery.exit_code) == (1, ExitCode.TRY_LATER)
 
 
-def test_zero_budget_is_one_attempt_each(spool: Spool, server: HostileServer) -> None:
-    assert send(spool, server, budget_s=0.0).exit_code == ExitCode.OK
+class SlowClient:
+    """A client whose requests take ten seconds of a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self.limits_s: list[float] = []
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now_s)
+
+    def post_submission(self, submission_id: str, packed: bytes, *, limit_s: float) -> Response:
+        self.limits_s.append(limit_s)
+        self.now_s += min(10.0, limit_s)
+        return Response(202, {}, {"id": submission_id})
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "limits_s", "remaining"),
+    [(0.0, [], 4), (25.0, [25.0, 15.0, 5.0], 1), (40.0, [40.0, 30.0, 20.0, 10.0], 0)],
+)
+def test_budget_bounds_the_whole_delivery(
+    spool: Spool,
+    monkeypatch: pytest.MonkeyPatch,
+    budget_s: float,
+    limits_s: list[float],
+    remaining: int,
+) -> None:
+    client = SlowClient(monkeypatch)
+
+    delivery = deliver(spool, client, console=Console(is_quiet=True), budget_s=budget_s)  # type: ignore[arg-type]
+
+    assert client.limits_s == limits_s
+    assert client.now_s <= budget_s
+    assert (delivery.remaining, len(spool.pending())) == (remaining, remaining)
+    code, problem = delivery.exit_code, delivery.problem
+    assert (code == ExitCode.TRY_LATER, str(problem).endswith("is used up")) == (remaining > 0, remaining > 0)
+
+
+def test_budget_bounds_the_report_of_the_schedule_too(
+    host: Machine, server: HostileServer, table: Path
+) -> None:
+    server.script.append(replies.reply_problem(503))
+    host.install()
+    before = len(server.seen)
+
+    ended = host.run("flush", "--budget", "0")
+
+    assert (ended.returncode, ended.stderr) == (
+        0,
+        "the schedule is not reported: no time is left for a request; each delivery tries again\n",
+    )
+    assert len(server.seen) == before
 
 
 def test_unreadable_file_does_not_block_the_others(spool: Spool, server: HostileServer) -> None:

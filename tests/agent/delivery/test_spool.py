@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,20 +15,16 @@ from agent.delivery.spool import Spool
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
 from agent.trust import find_writer
 from tests.agent.conftest import Machine
+from tests.agent.server import HostileServer
 
 ROOT = Path(__file__).parents[3]
 IDS = [f"6f1c2a9e-0000-4000-8000-00000000000{digit}" for digit in range(10)]
 
 
-def make_spool(tmp_path: Path, *, max_bytes: int = 10**6, max_age_s: int = 86400) -> Spool:
-    spool = Spool(str(tmp_path / "spool"), max_bytes=max_bytes, max_age_s=max_age_s)
+def make_spool(tmp_path: Path, *, max_bytes: int = 10**6) -> Spool:
+    spool = Spool(str(tmp_path / "spool"), max_bytes=max_bytes)
     spool.prepare()
     return spool
-
-
-def age(spool: Spool, number: int, seconds: float) -> None:
-    then = time.time() - seconds
-    os.utime(spool.pending()[number].path, (then, then))
 
 
 def test_entries_are_listed_oldest_first(tmp_path: Path) -> None:
@@ -138,30 +135,22 @@ def test_oldest_is_dropped_and_counted_above_the_maximum_size(tmp_path: Path) ->
 
     assert [entry.id for entry in dropped] == IDS[:2]
     assert [entry.id for entry in spool.pending()] == IDS[2:4]
-    assert spool.count_dropped() == 2
+    first = spool.read_dropped()
+    assert (first.count, str(first.last_at)[:2]) == (2, "20")
     assert spool.trim() == []
-    assert spool.count_dropped() == 2
+    assert spool.read_dropped() == first
 
 
-def test_old_entries_are_dropped_except_the_newest(tmp_path: Path) -> None:
-    spool = make_spool(tmp_path, max_age_s=3600)
-    for envelope_id in IDS[:2]:
+@pytest.mark.parametrize("ahead_s", [-(50 * 365 * 86400), 90 * 86400, 10 * 365 * 86400])
+def test_wrong_clock_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int) -> None:
+    spool = make_spool(tmp_path)
+    for envelope_id in IDS[:3]:
         spool.add(envelope_id, b"x")
-    age(spool, 0, 7200)
-    age(spool, 1, 7200)
-
-    assert [entry.id for entry in spool.trim()] == [IDS[0]]
-    assert [entry.id for entry in spool.pending()] == [IDS[1]]
-
-
-def test_unset_clock_drops_nothing(tmp_path: Path) -> None:
-    """A board without a clock boots in 1970; its results are not 50 years old."""
-    spool = make_spool(tmp_path, max_age_s=3600)
-    for envelope_id in IDS[:2]:
-        spool.add(envelope_id, b"x")
-    os.utime(spool.pending()[0].path, (100, 100))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + ahead_s)
 
     assert spool.trim() == []
+    assert [entry.id for entry in spool.pending()] == IDS[:3]
 
 
 def test_single_envelope_above_the_limit_is_not_dropped(tmp_path: Path) -> None:
@@ -185,7 +174,7 @@ def test_second_agent_gets_the_process_of_the_first(tmp_path: Path) -> None:
     spool = make_spool(tmp_path)
     script = (
         "import sys\nfrom agent.delivery.spool import Spool\n"
-        "with Spool(sys.argv[1], max_bytes=1, max_age_s=1).lock():\n  print('held', flush=True)\n  sys.stdin.read()"
+        "with Spool(sys.argv[1], max_bytes=1).lock():\n  print('held', flush=True)\n  sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, spool.directory],
@@ -269,3 +258,37 @@ def test_invalid_counts_start_at_zero(tmp_path: Path, text: str) -> None:
     spool.trim()
 
     assert json.loads((Path(spool.directory) / "counts.json").read_text())["dropped"] == 1
+
+
+def test_results_above_the_maximum_size_are_reported_to_the_server_and_in_the_status(
+    host: Machine, server: HostileServer
+) -> None:
+    config = Path(host.environ["BENCH_AGENT_CONFIG"])
+    config.write_text(config.read_text() + "[spool]\nmax_bytes = 100\n")
+    for _ in range(3):
+        host.measure("--no-send")
+
+    status, lines = host.run_json("status"), host.run("status").stdout
+    host.measure()
+
+    assert (status["dropped"], len(status["pending"])) == (2, 1)
+    assert f"dropped   2, last at {status['last_dropped_at']}: the spool was larger than max_bytes" in lines
+    agents = [json.loads(body)["agent"] for body in server.stored.values()]
+    assert [(agent["dropped_results"], agent["last_dropped_at"]) for agent in agents] == [
+        (2, status["last_dropped_at"]),
+        (1, mock.ANY),
+    ]
+
+
+def test_run_with_a_clock_that_is_months_ahead_keeps_what_is_not_delivered(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        machine.measure("--no-send")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 91 * 86400)
+
+    assert machine.measure("--no-send").returncode == 0
+
+    assert len(machine.pending()) == 4
+    assert machine.run_json("status")["dropped"] == 0

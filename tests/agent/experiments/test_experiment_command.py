@@ -220,7 +220,7 @@ def test_without_a_terminal_or_a_command_nothing_starts(machine: Machine) -> Non
 
 
 def test_experiment_that_cannot_begin_is_not_left(machine: Machine) -> None:
-    spool = Spool(str(machine.spool), max_bytes=2**20, max_age_s=60)
+    spool = Spool(str(machine.spool), max_bytes=2**20)
 
     with spool.lock():
         ended = start(machine, "--pairs", "1", "--switch-command", "true")

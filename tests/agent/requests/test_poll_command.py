@@ -287,7 +287,7 @@ def test_scheduled_run_polls_afterwards_and_a_run_on_a_terminal_does_not(
 def test_poll_during_a_run_ends_without_an_error(host: Machine, server: HostileServer) -> None:
     allow(host)
 
-    with Spool(str(host.spool), max_bytes=2**20, max_age_s=60).lock():
+    with Spool(str(host.spool), max_bytes=2**20).lock():
         ended = host.run_json("poll")
 
     assert (ended["exit_code"], ended["requests"]) == (0, {})

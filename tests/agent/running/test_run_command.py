@@ -101,8 +101,8 @@ def test_quiet_prints_nothing(host: Machine) -> None:
 
 
 def test_result_is_in_the_spool_while_the_server_is_unreachable(host: Machine, server: HostileServer) -> None:
-    server.usual = replies.reply_problem(503)
-    ended = host.measure("--budget", "0")
+    server.usual = replies.reply_problem(503, Retry_After="3600")
+    ended = host.measure()
 
     assert ended.returncode == 1
     assert "not delivered: status 503, it is x; results in the spool: 1" in ended.stderr
@@ -306,7 +306,7 @@ def test_dropped_results_are_reported(host: Machine) -> None:
 
     ended = host.measure("--no-send")
 
-    assert "old results dropped: 1;" in ended.stderr
+    assert "the spool is larger than max_bytes in [spool]: oldest results dropped: 1\n" in ended.stderr
     assert host.run_json("status")["dropped"] == 1
 
 

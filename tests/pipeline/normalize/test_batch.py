@@ -401,6 +401,25 @@ def test_host_has_the_installation_of_the_agent_that_sent_its_newest_result() ->
     assert found == [("0.2.0", "deb"), ("0.2.0", "deb"), ("0.3.0", "container"), ("0.1.0", "")]
 
 
+def test_host_has_the_largest_count_of_dropped_results_that_was_reported() -> None:
+    host = make_host("db-1")
+    late, early = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
+
+    found = []
+    for agent in (
+        {"version": "0.2.0"},
+        {"version": "0.2.0", "dropped_results": 3, "last_dropped_at": late},
+        # It waited in the spool.
+        {"version": "0.2.0", "dropped_results": 1, "last_dropped_at": early},
+    ):
+        submit(host, agent=agent)
+        normalize_batch()
+        host.refresh_from_db()
+        found.append((host.dropped_count, host.dropped_at and f"{host.dropped_at:%Y-%m-%dT%H:%M:%SZ}"))
+
+    assert found == [(0, None), (3, late), (3, late)]
+
+
 def test_hosts_whose_results_are_stored_together_are_all_updated() -> None:
     for name, version, runs in (("db-1", "0.9.9", 2), ("db-2", "0.8.0", 1), ("db-3", "", 1)):
         host = make_host(name, agent_version="0.7.0")

@@ -117,6 +117,23 @@ def test_outdated_agent_is_shown_with_the_command_that_updates_it(
     assert viewer.get("/api/v1/hosts/db-01").json()["agent_installation"] == installation
 
 
+def test_dropped_results_are_shown_on_the_page_of_the_host_on_the_overview_and_by_the_api(
+    viewer: Client,
+) -> None:
+    make_run(make_host("db-01", dropped_count=3, dropped_at=timezone.now() - timedelta(days=1)))
+    make_host("db-02", dropped_count=9, dropped_at=timezone.now() - timedelta(days=8))
+    make_host("db-03")
+
+    pages = [Page(viewer.get(reverse("host", args=[name]))).words for name in ("db-01", "db-03")]
+    overview = Page(viewer.get("/")).words
+
+    assert "Dropped results3 by the full spool of the agent, last " in pages[0]
+    assert "Dropped results" not in pages[1]
+    assert "db-01 dropped results 3: the spool of its agent was full" in overview
+    assert "9: the spool" not in overview
+    assert viewer.get("/api/v1/hosts/db-01").json()["dropped_count"] == 3
+
+
 def test_command_for_a_downloaded_agent_replaces_it_by_what_the_server_sends(tmp_path: Path) -> None:
     download, verify = list_update_commands("https://bench.example.com", "zipapp")
     assert download.endswith(" https://bench.example.com/agent/bench-agent.pyz")
