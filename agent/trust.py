@@ -41,8 +41,8 @@ def find_writer(path: str, *, is_shared: bool = False) -> str | None:
     """
     if os.geteuid() != 0:
         return _find_writer_of_result(path)
-    parts = list(dict.fromkeys(_list_passed(path)))
-    for part in parts:
+    parts = list(_list_passed(path))
+    for part in dict.fromkeys(parts):
         try:
             state = os.lstat(part)
         except OSError:

@@ -7,7 +7,6 @@ import errno
 import json
 import mmap
 import os
-import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Iterable
@@ -19,8 +18,8 @@ from agent.quantities import format_size
 from agent.trust import find_writer
 
 _PREFIX = ".bench-agent-"
-# A device that is not mounted may return later; its marker stays this long.
-_MARKER_AGE_MAXIMUM_S = 30 * 86400
+# A device that is not mounted may return later, and a clock may be wrong: the newest markers stay at any age.
+_MARKERS_MAXIMUM = 20
 # Reserve for other writers: 5 % of the filesystem, at most 1 GiB.
 _RESERVE_SHARE = 0.05
 _RESERVE_MAXIMUM = 2**30
@@ -193,7 +192,7 @@ def clean_leftovers(spool_directory: str) -> list[str]:
     StorageHangs if an orphaned fio cannot be killed.
     """
     markers = _markers_directory(spool_directory)
-    notes = []
+    notes, left = [], []
     for name in sorted(os.listdir(markers)):
         path = os.path.join(markers, name)
         marker = read_marker(path)
@@ -208,8 +207,9 @@ def clean_leftovers(spool_directory: str) -> list[str]:
             continue
         if problem:
             notes.append(f"cannot remove {marker.directory} of a killed run: {problem}")
-        if time.time() - os.stat(path).st_mtime > _MARKER_AGE_MAXIMUM_S:
-            os.unlink(path)
+        left.append(path)
+    for path in sorted(left, key=os.path.getmtime)[:-_MARKERS_MAXIMUM]:
+        os.unlink(path)
     return notes
 
 

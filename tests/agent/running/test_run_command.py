@@ -277,11 +277,13 @@ def test_missing_fio_is_reported(host: Machine) -> None:
     assert "cannot execute" in json.loads(ended.stdout)["error"]
 
 
-def test_old_results_are_posted_before_they_are_dropped(host: Machine, server: HostileServer) -> None:
+def test_results_above_the_maximum_size_are_posted_before_they_are_dropped(
+    host: Machine, server: HostileServer
+) -> None:
     for _ in range(2):
         host.measure("--no-send")
-    for path in host.pending():
-        os.utime(path, (1_700_000_000, 1_700_000_000))
+    with Path(host.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
+        file.write("[spool]\nmax_bytes = 100\n")
 
     ended = host.measure()
 
