@@ -23,7 +23,7 @@ BENCHMARKS: Final = {
     "export": "complete lists: 100 000 and 1 million measurements as CSV, JSON, NDJSON and Parquet",
     "archive": "archives: export and import of 1 million measurements, beside COPY",
     "agent": "what the agent costs the host that it measures",
-    "agent_kills": "100 agents killed at random instants; results lost or stored twice, half-written agents, schedules",
+    "agent_kills": "100 agents killed at random instants; results lost or stored twice, half-written schedules",
     "reader": "fio's output into a Report, compared with the libraries alone; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
     "significance": "how often noise causes a certain change, and how soon one series alone opens an incident",
