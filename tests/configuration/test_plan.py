@@ -12,7 +12,7 @@ _TRACES = {
 LEFT_OUT = {
     "hosts": {
         *("agent_version", "agent_installation", "dropped_at", "dropped_count"),
-        *("last_seen_at", "retired_at", "run_count"),
+        *("last_seen_at", "retired_at", "run_count", "new_series_on", "new_series_count"),
         *("schedule", "schedule_reported_by", "schedule_since_at"),
     },
     "planned_events": {"incident"},

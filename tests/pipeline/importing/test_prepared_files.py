@@ -54,7 +54,9 @@ ROWS = {
     "environments of series": "SELECT series.key, environment.key FROM benchapp_seriesenvironment AS row"
     " JOIN benchapp_series AS series ON series.id = series_id"
     " JOIN benchapp_environment AS environment ON environment.id = environment_id ORDER BY 1, 2",
-    "host": "SELECT to_jsonb(row) - 'last_seen_at' FROM benchapp_host AS row",
+    # Imports do not count as new series of a host.
+    "host": "SELECT to_jsonb(row) - array['last_seen_at', 'new_series_on', 'new_series_count']"
+    " FROM benchapp_host AS row",
 }
 
 
