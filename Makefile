@@ -13,6 +13,7 @@ DEV := .venv/.dev
 VENDOR := static/vendor/.fetched
 TEST_VENDOR := tests/vendor/.fetched
 CLIENTS := tests/clients/node_modules/.installed
+GO_CLIENTS := tests/clients/go/bin/.installed
 PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 4
 UP_ARGS ?=
@@ -44,7 +45,7 @@ dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker re
 	@$(PYTHON) manage.py up --no-run --reload $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) \
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
-test: $(DEV) $(VENDOR) $(TEST_VENDOR) $(CLIENTS) ## run the tests on the embedded PostgreSQL and Valkey
+test: $(DEV) $(VENDOR) $(TEST_VENDOR) $(CLIENTS) $(GO_CLIENTS) ## run the tests on the embedded PostgreSQL and Valkey
 	@tools/apt-install fio:fio btrfs:btrfs-progs mkfs.xfs:xfsprogs
 	@tools/install-chromium
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
@@ -105,7 +106,7 @@ pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires 
 	@tools/pin-images
 
 clean: ## remove installed and downloaded files; var/ is kept
-	rm -rf .venv .uv .python dist static/vendor tests/vendor tests/clients/node_modules .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv .uv .python dist static/vendor tests/vendor tests/clients/node_modules tests/clients/go/bin .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once, as COMPILE does with the code of benchapp.
@@ -131,3 +132,10 @@ $(CLIENTS): tests/clients/package.json tests/clients/package-lock.json
 	@if command -v npm > /dev/null; then \
 	  npm ci --prefix tests/clients --ignore-scripts --no-audit --no-fund --silent && touch $@; \
 	else echo "npm is not installed: the tests of TypeScript clients are skipped"; fi
+
+# Generator of Go clients, and what its code imports. Without Go, or with one that is too old, their tests are skipped.
+$(GO_CLIENTS): tests/clients/go/go.mod tests/clients/go/go.sum
+	@cd tests/clients/go && if go list -m > /dev/null 2>&1; then \
+	  GOBIN=$(abspath $(@D)) go install tool && go build -trimpath github.com/oapi-codegen/runtime gopkg.in/validator.v2 && \
+	  touch bin/.installed; \
+	else echo "Go 1.25 is not installed: the tests of Go clients are skipped"; fi

@@ -114,7 +114,7 @@ def _list_subclasses(kind: type[ApiAnswer]) -> Iterator[type[ApiAnswer]]:
 def _simplify(schema: Any) -> Any:
     """Write null into the type and the enumeration of a schema, descriptions as lines, and leave out titles.
 
-    An array of anything gets `items`: generators of clients refuse one without.
+    An array of anything gets `items`, an enumeration its type: generators of clients need both.
     """
     if isinstance(schema, list):
         return [_simplify(part) for part in schema]
@@ -127,6 +127,8 @@ def _simplify(schema: Any) -> Any:
         found["description"] = cleandoc(found["description"])
     if found.get("type") == "array" and not {"items", "prefixItems"} & found.keys():
         found["items"] = {}
+    if "enum" in found:
+        found.setdefault("type", "string")
     kinds = found.get("anyOf", [])
     if len(kinds) == 2 and kinds[1] == {"type": "null"} and isinstance(kinds[0].get("type"), str):
         del found["anyOf"]
@@ -152,8 +154,40 @@ def complete_document(result: Json, **kwargs: Any) -> Json:
                 _add_example(parameter)
             if "requestBody" in operation:
                 _add_body_example(operation["requestBody"])
-    result["paths"] = dict(sorted(result["paths"].items()))
+    result["components"]["schemas"] = _state_types(result["components"]["schemas"])
+    result["paths"] = _state_types(dict(sorted(result["paths"].items())))
     return result
+
+
+def _state_types(schema: Any) -> Any:
+    """Give numbers 64 bits, and write several types of a value, except text, number or null, as `anyOf`.
+
+    Generators read a number without a format as one of 32 bits, and lose null beside an object or a list.
+    """
+    if isinstance(schema, list):
+        return [_state_types(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: part if name in ("enum", "example") else _state_types(part) for name, part in schema.items()
+    }
+    kinds = found.get("type")
+    if isinstance(kinds, list) and (kinds[1:] != ["null"] or kinds[0] in ("object", "array")):
+        return _split_types(found)
+    kind = kinds[0] if isinstance(kinds, list) else kinds
+    if kind in ("integer", "number"):
+        found.setdefault("format", "int64" if kind == "integer" else "double")
+    return found
+
+
+def _split_types(schema: Json) -> Json:
+    """Return a schema for each type of a schema; the first one has its constraints."""
+    kinds, described = schema["type"], {k: v for k, v in schema.items() if k == "description"}
+    first = {name: part for name, part in schema.items() if name not in ("type", "description")}
+    return {
+        "anyOf": [_state_types({"type": kinds[0], **first}), *({"type": k} for k in kinds[1:])],
+        **described,
+    }
 
 
 def _summarize(description: str) -> str:

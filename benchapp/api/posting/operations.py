@@ -18,6 +18,12 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     components.setdefault("securitySchemes", {})["token"] = TOKEN_SCHEME
     components.setdefault("schemas", {}).update(
         **describe_answers([ProblemAnswer, ReceiptAnswer, BatchAnswer, ValidationAnswer]),
+        ReceiptOrValidation={
+            "oneOf": [
+                {"$ref": f"#/components/schemas/{kind.__name__}"}
+                for kind in (ReceiptAnswer, ValidationAnswer)
+            ]
+        },
         Envelope=describe_envelope(),
     )
     paths = result["paths"]
@@ -74,16 +80,7 @@ _RESPONSES: Final[Json] = {
     "202": {"description": "committed; Location is the URL of its state", **_refer("ReceiptAnswer")},
     "200": {
         "description": "received before: Idempotency-Replayed is true; or the answer to validate=1",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "oneOf": [
-                        {"$ref": "#/components/schemas/ReceiptAnswer"},
-                        {"$ref": "#/components/schemas/ValidationAnswer"},
-                    ]
-                }
-            }
-        },
+        **_refer("ReceiptOrValidation"),
     },
 }
 _ENVELOPE: Final[Json] = {

@@ -168,7 +168,7 @@ class RunRequestParameters(PageParameters):
     sort = time_order_parameter("created_at")
 
 
-@extend_schema_field({"oneOf": [{"type": "integer"}, {"type": "string"}]})
+@extend_schema_field({"anyOf": [{"type": "integer"}, {"type": "string"}]})
 class ParameterValueField(serializers.Field[Any, Any, Any, Any]):
     """A whole number in the base unit of the parameter, or text."""
 

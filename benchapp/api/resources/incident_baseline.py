@@ -86,7 +86,11 @@ class BaselineInput(serializers.Serializer[Any]):
         help_text="ids; without it all series of the incident",
     )
     comment = serializers.CharField(
-        required=False, default="", max_length=_COMMENT_MAXIMUM, help_text="plain text"
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=_COMMENT_MAXIMUM,
+        help_text="plain text",
     )
     dry_run = serializers.BooleanField(
         required=False, default=False, help_text="return the impact only; nothing is saved"

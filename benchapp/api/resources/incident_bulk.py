@@ -89,13 +89,13 @@ class BulkTriageInput(serializers.Serializer[Any]):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Require the fields of the action, and no others."""
+        """Require the fields of the action, and no others; generated clients write null for those not given."""
         action = attrs["action"]
         required = _REQUIRED.get(action)
         if required and required not in attrs:
             raise serializers.ValidationError({required: f"the action {action} requires it"})
         for name in _OPTIONAL:
-            if name in attrs and name not in _FIELDS[action]:
+            if attrs.get(name) is not None and name not in _FIELDS[action]:
                 raise serializers.ValidationError({name: f"the action {action} does not have it"})
         return attrs
 

@@ -47,7 +47,7 @@ class NewestOutputParameters(OutputParameters, FilterParameters):
 
 _RESPONSES: Final = {
     (200, "application/json"): OpenApiResponse(
-        OpenApiTypes.OBJECT,
+        OpenApiTypes.ANY,
         "as stored: an agent's envelope or a document of published numbers; as text what fio printed",
     ),
     (200, "text/plain"): OpenApiTypes.STR,

@@ -134,7 +134,7 @@ class OneSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
     ]
 
 
-class NewSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
+class CreatedSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
     secret: Annotated[str | None, Meta(description="webhook signing secret; shown once")]
 
 
@@ -214,7 +214,9 @@ class Subscriptions(ApiView):
         return answer_json(request, SubscriptionList(subscriptions=rows))
 
     @extend_schema(
-        operation_id="create_subscription", request=SubscriptionInput, responses={201: NewSubscriptionAnswer}
+        operation_id="create_subscription",
+        request=SubscriptionInput,
+        responses={201: CreatedSubscriptionAnswer},
     )
     def post(self, request: Request) -> Response:
         """Create a subscription; a webhook's secret (Standard Webhooks) is shown once.
@@ -228,7 +230,7 @@ class Subscriptions(ApiView):
         except BadSubscription as error:
             raise bad_value(error) from error
         wake_notify()
-        body = _describe(NewSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
+        body = _describe(CreatedSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
         return Response(body, status=201, headers={**_SECRET, "Location": body.url})
 
 

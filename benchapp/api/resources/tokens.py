@@ -99,7 +99,7 @@ class TokenPage(AnswerPage, kw_only=True, frozen=True):
     tokens: Sequence[ListedTokenAnswer]
 
 
-class NewTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
+class CreatedTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
     public_id: str
     scope: Scope
     host: Annotated[str | None, Meta(description="for the scope ingest")]
@@ -110,7 +110,7 @@ class NewTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
-class RotatedTokenAnswer(NewTokenAnswer, kw_only=True, frozen=True):
+class RotatedTokenAnswer(CreatedTokenAnswer, kw_only=True, frozen=True):
     """The new token. replaced: the old one, with its new expiry."""
 
     replaced: TokenAnswer
@@ -226,7 +226,7 @@ class HostTokens(ApiView):
         tokens = [_describe_token(token) for token in read_tokens(host.id)]
         return answer_json(request, TokenList(tokens=tokens))
 
-    @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: NewTokenAnswer})
+    @extend_schema(operation_id="create_host_token", request=TokenInput, responses={201: CreatedTokenAnswer})
     def post(self, request: Request, name: str) -> Response:
         """Create a token with which this host posts results; it is shown once."""
         refuse_parameters(request)
@@ -272,7 +272,7 @@ class Tokens(ApiView):
             name="tokens",
         )
 
-    @extend_schema(operation_id="create_token", request=AnyTokenInput, responses={201: NewTokenAnswer})
+    @extend_schema(operation_id="create_token", request=AnyTokenInput, responses={201: CreatedTokenAnswer})
     def post(self, request: Request) -> Response:
         """Create a token of any scope; it is shown once. One of the scope enroll is valid for 24 hours."""
         refuse_parameters(request)
@@ -382,7 +382,7 @@ def _describe_token(token: TokenRow) -> TokenAnswer:
 
 
 def _answer_new(token: ApiToken, plaintext: str) -> Response:
-    body = build(NewTokenAnswer, token, **_describe_new(token, plaintext))
+    body = build(CreatedTokenAnswer, token, **_describe_new(token, plaintext))
     return Response(body, status=201, headers={**_SECRET, "Location": body.url})
 
 

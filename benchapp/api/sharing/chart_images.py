@@ -173,7 +173,7 @@ def _describe(operation_id: str, parameters: type[Parameters]) -> Callable[..., 
     return extend_schema(
         operation_id=operation_id,
         parameters=[kind, parameters],
-        responses={(200, "image/svg+xml"): OpenApiTypes.STR, (200, "image/png"): OpenApiTypes.BINARY},
+        responses={(200, "image/svg+xml"): OpenApiTypes.BINARY, (200, "image/png"): OpenApiTypes.BINARY},
     )
 
 

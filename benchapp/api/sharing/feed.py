@@ -44,7 +44,7 @@ class IncidentFeed(ApiView):
     @extend_schema(
         operation_id="read_incident_feed",
         parameters=[FeedParameters],
-        responses={(200, "application/atom+xml"): OpenApiTypes.STR},
+        responses={(200, "application/atom+xml"): OpenApiTypes.BINARY},
     )
     def get(self, request: Request) -> HttpResponse:
         """Read the newest 50 incidents as an Atom feed."""

@@ -77,7 +77,7 @@ class StatusBadge(ApiView):
     @extend_schema(
         operation_id="read_status_badge",
         parameters=[StatusBadgeParameters],
-        responses={(200, "application/json"): StatusBadgeAnswer, (200, "image/svg+xml"): OpenApiTypes.STR},
+        responses={(200, "application/json"): StatusBadgeAnswer, (200, "image/svg+xml"): OpenApiTypes.BINARY},
     )
     def get(self, request: Request) -> HttpResponse:
         """Read the status badge of a series or a filter, as an image or for shields.io."""

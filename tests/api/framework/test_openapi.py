@@ -17,12 +17,15 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
 from django.urls import resolve, reverse
+from rest_framework.fields import empty
+from rest_framework.serializers import Serializer, ValidationError
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
 )
 
 from benchapp.api.framework.answers import ApiAnswer
+from benchapp.api.framework.parameters import DaysParameters
 from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
 from benchapp.models import Kind, Role, Scope, Study, User
@@ -111,7 +114,7 @@ def make_things() -> dict[str, Any]:
     host = make_host("db-7", pool="")
     make_request_policy(host, quiet_hours=["08:00-18:00"])
     make_schedule_adoption(host)
-    target = make_target(filesystem="xfs", target_name="=1+1")
+    target = make_target(filesystem="xfs", target_name="=1+1", volume_size_bytes=500 * 2**30)
     series = make_series([10.0, None, 30.0], host=host, target=target)
     run = make_run(
         host, target=target, labels={"rack": "r1"}, warnings=[{"code": "a", "where": "b", "message": "c"}]
@@ -581,6 +584,57 @@ def test_document_is_openapi_3_1():
     # Valid by that version: `--validate` of the test of the committed document.
     assert load_schema().raw_schema["openapi"].startswith("3.1.")
     assert find_members(load_schema().raw_schema, "nullable") == []
+
+
+def test_every_number_has_64_bits():
+    """Generators take a number without a format for one of 32 bits."""
+    schemas = list_typed(load_schema().raw_schema)
+
+    assert [each for each in schemas if "integer" in each["type"] and each.get("format") != "int64"] == []
+    assert [each for each in schemas if "number" in each["type"] and each.get("format") != "double"] == []
+
+
+def test_null_beside_an_object_or_a_list_is_an_alternative():
+    schemas = list_typed(load_schema().raw_schema)
+
+    assert [
+        each for each in schemas if len(each["type"]) == 2 and {"object", "array"} & {*each["type"]}
+    ] == []
+    assert max(len(each["type"]) for each in schemas if isinstance(each["type"], list)) == 2
+
+
+def list_typed(value) -> list:
+    """Return every schema that states a type, however deep."""
+    if isinstance(value, list):
+        return [found for part in value for found in list_typed(part)]
+    if not isinstance(value, dict):
+        return []
+    own = [value] if isinstance(value.get("type"), str | list) else []
+    return own + [found for part in value.values() for found in list_typed(part)]
+
+
+def test_every_default_of_an_input_is_a_valid_value():
+    """Generated clients send defaults."""
+    serializers = [kind() for kind in list_subclasses(Serializer) if kind.__module__.startswith("benchapp.")]
+
+    wrong = [
+        (type(serializer).__name__, name)
+        for serializer in serializers
+        if not isinstance(serializer, DaysParameters)
+        for name, field in serializer.fields.items()
+        if field.default is not empty and not is_valid(field)
+    ]
+
+    assert wrong == []
+
+
+def is_valid(field) -> bool:
+    """Return whether the field takes its default."""
+    try:
+        field.run_validation(field.get_default())
+    except ValidationError:
+        return False
+    return True
 
 
 def find_members(value, name) -> list:
