@@ -92,6 +92,8 @@ if CORS_ORIGINS:
         *("ETag", "Link", "Location", "Retry-After", "X-Request-ID"),
         *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset"),
         *("X-Is-Cut", "X-Is-Thinned", "X-Omitted-Rows", "X-Omitted-Columns", "X-Omitted-Panels"),
+        *("X-Fixed", "X-Hidden-By-Fixed", "X-Unknown-X", "X-Omitted", "X-Ungrouped"),
+        *("X-Outdated", "X-Incomplete", "X-Alone", "X-Only-A", "X-Only-B"),
     ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"

@@ -205,6 +205,7 @@ class ComparisonView(ApiView):
                 "filter": write_filter(wanted["match"]),
                 "is_cut": is_cut,
             },
+            left_out={"only_a": len(found.only_a), "only_b": len(found.only_b)},
         )
 
 

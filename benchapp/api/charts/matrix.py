@@ -36,6 +36,7 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixPanel,
     MatrixRow,
 )
+from benchapp.queries.charts.scaling_defaults import write_fixed
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.incidents.series_marks import MarkState
 from benchapp.queries.layouts.gap_runs import plan_matrix_runs
@@ -174,8 +175,19 @@ class MatrixView(ApiView):
             "omitted_columns": matrix.omitted.columns,
             "omitted_panels": matrix.omitted.panels,
         }
+        left_out = {
+            "fixed": write_fixed(matrix.fixed),
+            "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
+            "unknown_x": matrix.omitted.unknown_x,
+        }
         return answer_lines(
-            request, cells, columns=columns, format=format, file_name="matrix", context=context
+            request,
+            cells,
+            columns=columns,
+            format=format,
+            file_name="matrix",
+            context=context,
+            left_out=left_out,
         )
 
 

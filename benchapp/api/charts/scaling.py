@@ -42,6 +42,7 @@ from benchapp.queries.charts.scaling import (
     ScalingRequest,
     read_scaling,
 )
+from benchapp.queries.charts.scaling_defaults import write_fixed
 from benchapp.queries.charts.scaling_findings import (
     CurveModel,
     ModelName,
@@ -339,6 +340,7 @@ class Scaling(ApiView):
                 format=wanted["format"],
                 file_name=file_name,
                 context=_list_context(chart),
+                left_out=_count_left_out(chart),
             )
         return answer_rows(
             request,
@@ -350,6 +352,7 @@ class Scaling(ApiView):
             file_name=file_name,
             about=_describe(chart) | {"next_runs": _plan_runs(chart) if "next_runs" in wanted else None},
             context=_list_context(chart),
+            left_out=_count_left_out(chart),
         )
 
 
@@ -372,6 +375,12 @@ def _list_context(chart: ScalingChart) -> CsvContext:
         "range": describe_level_range(chart.span),
         **_describe_cut(chart),
     }
+
+
+def _count_left_out(chart: ScalingChart) -> dict[str, str | int]:
+    """Return what the cells leave out, for headers."""
+    names = ("hidden_by_fixed", "unknown_x", "omitted", "ungrouped")
+    return {"fixed": write_fixed(chart.fixed), **{name: getattr(chart.counts, name) for name in names}}
 
 
 def _describe_cut(chart: ScalingChart) -> dict[str, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import brotli
 from django.http import HttpResponse
@@ -31,8 +32,15 @@ _BROTLI_QUALITY: Final = 1
 # Below this it saves nothing: the response is one packet either way.
 _COMPRESSION_FROM_BYTES: Final = 1024
 _HEADERS_BYTES: Final = 2000
+# All of ASCII that may be in a header, but "%".
+_HEADER_CHARACTERS: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 # Columns of the CSV that state what is left out. Headers state it, too: NDJSON has the members of rows only.
 COMPLETENESS: Final = ("is_cut", "is_thinned", "omitted_rows", "omitted_columns", "omitted_panels")
+# What JSON states beside the rows: the dimensions that a chart fixed, and numbers of series that no line has.
+LEFT_OUT: Final = (
+    *("fixed", "hidden_by_fixed", "unknown_x", "omitted", "ungrouped"),
+    *("outdated", "incomplete", "alone", "only_a", "only_b"),
+)
 
 Row = dict[str, Any]
 
@@ -66,13 +74,14 @@ def answer_rows(
     file_name: str = "",
     about: Mapping[str, Any] | None = None,
     context: CsvContext | None = None,
+    left_out: Mapping[str, str | int] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HttpResponse:
     """Return one page of rows: a `kind` whose field `name` has them, or bare lines of CSV or NDJSON.
 
     columns: of the CSV, also without rows; of rows with the parameter `fields` those that it names. about: other
     fields of the page. context: further columns of the CSV: what a JSON page states once. `next` is a path
-    with query, and also the header Link in all formats.
+    with query, and also the header Link in all formats. left_out: as in answer_lines.
     """
     following = link_next(request, next_cursor) if next_cursor else None
     headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}
@@ -85,6 +94,7 @@ def answer_rows(
             file_name=file_name or name,
             headers=headers,
             context=context,
+            left_out=left_out,
         )
     shown = _choose_columns(rows, columns)
     page = kind(next=following, next_cursor=next_cursor, **{name: shown}, **(about or {}))
@@ -100,13 +110,19 @@ def answer_lines(
     file_name: str,
     headers: Mapping[str, str] | None = None,
     context: CsvContext | None = None,
+    left_out: Mapping[str, str | int] | None = None,
 ) -> HttpResponse:
     """Return rows as a file of CSV or NDJSON; file_name: without suffix; context: as in answer_rows.
 
-    What is left out is also stated in headers, "X-Is-Cut: true" for `is_cut`.
+    What is left out is also stated in headers, "X-Is-Cut: true" for `is_cut`. left_out: values of LEFT_OUT, for headers
+    alone.
     """
     more = context or {}
-    headers = {**(headers or {}), **name_file(file_name, format), **_state_completeness(more, rows)}
+    stated = _state_completeness(more, rows) | {
+        name_header(name): quote(str(value), safe=_HEADER_CHARACTERS)
+        for name, value in (left_out or {}).items()
+    }
+    headers = {**(headers or {}), **name_file(file_name, format), **stated}
     if format == "csv":
         cells = (
             [
@@ -122,7 +138,7 @@ def answer_lines(
 
 
 def name_header(column: str) -> str:
-    """Return the name of the header that states a column of COMPLETENESS."""
+    """Return the name of the header that states a name of COMPLETENESS or LEFT_OUT."""
     return f"X-{column.replace('_', '-').title()}"
 
 
@@ -261,7 +277,7 @@ def _answer(
     """
     if request.method in ("GET", "HEAD") and "ETag" not in headers:
         # Of the type, too: a list without rows is the same text as CSV and as NDJSON. And of what headers state alone.
-        stated = [headers.get(name_header(name)) for name in COMPLETENESS]
+        stated = [headers.get(name_header(name)) for name in (*COMPLETENESS, *LEFT_OUT)]
         etag = _write_etag(f"{__version__}\n{content_type}\n{stated}\n".encode() + body)
         if is_known(request, etag):
             return answer_not_modified(etag)

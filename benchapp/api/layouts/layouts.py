@@ -25,6 +25,7 @@ from benchapp.api.framework.responses import answer_json, answer_lines
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
 from benchapp.grammar import BadFilter, write_filter
+from benchapp.queries.charts.scaling_defaults import write_fixed
 from benchapp.queries.layouts.next_runs import plan_next_runs
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
@@ -215,6 +216,12 @@ class LayoutsView(ApiView):
                     "currency": ranking.currency,
                     "filter": write_filter(ranking.shown_filter),
                     "is_cut": ranking.is_cut,
+                },
+                left_out={
+                    "fixed": write_fixed(ranking.fixed),
+                    "hidden_by_fixed": ranking.hidden_count,
+                    "outdated": ranking.outdated_count,
+                    "incomplete": ranking.incomplete_count,
                 },
             )
         return answer_json(request, _describe_ranking(ranking, rows))

@@ -24,6 +24,7 @@ from benchapp.api.framework.responses import answer_rows
 from benchapp.api.framework.view import ApiView
 from benchapp.grammar import BadFilter, write_filter
 from benchapp.metrics import CATALOG
+from benchapp.queries.charts.scaling_defaults import write_fixed
 from benchapp.queries.layouts.mixes import (
     AGE_MAXIMUM_DAYS,
     MIX_METRICS,
@@ -191,6 +192,13 @@ class MixesView(ApiView):
                 "pattern": answer.question.pattern,
                 "filter": write_filter(answer.shown_filter),
                 "is_cut": answer.is_cut,
+            },
+            left_out={
+                "fixed": write_fixed(answer.fixed),
+                "hidden_by_fixed": answer.hidden_count,
+                "outdated": answer.outdated_count,
+                "incomplete": answer.incomplete_count,
+                "alone": answer.alone_count,
             },
         )
 

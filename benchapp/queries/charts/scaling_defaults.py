@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, is_fixable
-from benchapp.grammar import Filter, Term, Test, Value
+from benchapp.grammar import Filter, Term, Test, Value, write_filter
 from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.titles import order_value
@@ -202,6 +202,11 @@ def add_fixed_terms(filter: Filter, fixed: Sequence[FixedDimension]) -> Filter:
         others = filter.without(each.dimension)
         filter = Filter((*others.terms, Term(each.dimension, tests)), others.words)
     return filter
+
+
+def write_fixed(fixed: Sequence[FixedDimension]) -> str:
+    """Write the fixed dimensions in the filter language."""
+    return write_filter(add_fixed_terms(Filter(), fixed))
 
 
 def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:

@@ -83,6 +83,25 @@ def test_more_series_than_are_read_are_reported(reader, monkeypatch):
         assert (name, lines["X-Is-Cut"], lines["X-Is-Thinned"]) == (name, "true", "false")
 
 
+def test_lines_name_in_headers_what_the_chart_fixed_and_hid(reader):
+    make_ebs_series(2, 3)
+
+    assert reader.get("/api/v1/scaling?format=csv")["X-Fixed"] == "file_size_bytes:5G"
+    for name in ("scaling", "matrix", "layouts", "mixes"):
+        query = {"iops": "1"} if name == "layouts" else {}
+        page = reader.get(f"/api/v1/{name}", query).json()
+        hidden = page.get("counts", {}).get(
+            "hidden_by_fixed", page.get("omitted", page).get("hidden_by_fixed")
+        )
+        for format in ("csv", "ndjson"):
+            lines = reader.get(f"/api/v1/{name}", query | {"format": format})
+            fixed = [term.partition(":")[0] for term in lines["X-Fixed"].split()]
+            assert fixed == [
+                each["dimension"] if name in ("scaling", "matrix") else each for each in page["fixed"]
+            ]
+            assert lines["X-Hidden-By-Fixed"] == str(hidden)
+
+
 def test_cells_as_csv_have_their_values_as_the_filter_writes_them(reader):
     make_ebs_series(2, 3)
 

@@ -247,6 +247,16 @@ def test_lines_that_leave_something_out_are_another_version() -> None:
     assert answers[0]["ETag"] != answers[1]["ETag"]
 
 
+def test_header_about_what_is_left_out_is_ascii_of_one_line() -> None:
+    request = APIView().initialize_request(RequestFactory().get("/api/v1/matrix"))
+    left_out = {"fixed": 'label.site:"Köln 5%\n"', "hidden_by_fixed": 3}
+
+    answer = answer_lines(request, [], columns=["n"], format="csv", file_name="matrix", left_out=left_out)
+
+    assert answer["X-Fixed"] == 'label.site:"K%C3%B6ln 5%25%0A"'
+    assert answer["X-Hidden-By-Fixed"] == "3"
+
+
 def test_csv_of_a_run_names_host_and_layout(person: Callable[[Role], Client], names: dict[str, Any]) -> None:
     header, row = read_csv(person(Role.VIEWER), f"/runs/{names['run_id']}/table.csv", {})
 
