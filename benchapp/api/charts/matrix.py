@@ -175,7 +175,7 @@ class MatrixView(ApiView):
             "omitted_columns": matrix.omitted.columns,
             "omitted_panels": matrix.omitted.panels,
         }
-        left_out = {
+        left_out: dict[str, str | int] = {
             "fixed": write_fixed(matrix.fixed),
             "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
             "unknown_x": matrix.omitted.unknown_x,

@@ -4,6 +4,7 @@ from typing import Final
 
 PROBLEMS: Final[dict[str, str]] = {
     "backlog-full": "Too many submissions are waiting to be processed. Nothing was stored; send it again later.",
+    "batch-refused": "No line of the batch was taken; `items` has the reason of each. Nothing was stored.",
     "batch-too-long": (
         "The batch has more than 200 lines, or more than the host may send in an hour. Nothing was stored; send it in"
         " parts."
@@ -14,6 +15,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "body-not-json": "The body is not valid JSON.",
     "body-too-big": "The body exceeds the size limit, as sent or uncompressed.",
     "body-too-slow": "The body did not arrive in time. Send it again.",
+    "body-wrapped": "The body is a form, or compressed without Content-Encoding: gzip. `detail` names what to send.",
     "busy": "Too many requests of this kind, or a concurrent change. Nothing was stored; try again after Retry-After.",
     "cursor-invalid": "The cursor does not belong to this list. Use `next` or `next_cursor` of its previous page.",
     "database-away": "PostgreSQL is not available. Nothing was stored; try again after Retry-After.",

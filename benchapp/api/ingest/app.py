@@ -25,6 +25,7 @@ from benchapp.api.framework.authentication import authenticate_bearer, require_b
 from benchapp.api.framework.database_errors import refresh_connections
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.parameters import refuse_undecodable
+from benchapp.api.framework.problems import CONTENT_TYPE as PROBLEM_TYPE
 from benchapp.api.framework.problems import (
     DATABASE_AWAY,
     Problem,
@@ -32,7 +33,13 @@ from benchapp.api.framework.problems import (
     describe_problem,
     is_hanging,
 )
-from benchapp.api.ingest.batch import BATCH, refuse_conflict, split_batch, store_batch
+from benchapp.api.ingest.batch import (
+    BATCH,
+    describe_refused_batch,
+    refuse_conflict,
+    split_batch,
+    store_batch,
+)
 from benchapp.api.ingest.body import (
     BODIES,
     HeldBody,
@@ -43,7 +50,8 @@ from benchapp.api.ingest.body import (
     read_wire,
     unpack_wire,
 )
-from benchapp.api.ingest.documents import FIO, SUBMISSIONS, Post, read_post
+from benchapp.api.ingest.documents import Post, read_post
+from benchapp.api.ingest.hints import BATCH, FIO, SUBMISSIONS
 from benchapp.api.ingest.limits import Limits, try_later
 from benchapp.models import ApiToken
 from benchapp.models import Scope as TokenScope
@@ -156,6 +164,8 @@ def _answer_batch(post: Post, body: bytes, host_id: int) -> Answer:
     # The first is counted with the token.
     _LIMITS.count(host_id, len(lines) - 1)
     stored = store_batch(lines, host_id)
+    if stored.refused == len(lines):
+        return Answer(422, describe_refused_batch(stored, body), content_type=PROBLEM_TYPE)
     return Answer(207 if stored.refused else 200, stored, is_new=bool(stored.received))
 
 

@@ -1,5 +1,6 @@
 """POST /api/v1/submissions/batch: documents one per line, stored in one transaction, with an answer for each."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
@@ -7,9 +8,10 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from benchapp.api.framework.answers import ApiAnswer
+from benchapp.api.framework.answers import ApiAnswer, build
 from benchapp.api.framework.problems import Problem, ProblemAnswer, describe_problem
 from benchapp.api.ingest.documents import Post, read_document, refuse_query_parameters
+from benchapp.api.ingest.hints import refuse_wrapped, suggest_lines
 from benchapp.models import State
 from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
@@ -18,14 +20,14 @@ from benchapp.pipeline.intake.submissions import (
     accept_submissions,
 )
 
-BATCH: Final = "/api/v1/submissions/batch"
 BATCH_MAXIMUM: Final = 200
+_BLANK_LINES: Final = re.compile(rb"\n\s*\n")
 
 
 class BatchItemAnswer(ApiAnswer, kw_only=True, frozen=True):
     """The answer about one line: what a single POST would answer."""
 
-    index: Annotated[int, Meta(description="number of the line, from 0")]
+    index: Annotated[int, Meta(description="number of the document, from 0; blank lines do not count")]
     status: Annotated[int, Meta(description="202 received, 200 received before, else a problem")]
     id: UUID | None
     state: State | None
@@ -34,11 +36,17 @@ class BatchItemAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class BatchAnswer(ApiAnswer, kw_only=True, frozen=True):
-    """One answer for each line, in their order."""
+    """One answer for each document, in their order."""
 
     received: Annotated[int, Meta(description="number of lines that were stored now")]
     replayed: Annotated[int, Meta(description="number of lines that were stored before")]
     refused: Annotated[int, Meta(description="number of lines with a problem; they are not stored")]
+    items: Sequence[BatchItemAnswer]
+
+
+class RefusedBatchAnswer(ProblemAnswer, kw_only=True, frozen=True):
+    """RFC 9457, with the answer for each document."""
+
     items: Sequence[BatchItemAnswer]
 
 
@@ -54,19 +62,18 @@ def split_batch(post: Post, body: bytes) -> list[bytes]:
         )
     if not body.strip():
         raise Problem(400, "body-empty", "Empty body", "the body is empty: send one document per line")
-    # Counted before it is split: a body of line feeds alone would be a list of millions.
-    count = body.count(b"\n") + (not body.endswith(b"\n"))
+    refuse_wrapped(post.path, body)
+    # Counted before it is split: a body of millions of lines would be a list of these.
+    lines = _BLANK_LINES.sub(b"\n", b"\n%b\n" % body)[1:-1]
+    count = lines.count(b"\n") + 1
     if count > BATCH_MAXIMUM:
         raise Problem(
             413,
             "batch-too-long",
             "Batch too long",
-            f"{count} lines exceed the maximum of {BATCH_MAXIMUM}; nothing was stored",
+            f"{count} lines exceed the maximum of {BATCH_MAXIMUM}; nothing was stored{suggest_lines(body)}",
         )
-    lines = body.split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    return lines
+    return lines.split(b"\n")
 
 
 def store_batch(lines: Sequence[bytes], host_id: int) -> BatchAnswer:
@@ -86,6 +93,18 @@ def store_batch(lines: Sequence[bytes], host_id: int) -> BatchAnswer:
     )
 
 
+def describe_refused_batch(stored: BatchAnswer, body: bytes) -> RefusedBatchAnswer:
+    """Return the answer to a batch of which no line was taken: a sender that looks at the status alone must know it."""
+    reason = next(item.problem.detail for item in stored.items if item.problem is not None)
+    problem = Problem(
+        422,
+        "batch-refused",
+        "Batch refused",
+        f"none of {len(stored.items)} lines was taken; nothing was stored{suggest_lines(body)}; the first: {reason}",
+    )
+    return build(RefusedBatchAnswer, describe_problem(problem), items=stored.items)
+
+
 def refuse_conflict(result: AcceptResult) -> None:
     """Raise Problem 409 if another body has the id."""
     if result.outcome == AcceptOutcome.CONFLICT:
@@ -98,8 +117,6 @@ def refuse_conflict(result: AcceptResult) -> None:
 
 
 def _read_line(line: bytes, host_id: int) -> IncomingSubmission | Problem:
-    if not line.strip():
-        return Problem(400, "body-empty", "Empty line", "the line is empty: send one document per line")
     try:
         kind, document_id = read_document(line, None)
     except Problem as problem:

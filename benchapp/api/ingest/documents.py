@@ -8,6 +8,7 @@ from uuid import UUID
 
 from benchapp.api.framework.problems import Problem, bad_parameter
 from benchapp.api.ingest.body import Body, Wire
+from benchapp.api.ingest.hints import SUBMISSIONS, refuse_wrapped, suggest_address
 from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
 from benchapp.pipeline.intake.format_check import check_format_quickly
@@ -16,9 +17,8 @@ from benchapp.pipeline.intake.published_document import is_reported, read_report
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
 from benchapp.pipeline.intake.submissions import IncomingSubmission
 
-SUBMISSIONS: Final = "/api/v1/submissions"
-FIO: Final = "/api/v1/fio"
 _VALIDATE: Final = "validate"
+_NO_DOCUMENT: Final = ("envelope-not-json", "envelope-invalid", "envelope-schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ReadPost:
 
 
 def read_post(post: Post, body: Body, host_id: int) -> ReadPost:
-    """Return the submission of one POST; raises Problem 400 or 422."""
+    """Return the submission of one POST; raises Problem 400, 415 or 422."""
     if not body.unpacked.strip():
         raise Problem(
             400,
@@ -48,6 +48,7 @@ def read_post(post: Post, body: Body, host_id: int) -> ReadPost:
             "Empty body",
             "the body is empty: was the file written, did fio print anything?",
         )
+    refuse_wrapped(post.path, body.unpacked)
     key = _read_idempotency_key(post.headers.get("idempotency-key"))
     pairs = parse_qsl(post.query, keep_blank_values=True)
     is_validated = any(name == _VALIDATE for name, _ in pairs)
@@ -87,7 +88,9 @@ def read_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
             kind, document_id = Kind.ENVELOPE, type_envelope(document).id
     except BadEnvelope as error:
         status = 400 if error.code == "envelope-not-json" else 422
-        raise Problem(status, error.code, "Bad document", str(error), pointer=error.pointer) from error
+        # A document that declares its schema is meant to be one.
+        hint = suggest_address(body) if error.code in _NO_DOCUMENT else ""
+        raise Problem(status, error.code, "Bad document", f"{error}{hint}", pointer=error.pointer) from error
     if key is not None and key != document_id:
         raise Problem(
             422,

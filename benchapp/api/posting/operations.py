@@ -6,7 +6,7 @@ from typing import Any, Final
 from benchapp.api.framework.answers import ReceiptAnswer
 from benchapp.api.framework.openapi import TOKEN_SCHEME, Json, describe_answers
 from benchapp.api.framework.problems import ProblemAnswer
-from benchapp.api.ingest.batch import BatchAnswer
+from benchapp.api.ingest.batch import BatchAnswer, RefusedBatchAnswer
 from benchapp.api.posting.validation import ValidationAnswer
 from benchapp.pipeline.intake.envelope import describe_envelope
 from benchapp.pipeline.intake.metadata import TARGET
@@ -17,7 +17,7 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     components = result.setdefault("components", {})
     components.setdefault("securitySchemes", {})["token"] = TOKEN_SCHEME
     components.setdefault("schemas", {}).update(
-        **describe_answers([ProblemAnswer, ReceiptAnswer, BatchAnswer, ValidationAnswer]),
+        **describe_answers([ProblemAnswer, ReceiptAnswer, BatchAnswer, RefusedBatchAnswer, ValidationAnswer]),
         ReceiptOrValidation={
             "oneOf": [
                 {"$ref": f"#/components/schemas/{kind.__name__}"}
@@ -111,6 +111,12 @@ _POST_BATCH: Final = _post(
     responses={
         "200": {"description": "all are committed, now or before", **_refer("BatchAnswer")},
         "207": {"description": "some lines are refused; the others are committed", **_refer("BatchAnswer")},
+        "422": {
+            "description": "no line was taken: `items` has the reason of each",
+            "content": {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/RefusedBatchAnswer"}}
+            },
+        },
     },
 )
 _POST_FIO: Final = _post(

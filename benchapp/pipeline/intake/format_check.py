@@ -1,5 +1,6 @@
 """Check whether a text is fio output, before the response is sent."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,11 +42,21 @@ class Fault:
         return self.code in _FOREIGN_CODES
 
 
+_SCHEMA: Final = re.compile(rb'"schema"\s*:\s*"benchapp-')
+_DOCUMENT: Final = Fault(
+    "document",
+    "this is a document of an agent or of published numbers, with its own layout, not fio output alone:"
+    " post it to /api/v1/submissions",
+)
+
+
 def check_format(output: bytes) -> Fault | None:
     """Return why this text cannot be parsed; None if it can, or if the parser crashed.
 
     All supported formats. A crash of the parser must not lose a result: it is stored, and rejected by the worker.
     """
+    if is_document(output):
+        return _DOCUMENT
     if _is_clean_report(output):
         return None
     if len(output) > _BEGINNING_BYTES and _read(output[:_BEGINNING_BYTES]) is None:
@@ -61,6 +72,8 @@ def check_format_quickly(output: bytes) -> Fault | None:
     """
     if len(output) <= _BEGINNING_BYTES:
         return check_format(output)
+    if is_document(output):
+        return _DOCUMENT
     if _is_clean_report(output):
         return None
     fault = _read(output[:_BEGINNING_BYTES])
@@ -70,6 +83,14 @@ def check_format_quickly(output: bytes) -> Fault | None:
         return fault
     has_no_report = fault.is_foreign and _ERROR_OUTPUT not in fault.detail
     return None if has_no_report or len(output) > _WHOLE_BYTES else _read(output)
+
+
+def is_document(output: bytes) -> bool:
+    """Return whether this is, or contains, what POST /submissions takes, valid or not.
+
+    fio's output is in it, but read alone it has no layout. Quotes in a string of fio's output have a backslash.
+    """
+    return _SCHEMA.search(output) is not None
 
 
 def _read(output: bytes) -> Fault | None:

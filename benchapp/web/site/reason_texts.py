@@ -18,6 +18,7 @@ REJECTED: Final = {
     "format-not-supported-yet": "The format was not supported when this was received. It is supported now: retry.",
     "log-alone": "A fio log without the output it belongs to. Upload both together.",
     "no-jobs": "The report has no jobs.",
+    "document": "The file is a document of an agent or of published numbers, not fio output: post it to the API.",
     "no-report": "The output contains no fio report: fio may have failed before the job started.",
     "reader-fault": "The parser failed. This is a bug in benchapp; report it with the raw body.",
     "reported-invalid": "A member of a document of published numbers is not valid.",

@@ -16,6 +16,7 @@ from benchapp.api.ingest import app as intake
 from benchapp.api.ingest.app import Answer, answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
+from benchapp.api.ingest.hints import BATCH, FIO, SUBMISSIONS
 from benchapp.api.ingest.limits import Limits
 from benchapp.api.posting.validation import describe_validation
 from benchapp.models import ApiToken, Host, Scope, State, Submission
@@ -282,6 +283,68 @@ def test_envelope_with_a_query_parameter_is_a_400_and_not_stored(token: str, que
 
     assert (problem.status, problem.code, problem.pointer) == (400, "parameter-unknown", query.split("=")[0])
     assert Submission.objects.count() == 0
+
+
+def write_form(output: bytes, name: str = "output") -> bytes:
+    """Return what `curl --form` sends."""
+    head = f'--x8Yd\r\nContent-Disposition: form-data; name="{name}"; filename="a.json"\r\n\r\n'
+    return head.encode() + output + b"\r\n--x8Yd--\r\n"
+
+
+FIO_OUTPUT = read_fio("07_json.out").encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code", "hint"),
+    [
+        (FIO, pack_envelope(), 422, "document", "post it to /api/v1/submissions"),
+        (FIO, pack_envelope(fio_output="x" * 300_000), 422, "document", "post it to /api/v1/submissions"),
+        (
+            FIO,
+            b"\n".join([pack_envelope(), pack_envelope()]),
+            422,
+            "document",
+            "post it to /api/v1/submissions",
+        ),
+        (FIO, pack_envelope()[:-30], 422, "document", "post it to /api/v1/submissions"),
+        (FIO, write_form(FIO_OUTPUT), 415, "body-wrapped", "curl --data-binary @FILE), and the layout"),
+        (FIO, b"output=%7B%22jobs%22%3A1&volume_type=gp3", 415, "body-wrapped", "the body is a form"),
+        (FIO, gzip.compress(FIO_OUTPUT), 415, "body-wrapped", "send the header Content-Encoding: gzip"),
+        (FIO, b"BZh91AY&SY", 415, "body-wrapped", "the body is bzip2: send it plain or as gzip"),
+        (SUBMISSIONS, FIO_OUTPUT, 422, "envelope-schema", "post it to /api/v1/fio, the layout as query"),
+        (SUBMISSIONS, read_fio("01_normal.out").encode(), 400, "envelope-not-json", "post it to /api/v1/fio"),
+        (SUBMISSIONS, b"[%b]" % pack_envelope(), 422, "envelope-invalid", "/api/v1/submissions/batch"),
+        (
+            SUBMISSIONS,
+            b"\n".join([pack_envelope(), pack_envelope()]),
+            400,
+            "envelope-not-json",
+            "one per line, to /api/v1/submissions/batch",
+        ),
+        (
+            SUBMISSIONS,
+            write_form(pack_envelope()),
+            415,
+            "body-wrapped",
+            "(curl --data-binary @FILE); nothing",
+        ),
+        (SUBMISSIONS, gzip.compress(pack_envelope()), 415, "body-wrapped", "Content-Encoding: gzip"),
+    ],
+)
+def test_body_for_another_address_is_refused_with_what_to_post_where(
+    token: str, path: str, body: bytes, status: int, code: str, hint: str
+) -> None:
+    problem = refused(body, token, path)
+
+    assert (problem.status, problem.code) == (status, code)
+    assert hint in problem.detail
+    assert Submission.objects.count() == 0
+
+
+@pytest.mark.parametrize("body", [pack_envelope()[:-30], pack_envelope(target={"colour": "red"})])
+def test_wrong_document_is_sent_to_no_other_address(token: str, body: bytes) -> None:
+    assert "/api/v1/" not in refused(body, token).detail
+    assert "/api/v1/" not in post(body + b"\n" + body, token, BATCH).body.detail
 
 
 @pytest.mark.parametrize(

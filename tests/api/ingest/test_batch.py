@@ -13,16 +13,17 @@ from msgspec import to_builtins
 
 from benchapp.api.framework.problems import Problem
 from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.batch import BATCH, BATCH_MAXIMUM, split_batch
+from benchapp.api.ingest.batch import BATCH_MAXIMUM, split_batch
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
+from benchapp.api.ingest.hints import BATCH
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Scope, Submission
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.intake import submissions
 from benchapp.pipeline.intake.submissions import unpack
 from tests.api.ingest.test_app import post, refused
-from tests.envelopes import pack_envelope
+from tests.envelopes import make_envelope, pack_envelope, read_fio
 
 pytestmark = pytest.mark.django_db
 
@@ -87,11 +88,60 @@ def test_refused_lines_are_named_by_index_and_do_not_prevent_the_others(token: s
 
     status, answer = send(lines, token)
 
-    assert (status, answer["received"], answer["replayed"], answer["refused"]) == (207, 1, 1, 4)
+    assert (status, answer["received"], answer["replayed"], answer["refused"]) == (207, 1, 1, 3)
     problems = {item["index"]: item["problem"]["code"] for item in answer["items"] if item["problem"]}
-    assert problems == {0: "envelope-not-json", 2: "body-empty", 3: "id-taken", 4: "envelope-invalid"}
-    assert answer["items"][4]["problem"]["pointer"] == "/target/colour"
+    assert problems == {0: "envelope-not-json", 2: "id-taken", 3: "envelope-invalid"}
+    assert answer["items"][3]["problem"]["pointer"] == "/target/colour"
     assert Submission.objects.count() == 2
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n", b" \t\n\n\n"])
+def test_blank_lines_are_skipped(token: str, blank: bytes) -> None:
+    lines = [b"  " + small_envelope(), small_envelope() + b" "]
+
+    answer = post(blank + (b"\n" + blank).join(lines) + b"\n" + blank, token, BATCH)
+
+    assert (answer.status, [item.index for item in answer.body.items]) == (200, [0, 1])
+    assert {unpack(bytes(row.body)) for row in Submission.objects.all()} == set(lines)
+
+
+def test_batch_of_which_nothing_was_taken_is_a_422_with_the_reason_of_each(token: str) -> None:
+    taken = small_envelope()
+    post(taken, token)
+
+    answer = post(b"not json\n" + taken.replace(b"quick", b"other"), token, BATCH)
+
+    problem = to_builtins(answer.body)
+    assert (answer.status, answer.content_type) == (422, "application/problem+json")
+    assert (problem["code"], [item["status"] for item in problem["items"]]) == ("batch-refused", [400, 409])
+    assert (
+        "none of 2 lines was taken; nothing was stored; the first: the body is not valid JSON"
+        in problem["detail"]
+    )
+    assert Submission.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (json.dumps([make_envelope(), make_envelope()]).encode(), "one per line (jq -c '.[]')"),
+        (json.dumps([make_envelope()], indent=1).encode() + b"\n" * 300, "one per line (jq -c '.[]')"),
+        (
+            json.dumps(make_envelope(), indent=1).encode(),
+            "post it to /api/v1/submissions, or as one line",
+        ),
+        (read_fio("07_json.out").encode(), "post it to /api/v1/fio"),
+        (read_fio("02_terse_v3.out").encode(), "post it to /api/v1/fio"),
+    ],
+    ids=["list", "long list", "written over lines", "fio", "terse"],
+)
+def test_batch_that_is_none_is_refused_with_what_to_send(token: str, body: bytes, hint: str) -> None:
+    try:
+        detail = post(body, token, BATCH).body.detail
+    except Problem as problem:
+        detail = problem.detail
+
+    assert hint in detail
 
 
 def test_worker_is_woken_only_if_something_is_new(token: str) -> None:

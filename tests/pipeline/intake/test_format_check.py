@@ -6,7 +6,7 @@ import pytest
 
 from benchapp.pipeline.intake import format_check as peek
 from benchapp.pipeline.intake.format_check import Fault, check_format, check_format_quickly
-from tests.envelopes import read_fio
+from tests.envelopes import pack_envelope, read_fio
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,14 @@ from tests.envelopes import read_fio
 )
 def test_every_format_is_let_in(name: str) -> None:
     assert check_format(read_fio(name).encode()) is None
+
+
+def test_document_with_output_in_it_is_no_output() -> None:
+    """Read as output it would have no layout."""
+    for output in (pack_envelope(), pack_envelope(fio_output="x" * 2**20)):
+        for check in (check_format, check_format_quickly):
+            fault = check(output)
+            assert fault is not None and (fault.code, fault.is_foreign) == ("document", False)
 
 
 def test_timing_of_the_shell_is_let_in() -> None:
