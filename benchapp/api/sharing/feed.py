@@ -1,8 +1,10 @@
 """Incidents as an Atom feed."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.utils.feedgenerator import Atom1Feed
@@ -19,9 +21,10 @@ from benchapp.api.framework.parameters import (
 from benchapp.api.framework.responses import answer_text
 from benchapp.api.framework.view import ApiView
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.grammar import write_filter
 from benchapp.models import Severity
 from benchapp.queries.incidents.incidents import list_incidents
-from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow
+from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.times import format_moment
 
 ENTRIES_MAXIMUM: Final = 50
@@ -53,17 +56,30 @@ class IncidentFeed(ApiView):
             match=wanted["match"], severity=wanted.get("severity"), is_regression=wanted["is_regression"]
         )
         rows = list_incidents(chosen, limit=ENTRIES_MAXIMUM).items
-        text = write_feed(rows, base_url=make_base_url(request))
+        text = write_feed(rows, request, filter=write_filter(wanted["match"]))
         return answer_text(request, text, "application/atom+xml; charset=utf-8")
 
 
-def write_feed(rows: tuple[IncidentRow, ...], *, base_url: str) -> str:
-    """Return the incidents as Atom; updated: when an incident last changed."""
+def write_feed(rows: Sequence[IncidentRow], request: Request, *, filter: str) -> str:
+    """Return the incidents as Atom (RFC 4287); updated: when an incident last changed.
+
+    The id has the parameters that choose incidents, so that it is the same with and without a signed link; the link to
+    itself has all, as readers ask there again.
+    """
+    base_url = make_base_url(request)
+    chosen = sorted(
+        (name, value)
+        for name, values in request.query_params.lists()
+        for value in values
+        if name not in SignedParameters().fields
+    )
     feed = _Feed(
-        title="benchapp: incidents",
-        link=f"{base_url}/incidents/",
+        title=_CONTROL.sub("", " · ".join(["benchapp: incidents", *([filter] if filter else [])])),
+        link=f"{base_url}/incidents/?{urlencode({'tab': Tab.ALL, 'q': filter})}",
         description="",
-        feed_url=f"{base_url}/api/v1/incidents/feed",
+        author_name="benchapp",
+        feed_url=f"{base_url}{request.get_full_path()}",
+        feed_guid=f"{base_url}{request.path}{'?' if chosen else ''}{urlencode(chosen)}",
     )
     for row in rows:
         kind = "Regression" if row.is_regression else "Improvement"

@@ -57,7 +57,7 @@ from benchapp.queries.personal.links import LinkRow, belongs_to, page_links
 
 log = structlog.get_logger(__name__)
 
-IMAGE_KINDS: Final = ("history", "scaling", "matrix", "comparison", "host")
+IMAGE_KINDS: Final = ("history", "percentiles", "scaling", "matrix", "comparison", "host", "incident")
 SIGNED_PATHS: Final = (
     f"{PREFIX}/status-badge",
     f"{PREFIX}/incidents/feed",

@@ -252,14 +252,17 @@ def test_matrix_and_comparison_are_as_high_as_their_rows_need(reader):
     assert heights[0] > heights[1] >= 240
 
 
-def test_image_is_read_by_a_signed_link_until_it_expires(reader, series, monkeypatch):
-    address = f"/api/v1/charts/history.png?series={series.pk}&width=400&height=300"
+@pytest.mark.parametrize("kind", KINDS)
+def test_image_is_read_by_a_signed_link_until_it_expires(reader, series, incident, kind, monkeypatch):
+    query = KINDS[kind].format(series=series.pk, incident=incident.pk)
+    address = f"/api/v1/charts/{kind}.png?{query}&width=400&height=300"
+    other = "matrix" if kind == "scaling" else "scaling"
     made = reader.post(
         "/api/v1/links", {"url": address, "expires_at": "+30d"}, content_type="application/json"
     )
     url = made.json()["url"]
 
-    answers = [Client().get(each).status_code for each in (url, url.replace("history", "host"), address)]
+    answers = [Client().get(each).status_code for each in (url, url.replace(kind, other, 1), address)]
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOON + timedelta(days=31))
 
     assert (made.status_code, answers, Client().get(url).status_code) == (201, [200, 403, 401], 403)

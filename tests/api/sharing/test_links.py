@@ -2,13 +2,19 @@
 
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from django.apps import apps
 from django.core.signing import Signer
 from django.test import Client, override_settings
+from django.urls import get_resolver
+from lxml import etree
 
+from benchapp.api.framework.view import ApiView
+from benchapp.api.sharing.links import SIGNED_PATHS, MayReadOrHasLink
+from benchapp.charts.images.options import FORMATS
 from benchapp.models import ApiToken, AuditKind, AuditRecord, Role, Scope, SignedLink
 from benchapp.pipeline.access.accounts import change_role, delete_account, set_active
 from benchapp.pipeline.access.tokens import change_token, revoke_token
@@ -17,6 +23,7 @@ from tests.factories import NOON, add_series, make_change, make_host, make_incid
 pytestmark = pytest.mark.django_db
 
 SVG = "{http://www.w3.org/2000/svg}"
+ROOT = Path(__file__).parents[3]
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
@@ -108,6 +115,49 @@ def test_feed_has_the_newest_incidents_with_their_times(reader, monkeypatch):
     assert len(bounded.findall(f"{ATOM}entry")) == 1
 
 
+def read_feed(answer):
+    """Return the root of a feed, which is valid Atom."""
+    schema = etree.RelaxNG(etree.parse(ROOT / "tests" / "data" / "atom.rng"))
+    root = etree.fromstring(answer.content)
+    schema.assertValid(root)
+    return root
+
+
+def find_link(root, rel):
+    (address,) = [link.attrib["href"] for link in root.findall(f"{ATOM}link") if link.attrib["rel"] == rel]
+    return address
+
+
+def test_feed_is_valid_atom_with_and_without_incidents(reader):
+    empty = read_feed(reader.get("/api/v1/incidents/feed"))
+    make_incident(title="a < b & \x08c \ufffe")
+
+    feed = read_feed(reader.get("/api/v1/incidents/feed", {"q": 'host:"a&b\x07" volume_type:gp3'}))
+    full = read_feed(reader.get("/api/v1/incidents/feed?is_regression=true"))
+
+    assert [len(root.findall(f"{ATOM}entry")) for root in (empty, feed, full)] == [0, 0, 1]
+    assert full.findtext(f"{ATOM}author/{ATOM}name") == "benchapp"
+
+
+def test_feed_of_each_filter_has_its_own_id_and_link_to_itself(reader):
+    addresses = [
+        f"http://testserver/api/v1/incidents/feed{query}"
+        for query in ("", "?q=host%3Adb-1", "?severity=high")
+    ]
+
+    feeds = [read_feed(reader.get(address)) for address in addresses]
+    signed = read_feed(
+        Client().get(sign(reader, addresses[1].removeprefix("http://testserver")).json()["url"])
+    )
+
+    assert [root.findtext(f"{ATOM}id") for root in feeds] == addresses
+    assert [find_link(root, "self") for root in feeds] == addresses
+    assert feeds[1].findtext(f"{ATOM}title") == "benchapp: incidents · host:db-1"
+    assert find_link(feeds[1], "alternate") == "http://testserver/incidents/?tab=all&q=host%3Adb-1"
+    assert signed.findtext(f"{ATOM}id") == addresses[1]
+    assert Client().get(find_link(signed, "self")).status_code == 200
+
+
 def test_empty_feed_is_the_same_each_time(reader):
     etag = reader.get("/api/v1/incidents/feed").headers["ETag"]
 
@@ -125,9 +175,28 @@ def test_signed_link_is_read_without_a_token_until_it_expires(reader, path, monk
 
     assert (made.status_code, answer.status_code) == (201, 200)
     assert url.startswith("http://testserver/")
-    assert answer.content == reader.get(path).content
+    # A feed names its own address.
+    assert answer.content.split(b"<link")[0] == reader.get(path).content.split(b"<link")[0]
     assert (late.status_code, "expired" in late.json()["detail"]) == (403, True)
     assert Client().get(path).status_code == 401
+
+
+def test_every_address_that_takes_a_signed_link_can_be_signed():
+    """A kind of chart that is added has its links at once."""
+    routes = get_resolver("benchapp.api.urls").url_patterns
+
+    patterns = [
+        str(route.pattern)
+        for route in routes
+        if MayReadOrHasLink in getattr(route.callback, "cls", ApiView).permission_classes
+    ]
+
+    paths = {
+        f"/api/v1/{pattern.replace('<image_format:image_format>', suffix)}"
+        for pattern in patterns
+        for suffix in FORMATS
+    }
+    assert paths == set(SIGNED_PATHS)
 
 
 def test_signature_is_bound_to_its_address(reader):
