@@ -34,7 +34,6 @@ from benchapp.api.framework.problems import (
     is_hanging,
 )
 from benchapp.api.ingest.batch import (
-    BATCH,
     describe_refused_batch,
     refuse_conflict,
     split_batch,

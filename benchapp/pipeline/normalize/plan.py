@@ -112,7 +112,7 @@ def _check_repeated(sender: SenderContext, report: Report) -> None:
     """Raise Unstorable if what each run of a submission repeats is too large for the number of its reports."""
     count = len(report.documents)
     warnings = [_plain_note(note) for note in report.warnings]
-    size = len(orjson.dumps([_describe_command(sender), sender.labels, warnings]))
+    size = len(orjson.dumps([_describe_command(sender, None), sender.labels, warnings]))
     if count > 1 and count * size > _REPEATED_BYTES_MAXIMUM:
         raise Unstorable(
             "too-many-reports",
