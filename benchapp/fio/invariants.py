@@ -29,7 +29,7 @@ def check_document(document: Document, *, where: str, notes: Notes) -> Document:
     ]
     for code, place, message in faults:
         notes.add(code, place, message)
-    return replace(document, is_partial=True) if faults else document
+    return replace(document, is_partial=True, has_faults=not document.is_partial) if faults else document
 
 
 def _list_faults(group: Group, *, is_partial: bool) -> list[tuple[str, str]]:

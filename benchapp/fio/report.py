@@ -220,6 +220,7 @@ class Document(Struct, frozen=True, gc=False):
     started_at: job_start, or the moment of printing less the elapsed time (of text, the run time of its groups, where
       the time zone is given); None if fio prints neither. finished_at: the moment of printing.
     is_partial: the text ended before the report did, or lines of it are missing; jobs that have results are here.
+    has_faults: it is partial only because values contradict each other or cannot be read: nothing was cut off.
     totals: empty until totals.add_totals has run.
     """
 
@@ -231,6 +232,7 @@ class Document(Struct, frozen=True, gc=False):
     groups: tuple[Group, ...]
     disks: tuple[Disk, ...] = ()
     is_partial: bool = False
+    has_faults: bool = False
     totals: tuple[Total, ...] = ()
     format_version: int | None = None
     has_precise_values: bool = True

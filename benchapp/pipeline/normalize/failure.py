@@ -32,7 +32,7 @@ def find_failure(report: Report, number: int, command: Mapping[str, Any]) -> Run
         reason = f"fio or one of its jobs was stopped by signal {signal.group(1)}"
     elif job:
         reason = f"fio reported {describe_error(job.error)} of job {job.name}"
-    elif document.is_partial:
+    elif document.is_partial and not document.has_faults:
         reason = "the report of fio is incomplete"
     else:
         return None

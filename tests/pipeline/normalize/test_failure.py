@@ -57,6 +57,15 @@ def test_reason_of_a_failure_is_known(output: str, command: dict[str, Any], reas
     assert find(output, command) == reason
 
 
+def test_report_whose_values_contradict_each_other_is_no_failure_of_the_run() -> None:
+    report = json.loads(OUTPUT[OUTPUT.index("{") :])
+    report["jobs"][0]["read"]["runtime"] = 60_000
+
+    (document,) = read_output(json.dumps(report).encode()).documents
+
+    assert (document.is_partial, find(json.dumps(report), {})) == (True, "")
+
+
 def test_signal_that_only_the_output_reports_is_of_its_last_report() -> None:
     first = json.loads(OUTPUT[OUTPUT.index("{") :])
     second = {**first, "timestamp": first["timestamp"] + 600, "timestamp_ms": first["timestamp_ms"] + 600_000}

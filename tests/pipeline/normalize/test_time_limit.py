@@ -41,10 +41,10 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one text read forever, with limits of milliseconds."""
     read_output = plan.read_output
 
-    def read_or_spin(text: bytes) -> Any:
+    def read_or_spin(text: bytes, **options: Any) -> Any:
         if ENDLESS.encode() in text:
             spin()
-        return read_output(text)
+        return read_output(text, **options)
 
     monkeypatch.setattr(plan, "read_output", read_or_spin)
     monkeypatch.setattr(batch, "BATCH_TIME_LIMIT_S", 0.2)
