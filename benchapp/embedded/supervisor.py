@@ -19,7 +19,7 @@ _BACKOFF_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _HEALTHY_AFTER_S: Final = 60.0
 _TICK_S: Final = 1.0
 # A server that gives no sign of life for this long is killed. Its sign is looked for every few seconds.
-_HUNG_AFTER_S: Final = 30.0
+_HUNG_AFTER_S: Final = 20.0
 _LIFE_CHECK_S: Final = 5.0
 _LOG_CHECK_S: Final = 60.0
 _LOG_LIMIT_BYTES: Final = 16 * 2**20
