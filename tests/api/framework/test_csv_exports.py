@@ -30,6 +30,7 @@ from tests.factories import (
     make_run,
     make_run_request,
     make_series,
+    make_signed_link,
     make_target,
     make_wanted_schedule,
     make_workload,
@@ -158,6 +159,7 @@ def names(db: None) -> dict[str, Any]:
     make_incident(changes=[change])
     make_detection_result(lines[0])
     make_price()
+    make_signed_link()
     make_planned_event()
     make_wanted_schedule()
     make_detection_policy()
