@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 import django
 
@@ -15,10 +16,10 @@ POISON = "poison: this text kills the worker that reads it"
 _read_output = plan.read_output
 
 
-def _read_or_die(text: bytes) -> object:
+def _read_or_die(text: bytes, **options: Any) -> object:
     if POISON.encode() in text:
         os.kill(os.getpid(), signal.SIGKILL)
-    return _read_output(text)
+    return _read_output(text, **options)
 
 
 plan.read_output = _read_or_die  # type: ignore[assignment]
