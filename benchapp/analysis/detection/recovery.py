@@ -188,26 +188,24 @@ def have_returned(levels: Sequence[ChangedLevel]) -> bool:
     return False
 
 
-def have_changed_again(levels: Sequence[ChangedLevel], *, runs: int = RUNS_MINIMUM) -> bool:
+def have_changed_again(
+    levels: Sequence[ChangedLevel], *, runs: int = RUNS_MINIMUM, is_detected: bool = False
+) -> bool:
     """Return whether the newest runs of changed levels are, by the weight of all, at the levels after the change.
 
-    runs: that must be there; more are compared if few or noisy series do not suffice.
+    runs: that must be there, the newest 3 of them, too; more are compared if few or noisy series do not suffice.
+    is_detected: a detected change is certain without them.
     """
     # The noise of the level to which they had returned: that after the change may include both levels.
     spreads = [level.before_spread for level in levels]
-    for compared in range(runs, max((len(level.newest) for level in levels), default=0) + 1):
+    for compared in range(RUNS_MINIMUM, max((len(level.newest) for level in levels), default=0) + 1):
         share = _measure_share(levels, spreads, compared)
         if share is None or share.mean <= _AGAIN_SHARE:
             return False
-        if share.mean - _SURE_ERRORS * share.error > _BACK_SHARE:
+        is_certain = is_detected or share.mean - _SURE_ERRORS * share.error > _BACK_SHARE
+        if compared >= runs and is_certain:
             return True
     return False
-
-
-def are_changed(levels: Sequence[ChangedLevel], *, runs: int) -> bool:
-    """Return whether the newest runs of levels that are known to have changed are at the levels after the change."""
-    share = _measure_share(levels, [level.before_spread for level in levels], runs)
-    return share is not None and share.mean > _AGAIN_SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from benchapp.analysis.detection.recovery import (
     RUNS_MAXIMUM,
     RUNS_MINIMUM,
     ChangedLevel,
-    are_changed,
     have_changed_again,
     have_returned,
 )
@@ -127,7 +126,9 @@ def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
     """Return whether the newest runs of changed series are at their new levels, by the weight of all; two queries."""
     changes = list(Change.objects.filter(pk__in=change_ids).order_by("started_at", "id"))
     levels = _read_levels(changes)
-    return are_changed(_list_levels(_list_measured(changes, levels), levels), runs=runs)
+    return have_changed_again(
+        _list_levels(_list_measured(changes, levels), levels), runs=runs, is_detected=True
+    )
 
 
 def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool:

@@ -4,7 +4,6 @@ import pytest
 
 from benchapp.analysis.detection.recovery import (
     ChangedLevel,
-    are_changed,
     find_end,
     has_regressed_again,
     has_returned,
@@ -129,8 +128,13 @@ def test_one_noisy_level_has_changed_again_after_more_runs() -> None:
 def test_required_runs_must_be_there() -> None:
     assert have_changed_again(make_levels([1000.0, *[800.0] * 6]), runs=6)
     assert not have_changed_again(make_levels([*[1000.0] * 2, *[800.0] * 4]), runs=6)
-    assert are_changed(make_levels([1000.0, *[800.0] * 6]), runs=6)
-    assert not are_changed(make_levels([*[1000.0] * 2, *[800.0] * 4]), runs=6)
+    # What ended just now is not bad, however long it lasted.
+    assert not have_changed_again(make_levels([*[800.0] * 17, *[1000.0] * 3]), runs=20)
+
+
+def test_detected_change_of_one_noisy_level_is_certain() -> None:
+    assert have_changed_again(make_levels([840.0, 760.0, 800.0], spread=100.0), is_detected=True)
+    assert not have_changed_again(make_levels([840.0, 760.0, 800.0], spread=100.0))
 
 
 # A pooled level that fell from 1.00 to 0.97.
