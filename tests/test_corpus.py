@@ -68,6 +68,7 @@ def test_only_our_own_outputs_are_committed() -> None:
         "README.md",
         "generated",
         "logs",
+        "passed_on",
         "terse",
         "versions",
     ]

@@ -42,6 +42,7 @@ NOT_RUN = {
     "install": "creates secrets of an installation",
     "make": "starts servers, installs, or replaces data",
     "printf": "writes settings of an installation",
+    "sudo": "installs a service of the system; tests/test_packaging.py checks its unit",
 }
 # Variables of the reader's shell, in commands.
 NOT_SETTINGS = {"BENCHAPP_URL", "BENCHAPP_TOKEN"}

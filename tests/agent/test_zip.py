@@ -1,6 +1,7 @@
 """The agent as one file: a zip that Python runs."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -74,7 +75,9 @@ def test_zip_contains_its_job_files(archive: Path) -> None:
 
 def test_zip_measures(archive: Path) -> None:
     fio = archive.parent / "fio"
-    fio.write_text('#!/bin/sh\necho \'{"fio version": "fio-3.99"}\'\n')
+    names = ("randread-4k", "randwrite-4k", "read-1m", "write-1m")
+    report = {"fio version": "fio-3.99", "jobs": [{"jobname": name} for name in names]}
+    fio.write_text(f"#!/bin/sh\necho '{json.dumps(report)}'\n")
     fio.chmod(0o755)
     (archive.parent / "agent.ini").write_text(f"[run]\nfio = {fio}\n")
     options = ("--config", str(archive.parent / "agent.ini"), "--profile", "quick", "--no-send")

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 # Pages of their own header, downloads, parts of pages.
 WITHOUT_HELP = {
     "agent_archive",
+    "agent_release",
     "api_reference",
     "api_reference_page",
     "complete_word",
