@@ -52,3 +52,13 @@ def retry_conflicts(step: Callable[_P, _T]) -> Callable[_P, _T]:
             attempt += 1
 
     return run
+
+
+def end_if_frozen() -> None:
+    """Have PostgreSQL end this transaction if its process does nothing in it for 40 s, which releases its locks.
+
+    A process that is frozen holds its locks until the time limit of its task, and all that need the same rows wait. For
+    this transaction alone: poolers refuse the setting as a parameter of the connection.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '40s', true)")

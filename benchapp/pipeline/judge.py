@@ -17,7 +17,7 @@ from django.utils import timezone
 from benchapp.grammar import parse_filter
 from benchapp.models import METRIC_FIELDS, ChangeState, Series
 from benchapp.models.filtering import match_series
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
 from benchapp.pipeline.detection.drift import judge_drift
 from benchapp.pipeline.detection.histories import (
     EVALUATION_WINDOW,
@@ -252,6 +252,7 @@ def _list_transitions(
 @transaction.atomic
 def detect_and_notify(*, limit: int = 1000) -> Judged:
     """Evaluate series that are due, as `judge_due`, and write notices to the outbox; nothing is sent yet."""
+    end_if_frozen()
     judged = judge_due(limit=limit)
     if judged.event_ids:
         enqueue(judged.event_ids)

@@ -14,7 +14,7 @@ from psycopg.errors import DeadlockDetected
 from benchapp.models import Change, Incident, Notice, NoticeState, Role, Subscription
 from benchapp.pipeline import conflicts
 from benchapp.pipeline import judge as detect
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
 from benchapp.pipeline.incidents.triage import merge
 from benchapp.pipeline.judge import judge_due
 from benchapp.pipeline.notifications import enqueue as notify
@@ -382,3 +382,18 @@ def test_database_that_is_away_is_not_asked_again() -> None:
         meet()
 
     assert len(attempts) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_transaction_of_a_frozen_process_is_ended_and_no_other() -> None:
+    def read_limit() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW idle_in_transaction_session_timeout")
+            return str(cursor.fetchone()[0])
+
+    usual = read_limit()
+    with transaction.atomic():
+        end_if_frozen()
+        assert read_limit() == "40s"
+
+    assert read_limit() == usual

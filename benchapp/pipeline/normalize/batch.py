@@ -1,5 +1,6 @@
 """Claim received submissions, parse them and store their runs: in batches, each result once."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
@@ -15,7 +16,7 @@ from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import Kind, State, Submission
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.plan import Plan, plan_submission
 from benchapp.pipeline.normalize.plan_published import plan_reported
@@ -38,6 +39,8 @@ RETRY_PAUSES_S: Final = [10, 60, 240, 960, 0]
 TIME_LIMIT_S: Final = 10.0
 BATCH_TIME_LIMIT_S: Final = 1.0
 TIME_OUTS_MAXIMUM: Final = 2
+# Of a batch with slow documents: the rest of it is processed alone, too.
+BATCH_PLANNING_S: Final = 5.0
 # Likewise a document with more measurements: storing so many new series takes a second.
 BATCH_MEASUREMENTS: Final = 1000
 # Of the oldest submissions as many are shared out among hosts.
@@ -250,12 +253,17 @@ def has_waiting() -> bool:
 @retry_conflicts
 @transaction.atomic
 def _settle(ids: Sequence[UUID]) -> Batch:
+    end_if_frozen()
     exclude_imports()
     sources = lock_sources(ids)
     plans: list[Plan] = []
     rejections: list[Rejection] = []
     slow: list[UUID] = []
+    started = time.monotonic()
     for source in sources:
+        if time.monotonic() - started > BATCH_PLANNING_S:
+            slow.append(source.submission_id)
+            continue
         outcome = plan_or_reject(source) if len(ids) == 1 else _plan_in_batch(source)
         if outcome is None:
             slow.append(source.submission_id)
