@@ -28,7 +28,7 @@ from tests.clusters import make_place
 from tests.documentation import Block, Command, list_blocks, list_commands
 from tests.envelopes import read_fio
 from tests.servers import ROOT, Servers, wait_for
-from tests.test_regression_story import vary_speed
+from tests.stories import vary_speed
 
 BASELINE_RUNS = 30
 HOUR = timedelta(hours=1)
@@ -55,7 +55,7 @@ def make_output(speed: float, *, at: datetime, seed: int, failed: bool = False) 
     report = json.loads(printed[printed.index("{") :])
     chance = random.Random(seed)
     for direction in ("read", "write"):
-        vary_speed(report, direction, speed * (1 + chance.gauss(0, 0.01)))
+        vary_speed(report["jobs"][0][direction], speed * (1 + chance.gauss(0, 0.01)))
     report["timestamp_ms"] = round(at.timestamp() * 1000)
     report["timestamp"] = report["timestamp_ms"] // 1000
     del report["time"]

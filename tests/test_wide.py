@@ -89,7 +89,13 @@ def stack(migrated_cluster: Path) -> Iterator[Servers]:
 
 @pytest.fixture(scope="module")
 def tokens(stack: Servers) -> dict[str, str]:
-    return stack.issue_tokens("wide-1", "wide-2", "sweeper")
+    code = (
+        "from benchapp.models import Scope; from benchapp.pipeline.access.tokens import issue_token\n"
+        "print(issue_token(scope=Scope.READ)[1])"
+    )
+    # Raw output needs a reader who is known.
+    reader = stack.manage("shell", "--no-imports", "-c", code).splitlines()[-1]
+    return {**stack.issue_tokens("wide-1", "wide-2", "sweeper"), "reader": reader}
 
 
 def wait_for_run(stack: Servers, submission_id: str, token: str) -> dict[str, Any]:
@@ -153,7 +159,7 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     run = wait_for_run(stack, said["id"], token)
-    _, envelope = stack.get(f"/api/v1/runs/{run['id']}/output")
+    _, envelope = stack.get(f"/api/v1/runs/{run['id']}/output", tokens["reader"])
     printed = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
     assert RunPage(read_page(stack, run["page"])).rows == read_independently(printed)
     assert list(directory.iterdir()) == []
@@ -235,11 +241,11 @@ def sweep(stack: Servers, token: str, *, loops: list[str], home: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def read_printed(stack: Servers) -> dict[int, dict[str, float]]:
+def read_printed(stack: Servers, reader: str) -> dict[int, dict[str, float]]:
     """Return the IOPS that fio printed: stripes → job name → value, in the plainest way."""
     printed = {}
     for run in stack.get("/api/v1/runs?host=sweeper&limit=100")[1]["runs"]:
-        envelope = stack.get(f"/api/v1/runs/{run['id']}/output")[1]
+        envelope = stack.get(f"/api/v1/runs/{run['id']}/output", reader)[1]
         report = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
         printed[envelope["target"]["stripe_count"]] = {
             job["jobname"]: max(job[direction]["iops"] for direction in ("read", "write"))
@@ -267,7 +273,7 @@ def test_sweep_becomes_the_scaling_chart_that_fio_printed(
     chart = read_chart(stack)
 
     assert (chart["x"], chart["color"]) == ("volume_count", "pattern")
-    printed = read_printed(stack)
+    printed = read_printed(stack, tokens["reader"])
     assert sorted(printed) == STRIPES
     assert {(int(cell["x"]), cell["color"]): cell["median"] for cell in chart["cells"]} == {
         (stripes, pattern): printed[stripes][f"{pattern}-4k"]

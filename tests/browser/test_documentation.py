@@ -24,8 +24,8 @@ def test_help_search_contents_and_copying(visit: Callable[..., Watched], world: 
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/docs/search\?q=compose(\+|%20)backup$"))
     expect(page.locator(".docs-hits mark").first).to_have_text(re.compile("compose|backup", re.IGNORECASE))
-    page.locator(".docs-hits a[href='/docs/operations#docker-compose']").click()
-    expect(page.locator("#docker-compose")).to_be_in_viewport()
+    page.locator(".docs-hits a[href='/docs/operations#backup-of-the-containers']").click()
+    expect(page.locator("#backup-of-the-containers")).to_be_in_viewport()
 
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     block = page.locator(".code-block", has_text="docker compose up --build --detach").first

@@ -80,10 +80,10 @@ def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) 
     watched = visit("/scaling/?q=host:db-01")
     page = watched.page
     page.get_by_role("button", name="Pin to overview").click()
-    expect(page.locator(".banner")).to_contain_text("Pinned to your overview.")
+    expect(page.get_by_role("status").filter(has_text="Pinned to your overview.")).to_be_visible()
     page.goto("/history/?q=host:db-01")
     page.get_by_role("button", name="Pin to overview").click()
-    expect(page.locator(".banner")).to_contain_text("Pinned to your overview.")
+    expect(page.get_by_role("status").filter(has_text="Pinned to your overview.")).to_be_visible()
 
     page.goto("/")
     expect(page.locator("[data-deferred]")).to_have_count(0)
@@ -100,7 +100,9 @@ def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) 
     page.on("dialog", lambda dialog: (questions.append(dialog.message), dialog.accept()))
     for _ in range(2):
         page.get_by_role("button", name="Remove pinned chart 1").click()
-        expect(page.locator(".banner")).to_contain_text("Chart removed from your overview.")
+        expect(
+            page.get_by_role("status").filter(has_text="Chart removed from your overview.")
+        ).to_be_visible()
 
     expect(page.get_by_text("No pinned charts.")).to_be_visible()
     assert questions[0] == "Remove “Reads of db-01” from your overview? Measurements are not affected."

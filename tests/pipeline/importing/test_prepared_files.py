@@ -32,8 +32,8 @@ _KNOWN_START = "CASE WHEN run.started_at_is_known THEN {table}.started_at END"
 _RUN_OF = "'submission', run.submission_id, 'document', run.document"
 # All columns of all rows, without ids of rows and times of the server.
 ROWS = {
-    "submission": "SELECT to_jsonb(row) - array['received_at', 'settled_at'] FROM benchapp_submission AS row"
-    " ORDER BY id",
+    "submission": "SELECT to_jsonb(row) - array['received_at', 'settled_at', 'retry_at']"
+    " FROM benchapp_submission AS row ORDER BY id",
     "run": "SELECT to_jsonb(run) - array['id', 'target_id', 'environment_id', 'started_at']"
     f" || jsonb_build_object('start', {_KNOWN_START.format(table='run')}, 'target', target.key, 'environment',"
     " environment.key) FROM benchapp_run AS run JOIN benchapp_target AS target ON target.id = target_id"
