@@ -390,8 +390,8 @@ def test_regression_fails_every_build_until_a_person_accepts_the_level(build: Bu
 
 # Those of manage.py are run by tests/test_docs.py; schedules, sweeps and uninstall by the tests of the agent.
 RUN_HERE = ("curl ", "echo ", "fio ", "jq ", "bench-agent ", "bench-agent.pyz ", "benchapp.fio")
-# A host enrolls once: with the archive.
-NOT_RUN_HERE = (" schedule ", " sweep ", " uninstall", "bench-agent enroll")
+# A host enrolls once: with the archive. Containers: tests/containers.py; can_store needs beat: tests/test_readiness.py.
+NOT_RUN_HERE = (" schedule ", " sweep ", " uninstall", "bench-agent enroll", "docker ", "can_store")
 # Values of the reader: other hosts, ids and directories.
 EXAMPLES = re.compile(r"https://(?:SERVER|bench\.example(?:\.com)?)(?=[/\" ]|$)")
 PANDAS = """
