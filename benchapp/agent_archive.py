@@ -76,7 +76,7 @@ def build_agent_archive(folder: Path) -> bytes:
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, date_time=_MOMENT)
-    # Compressed bytes depend on the zlib of the machine; the digest is that of each machine's build.
+    # Not compressed: the bytes, and so the digest, would depend on the zlib of the machine.
     entry.compress_type = zipfile.ZIP_STORED
     entry.external_attr = 0o644 << 16
     entry.create_system = 3

@@ -274,7 +274,7 @@ def _start_drain() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "django", "drain", "--substitute"],
         cwd=settings.BASE_DIR,
-        # The heartbeat is that of the worker.
+        # The worker itself records the heartbeat.
         env=os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings", "BENCHAPP_HEARTBEAT_FILE": ""},
         stdin=subprocess.DEVNULL,
     )

@@ -51,7 +51,7 @@ _Shape = tuple[str, ...]
 
 
 class Stream(Struct, frozen=True, gc=False):
-    """Lines behind one prefix; prefix: that of the first of them, empty for lines without one."""
+    """Lines behind one prefix; prefix: as the first line has it, empty for lines without a prefix."""
 
     prefix: str
     text: str

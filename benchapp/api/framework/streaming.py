@@ -185,7 +185,7 @@ class _AsyncBody(_PartsBody):
     def __init__(self, parts: Iterator[bytes], place: ExitStack) -> None:
         super().__init__(parts, place)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
-        # That of the request: it names the reader.
+        # The context of the request names the reader.
         self._next = partial(copy_context().run, next, parts, None)
         _THREADS.add(self._thread)
 

@@ -94,7 +94,7 @@ def store_batch(lines: Sequence[bytes], host_id: int) -> BatchAnswer:
 
 
 def describe_refused_batch(stored: BatchAnswer, body: bytes) -> RefusedBatchAnswer:
-    """Return the answer to a batch of which no line was taken: a sender that looks at the status alone must know it."""
+    """Return the answer to a batch without an accepted line: some senders look at the status alone."""
     reason = next(item.problem.detail for item in stored.items if item.problem is not None)
     problem = Problem(
         422,

@@ -68,7 +68,7 @@ _NOTE_HOSTS = (
     " SELECT id FROM benchapp_host WHERE id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE)"
     " UPDATE benchapp_host AS host SET run_count = host.run_count + noted.count,"
     " agent_version = COALESCE(NULLIF(noted.version, ''), host.agent_version),"
-    # Of another version, that of the one before is not known any more.
+    # The kind of installation of an earlier version is no longer known.
     " agent_installation = CASE WHEN noted.version = '' THEN host.agent_installation ELSE noted.installation END,"
     # A result that waited in the spool has an earlier count.
     " dropped_count = GREATEST(host.dropped_count, noted.dropped_count),"
