@@ -1,0 +1,1 @@
+POISON = "poison: this text kills the worker that reads it"

@@ -1,4 +1,7 @@
-"""A worker's application whose parser is killed by one text, as by a fault in a C library."""
+"""A worker's application whose parser is killed by one text, as by a fault in a C library.
+
+Only a worker's process may import it: it replaces the reader and the pauses between attempts.
+"""
 
 import os
 import signal
@@ -11,8 +14,8 @@ from benchapp.celery import app
 django.setup()  # Celery does this only after the import of its application
 
 from benchapp.pipeline.normalize import batch, plan  # noqa: E402
+from tests.chaos import POISON  # noqa: E402
 
-POISON = "poison: this text kills the worker that reads it"
 _read_output = plan.read_output
 
 

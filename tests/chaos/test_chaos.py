@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.chaos.poisoned import POISON
+from tests.chaos import POISON
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import Servers, wait_for
