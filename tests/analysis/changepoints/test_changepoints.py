@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from benchapp.analysis.changepoints.detector import (
     ShiftLevel,
     ValueHistory,
+    bound_chance,
     change_indices,
     extend_history,
     judge_next,
@@ -67,6 +68,17 @@ def test_weaker_change_has_less_confidence() -> None:
     (faint,) = find_changes(make_levels((100, 40), (98.6, 12)))
 
     assert faint.confidence < 0.9999 < clear.confidence
+
+
+@pytest.mark.parametrize(
+    ("score", "places", "chance"),
+    # Two-sided tails of the normal distribution, as in every table of it.
+    [(1.959964, 1, 0.05), (3.290527, 1, 0.001), (3.290527, 40, 0.04), (0.0, 1, 1.0), (-2.0, 9, 1.0)],
+)
+def test_chance_is_the_tail_of_the_normal_distribution_at_each_place(
+    score: float, places: int, chance: float
+) -> None:
+    assert bound_chance(score, places) == pytest.approx(chance, rel=1e-6)
 
 
 @pytest.mark.parametrize(
