@@ -119,14 +119,18 @@ def _remove(text: str, values: set[str]) -> str:
         if start < done:
             continue
         quote = _VALUE_QUOTE.match(text, start)
-        end = _find_end(text, found, quote)
-        value = text[quote.end() if quote else start : end]
-        if not value or value.startswith((REMOVED[:-1], "${", "$(", "[", "{")):
+        value_start = quote.end() if quote else start
+        # Before the search for an end: a text of such values would be searched to its end for each.
+        if text.startswith((REMOVED[:-1], "${", "$(", "[", "{"), value_start):
             continue
         if not quote and found["sign"].isspace() and not _is_option(text, found.start()):
             continue
+        end = _find_end(text, found, quote)
+        value = text[value_start:end]
+        if not value:
+            continue
         values |= _list_spellings(value)
-        parts += (text[done : quote.end() if quote else start], _mark(found, quote))
+        parts += (text[done:value_start], _mark(found, quote))
         done = end
     text = "".join((*parts, text[done:]))
     for hint, pattern in _OTHERS:
