@@ -20,7 +20,7 @@ class Dimension:
     """One entry of the registry.
 
     kind: of its values; sizes are bytes. group: what it is a property of. is_continuous: charts show lines, not bars.
-    companions: dimensions that vary together with it, and are not fixed while it varies.
+    companions: dimensions that vary together with it: if it is free or compared, they are too.
     is_minor: rarely relevant; never fixed automatically, only reported where it varies.
     """
 
@@ -251,13 +251,3 @@ def split_pattern(pattern: str) -> tuple[str, str | None]:
     """Return rw and direction of a pattern; None if it has no direction ("randrw")."""
     rw, _, direction = pattern.partition(" ")
     return rw, direction or _NATURAL.get(rw)
-
-
-def is_fixable(dimension: Dimension, *, over: tuple[str, ...]) -> bool:
-    """Return whether a chart over some dimensions fixes another one: not those themselves, nor their companions.
-
-    over: names of the dimensions on the axes.
-    """
-    if dimension.is_minor or dimension.is_environment or dimension.name in over:
-        return False
-    return not any(dimension.name in DIMENSIONS[name].companions for name in over)

@@ -9,7 +9,6 @@ from benchapp.dimensions import (
     find_dimension,
     find_filter_dimension,
     get_filter_dimension,
-    is_fixable,
     name_pattern,
     split_pattern,
 )
@@ -52,21 +51,6 @@ def test_dimension_is_found_by_either_name(name: str, found: str | None) -> None
     dimension = find_dimension(name)
 
     assert (dimension and dimension.name) == found
-
-
-@pytest.mark.parametrize(
-    ("name", "over", "fixed"),
-    [
-        ("iodepth", ("volume_count",), True),
-        ("iodepth", ("iodepth",), False),
-        ("stripe_count", ("volume_count",), False),
-        ("rw", ("pattern",), False),
-        ("mount_options", ("volume_count",), False),
-        ("kernel", ("volume_count",), False),
-    ],
-)
-def test_what_moves_with_an_axis_is_not_held(name: str, over: tuple[str, ...], fixed: bool) -> None:
-    assert is_fixable(DIMENSIONS[name], over=over) is fixed
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from benchapp.queries.charts.scaling_defaults import (
     ChosenAxes,
     add_fixed_terms,
     fix_dimensions,
-    keep_values,
     list_mixed,
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
@@ -45,7 +44,8 @@ from benchapp.queries.titles import describe_setting, describe_value, order_valu
 
 NONE: Final = "none"
 ROWS_MAXIMUM: Final = 40
-COLUMNS_MAXIMUM: Final = 40
+# A fleet of a hundred hosts.
+COLUMNS_MAXIMUM: Final = 100
 PANELS_MAXIMUM: Final = 12
 # A larger page is slow and unreadable: panels are omitted until it fits.
 CELLS_MAXIMUM: Final = 4000
@@ -150,8 +150,7 @@ class _MatrixBuilder:
         self.row_names, self.facet_names = row_names, facet_names
         hidden = set(everything.column("series_id"))
         self.hidden_by_fixed = everything.length
-        for fixed in chosen.fixed:
-            everything = keep_values(everything, fixed.dimension, fixed.values)
+        everything = chosen.keep_shown(everything)
         self.hidden_by_fixed -= everything.length
         self.hidden_ids = sorted(hidden.difference(everything.column("series_id")))
         xs = everything.column(chosen.axes.x)

@@ -61,9 +61,7 @@ def build_stack(
     resolved: Sequence[ResolvedRequest], series: Sequence[MatchingSeries], *, chosen: ChosenAxes
 ) -> ScalingChart:
     """Return the chart of the first metric with those of the others, on equal axes. series: of each metric."""
-    choices = [
-        replace(chosen, table=_keep_known(_keep_fixed(each.valued, chosen), chosen)) for each in series
-    ]
+    choices = [replace(chosen, table=_keep_known(chosen.keep_shown(each.valued), chosen)) for each in series]
     plotted_ids = {series_id for choice in choices for series_id in choice.table.column("id")}
     first, *more = (
         build_chart(each, own, chosen=choice, plotted_ids=plotted_ids)
@@ -76,12 +74,6 @@ def _keep_known(table: SeriesTable, chosen: ChosenAxes) -> SeriesTable:
     """Return the series with a known x, unless the chart has an unknown one."""
     x = chosen.axes.x
     return table if None in chosen.table.distinct(x) else keep_values(table, x, table.distinct(x) - {None})
-
-
-def _keep_fixed(table: SeriesTable, chosen: ChosenAxes) -> SeriesTable:
-    for dimension in chosen.fixed:
-        table = keep_values(table, dimension.dimension, dimension.values)
-    return table
 
 
 def build_chart(
@@ -99,7 +91,7 @@ def build_chart(
     if request.has_models and axes.x not in WIDTH_DIMENSIONS:
         raise BadChart("model", f"model needs x {' or '.join(WIDTH_DIMENSIONS)}; it is {axes.x}")
     charted_ids = set(chosen.table.column("id"))
-    fixed = _keep_fixed(series.matching, chosen)
+    fixed = chosen.keep_shown(series.matching)
     plotted = _select_plotted(fixed, charted_ids if plotted_ids is None else plotted_ids)
     grid = _make_grid(plotted, axes)
     in_grid = _select_in_grid(fixed, grid)

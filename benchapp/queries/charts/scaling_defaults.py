@@ -1,14 +1,14 @@
 """The default axes of a scaling chart, and its fixed dimensions."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, is_fixable
+from benchapp.dimensions import SERIES_DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value, write_filter
 from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
@@ -23,9 +23,11 @@ _FIRST_X: Final = (
     "file_size_bytes",
     "numjobs",
 )
-_CANDIDATES_MAXIMUM: Final = 6
 _PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
-_USUAL_BLOCK_BYTES: Final = 4096
+# A page cache is no storage: direct I/O is shown wherever it was measured.
+_PREFERRED: Final[Mapping[str, Value]] = {"is_direct": True}
+# Shown where as many cells have another value.
+_USUAL: Final[Mapping[str, Value]] = {"block_size_bytes": 4096}
 _CODE_MAXIMUM: Final = 2**62
 
 
@@ -64,10 +66,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FixedDimension:
-    """A dimension with one value in the chart, chosen because the filter does not name it.
+    """A dimension of which each cell has one value, as some cell would otherwise mix several.
 
-    values: one; several if it depends on the axes and had several values in some cells only.
-    choices: all its values among the series, in order.
+    values: those of the shown series, in order; several if no value is in all cells. choices: of all series, in order.
     """
 
     dimension: str
@@ -77,11 +78,18 @@ class FixedDimension:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAxes:
-    """Axes, fixed dimensions, and the remaining rows."""
+    """Axes, fixed dimensions, the remaining rows, and the ids of the rows that are not shown as others are."""
 
     axes: Axes
     fixed: tuple[FixedDimension, ...]
     table: SeriesTable
+    hidden_ids: NDArray[np.int64]
+
+    def keep_shown(self, table: SeriesTable) -> SeriesTable:
+        """Return the rows with the fixed values, also those without a value of the metric, less the hidden ones."""
+        for each in self.fixed:
+            table = keep_values(table, each.dimension, each.values)
+        return table.select(~np.isin(table.array("id"), self.hidden_ids))
 
 
 def choose_axes(
@@ -102,31 +110,21 @@ def choose_axes(
         taken = (*split_axis(name), *in_groups)
         return Axes(name, _choose_color(taken, color), facet or None, in_groups=in_groups)
 
-    if x is not None:
-        return fix_dimensions(table, make_axes(x), free=free)
-    candidates = _list_candidates(
-        table, taken=frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
-    )
-    chosen = None
-    for name in candidates[:_CANDIDATES_MAXIMUM]:
-        found = fix_dimensions(table, make_axes(name), free=free)
-        if len(found.table.distinct(name) - {None}) > 1:
-            return found
-        chosen = chosen or found
-    if chosen is None:
-        return fix_dimensions(table, make_axes("volume_count"), free=free)
-    return chosen
+    taken = frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
+    return fix_dimensions(table, make_axes(x or _choose_x(table, taken)), free=free)
 
 
-def list_varying(table: SeriesTable, names: Sequence[str]) -> list[str]:
-    """Return the dimensions with more than one value."""
-    return [name for name in names if len(table.distinct(name)) > 1]
+def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
+    """Return the dimensions beside the axes, but for parts of the pattern, with more than one value."""
+    names = (name for name in SERIES_DIMENSIONS if name not in {*axes.names, *_PATTERN_FAMILY})
+    return tuple(name for name in names if len(table.distinct(name)) > 1)
 
 
 def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
     """Return the dimensions with more than one value in a cell."""
-    names = [name for name in SERIES_DIMENSIONS if name not in axes.names]
-    return tuple(name for name in list_varying(table, names) if _find_conflict(table, axes, name))
+    cells = number_combinations(table, axes.names)
+    names = (name for name in SERIES_DIMENSIONS if name not in axes.names)
+    return tuple(name for name in names if _find_conflict(table, cells, name))
 
 
 def _choose_color(taken: Sequence[str], color: str | None) -> str | None:
@@ -138,61 +136,75 @@ def _choose_color(taken: Sequence[str], color: str | None) -> str | None:
     return None if _PATTERN_FAMILY.intersection(taken) else "pattern"
 
 
-def _list_candidates(table: SeriesTable, taken: frozenset[str]) -> list[str]:
-    known = {
-        name: len(table.distinct(name) - {None})
-        for name, dimension in SERIES_DIMENSIONS.items()
-        if name not in _PATTERN_FAMILY | taken and not dimension.is_minor
-    }
-    first = [name for name in _FIRST_X if known.get(name, 0) > 1]
-    others = [name for name, count in known.items() if count > 1 and name not in first]
-    others.sort(key=lambda name: -known[name])
-    alone = [name for name in _FIRST_X if known.get(name, 0) == 1]
-    return [*first, *others, *alone[:1]]
-
-
-def fix_dimensions(
-    table: SeriesTable,
-    axes: Axes,
-    *,
-    free: frozenset[str],
-    single: Collection[str] = (),
-    decisive: NDArray[np.bool_] | None = None,
-) -> ChosenAxes:
-    """Fix what varies beside the axes: at the values with most cells, then most measurements, then the newest.
-
-    free: dimensions not to fix. single: dimensions with one value even where they depend on the axes, unless free.
-    decisive: which rows are counted for that, if there are any.
-    """
-    known = ~np.isin(table.shared(axes.x).codes, table.shared(axes.x).find([None]))
-    if known.any() and not known.all():
-        table = table.select(known)
-        decisive = None if decisive is None else decisive[known]
-    if not table.length:
-        return ChosenAxes(axes, (), table)
-    whole = table
+def _choose_x(table: SeriesTable, taken: frozenset[str]) -> str:
+    """Return the dimension to scale by: one that varies within a pattern; the pattern if none does."""
+    patterns = number_combinations(table, ("pattern",))
     names = [
         name
-        for name in DIMENSIONS
-        if (name in single or is_fixable(DIMENSIONS[name], over=axes.dimensions)) and name not in free
+        for name, dimension in SERIES_DIMENSIONS.items()
+        if name not in _PATTERN_FAMILY | taken and not dimension.is_minor
     ]
-    names = list_varying(table, names)
-    counted = table if decisive is None or not decisive.any() else table.select(decisive)
-    best = dict(zip(names, _find_fullest(counted, axes, names), strict=True)) if names else {}
-    fixed: list[tuple[str, tuple[Value | None, ...]]] = []
-    # Known values first: a series of a pool has no host, which needs no term.
-    for name in sorted(best, key=lambda name: best[name] is None):
-        if len(table.distinct(name)) > 1:
-            table = keep_values(table, name, {best[name]})
-            fixed.append((name, (best[name],)))
-    for name in _list_dependent(axes, free):
-        values = _settle(table, axes, name)
-        if values:
-            table = keep_values(table, name, set(values))
-            fixed.append((name, values))
-    return ChosenAxes(
-        axes, tuple(FixedDimension(name, values, _list_choices(whole, name)) for name, values in fixed), table
+    known = {name: len(table.distinct(name) - {None}) for name in names}
+    varying = [name for name in names if known[name] > 1 and _find_conflict(table, patterns, name)]
+    if not varying and len(table.distinct("pattern")) > 1 and not _PATTERN_FAMILY & taken:
+        return "pattern"
+    usual = [*_FIRST_X, *sorted(varying, key=lambda name: -known[name])]
+    alone = (name for name in _FIRST_X if known.get(name, 0) == 1)
+    return next((name for name in usual if name in varying), next(alone, "volume_count"))
+
+
+def fix_dimensions(table: SeriesTable, axes: Axes, *, free: Collection[str]) -> ChosenAxes:
+    """Fix the dimensions that a cell of the axes would mix; series of unknown x are left out if any is known.
+
+    free: dimensions not to fix.
+    """
+    x = table.shared(axes.x)
+    known = ~np.isin(x.codes, x.find([None]))
+    if known.any():
+        table = table.select(known)
+    fixed, shown = fix_conflicts(table, axes.names, free={*free, *axes.dimensions})
+    return ChosenAxes(axes, fixed, shown, np.setdiff1d(table.array("id"), shown.array("id")))
+
+
+def fix_conflicts(
+    table: SeriesTable,
+    cell_names: Sequence[str],
+    *,
+    free: Collection[str] = (),
+    candidates: Collection[str] = tuple(SERIES_DIMENSIONS),
+) -> tuple[tuple[FixedDimension, ...], SeriesTable]:
+    """Keep one value of a dimension in each cell that has several; no cell loses all of its series.
+
+    Each cell keeps direct I/O, else the value that most cells have: then the usual, the most measured, the newest one.
+    The dimension whose value is in most cells is settled first. cell_names: the dimensions that determine a cell; ()
+    for one cell. free: dimensions not to fix. candidates: those that may be fixed.
+    """
+    whole, cells = table, number_combinations(table, cell_names)
+    names = [
+        name
+        for name in SERIES_DIMENSIONS
+        if name in candidates and name not in {*free, *cell_names} and not SERIES_DIMENSIONS[name].is_minor
+    ]
+    settled = []
+    while names := [name for name in names if _find_conflict(table, cells, name)]:
+        ranked = {name: _rank_values(table, cells, name) for name in names}
+        name = max(names, key=lambda name: ranked[name][1])
+        ranks = ranked[name][0][table.shared(name).codes]
+        _, places = np.unique(cells, return_inverse=True)
+        best = np.full(places.max() + 1, len(ranks))
+        np.minimum.at(best, places, ranks)
+        is_kept = ranks == best[places]
+        table, cells = table.select(is_kept), cells[is_kept]
+        settled.append(name)
+    fixed = tuple(
+        FixedDimension(
+            name,
+            tuple(sorted(table.distinct(name), key=partial(order_value, name))),
+            _list_choices(whole, name),
+        )
+        for name in settled
     )
+    return fixed, table
 
 
 def add_fixed_terms(filter: Filter, fixed: Sequence[FixedDimension]) -> Filter:
@@ -209,74 +221,38 @@ def write_fixed(fixed: Sequence[FixedDimension]) -> str:
     return write_filter(add_fixed_terms(Filter(), fixed))
 
 
-def _find_fullest(table: SeriesTable, axes: Axes, names: Sequence[str]) -> tuple[Value | None, ...]:
-    _, firsts, combination = np.unique(
-        number_combinations(table, names), return_index=True, return_inverse=True
-    )
-    cells, count = _number_cells(table, axes), len(firsts)
-    filled = np.bincount(
-        np.unique(combination * (cells.max() + 1) + cells) // (cells.max() + 1), minlength=count
-    )
-    measured = np.bincount(combination, weights=table.array("measurement_count"), minlength=count)
-    # The most recent series come first in the table.
-    newest = table.array("last_at")[firsts]
-    block = table.shared("block_size_bytes")
-    is_usual = np.isin(block.codes[firsts], block.find([_USUAL_BLOCK_BYTES]))
-    best = np.lexsort((newest, measured, is_usual, filled))[-1]
-    is_best = [column == column[best] for column in (newest, measured, is_usual, filled)]
-    same = np.flatnonzero(np.logical_and.reduce(is_best)).tolist()
-    shared = [table.shared(name) for name in names]
-    combinations = [tuple(each.values[each.codes[firsts[place]]] for each in shared) for place in same]
-    return max(combinations, key=str)
+def _rank_values(
+    table: SeriesTable, cells: NDArray[np.int64], name: str
+) -> tuple[NDArray[np.int64], tuple[int, bool]]:
+    """Return the rank of each code of a dimension, 0 for the best; and in how many cells the best is, if it is known.
 
-
-def _list_dependent(axes: Axes, free: frozenset[str]) -> Iterator[str]:
-    """Yield the dimensions that depend on the axes and may have several values in a cell."""
-    for name, dimension in SERIES_DIMENSIONS.items():
-        is_dependent = any(name in DIMENSIONS[axis].companions for axis in axes.dimensions)
-        if is_dependent and not dimension.is_minor and name not in free and name not in axes.dimensions:
-            yield name
-
-
-def _settle(table: SeriesTable, axes: Axes, name: str) -> tuple[Value | None, ...]:
-    """Return the values to keep so that no cell has two: the one for most cells, and those of the other cells.
-
-    () if no cell has several.
+    A series of a pool has no host: known values are better, as they need no term for the unknown one.
     """
-    conflict = _find_conflict(table, axes, name)
-    if not conflict:
-        return ()
-    settled: Counter[Value | None] = Counter()
-    elsewhere: set[Value | None] = set()
-    for values in _values_by_cell(table, axes, name).values():
-        if len(values) > 1:
-            settled.update(values)
-        else:
-            elsewhere |= values
-    best = max(settled, key=lambda value: (settled[value], value is not None, value in elsewhere, str(value)))
-    rest = {value for value in elsewhere if value not in settled}
-    return tuple(sorted({best, *rest}, key=lambda value: order_value(name, value)))
+    shared = table.shared(name)
+    count = len(shared.values)
+    pairs = np.unique(np.unique(cells, return_inverse=True)[1] * count + shared.codes)
+    filled = np.bincount(pairs % count, minlength=count)
+    preferred, usual = (
+        np.array([value == known.get(name, value) for value in shared.values])
+        for known in (_PREFERRED, _USUAL)
+    )
+    measured = np.bincount(shared.codes, weights=table.array("measurement_count"), minlength=count)
+    newest = np.zeros(count, dtype=np.int64)
+    np.maximum.at(newest, shared.codes, table.array("last_at"))
+    # Equal in all: the same choice every time.
+    texts = np.argsort(np.argsort([str(value) for value in shared.values]))
+    order = np.lexsort((texts, newest, measured, usual, filled, preferred))[::-1]
+    ranks = np.empty(count, dtype=np.int64)
+    ranks[order] = np.arange(count)
+    best = int(order[0])
+    return ranks, (int(filled[best]), shared.values[best] is not None)
 
 
-def _find_conflict(table: SeriesTable, axes: Axes, name: str) -> bool:
+def _find_conflict(table: SeriesTable, cells: NDArray[np.int64], name: str) -> bool:
     """Return whether a dimension has more than one value in a cell."""
-    if len(table.distinct(name)) < 2:
-        return False
-    cells, shared = _number_cells(table, axes), table.shared(name)
-    return len(np.unique(cells * len(shared.values) + shared.codes)) > int(cells.max()) + 1
-
-
-def _values_by_cell(table: SeriesTable, axes: Axes, name: str) -> dict[int, set[Value | None]]:
-    found: dict[int, set[Value | None]] = defaultdict(set)
-    for cell, value in zip(_number_cells(table, axes).tolist(), table.column(name), strict=True):
-        found[cell].add(value)
-    return found
-
-
-def _number_cells(table: SeriesTable, axes: Axes) -> NDArray[np.int64]:
-    """Return the number of each row's cell, from 0 without gaps."""
-    cells: NDArray[np.int64] = np.unique(number_combinations(table, axes.names), return_inverse=True)[1]
-    return cells
+    shared = table.shared(name)
+    numbers, places = np.unique(cells, return_inverse=True)
+    return len(np.unique(places * len(shared.values) + shared.codes)) > len(numbers)
 
 
 def number_combinations(table: SeriesTable, names: Sequence[str]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""A layout, its dimensions and those of its loads."""
+"""A layout and a load: their dimensions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,11 @@ from benchapp.analysis.layouts.ranking import find_capacity
 from benchapp.queries.layouts.question import VARYING
 from benchapp.queries.titles import describe_target
 
-LOAD_DIMENSIONS: Final = ("iodepth", "numjobs")
+# What a requirement may leave open, beside queue depth and jobs: each load has its own.
+WORKLOAD_DETAILS: Final = ("block_size_bytes", "file_size_bytes", "is_direct", "engine", "read_share_percent")
+LOAD_DIMENSIONS: Final = ("iodepth", "numjobs", *WORKLOAD_DETAILS)
+# Of reads or writes alone, and of interpolated mixes.
+PURE_LOAD_DIMENSIONS: Final = LOAD_DIMENSIONS[:-1]
 # Always part of a layout, beside those that may be fixed.
 LAYOUT_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")
 LAYOUT_DIMENSIONS: Final = (*VARYING, *LAYOUT_DETAILS)
@@ -37,3 +41,16 @@ class Layout:
     def capacity_bytes(self) -> int | None:
         """Return the bytes for data; None if unknown."""
         return find_capacity(self.volume_size_bytes, self.volume_count, raid_level=self.raid_level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The dimensions of a load; None: unknown. read_share_percent: of measured mixes only."""
+
+    iodepth: int | None
+    numjobs: int | None
+    block_size_bytes: int | None
+    file_size_bytes: int | None
+    is_direct: bool | None
+    engine: str | None
+    read_share_percent: int | None = None

@@ -23,17 +23,16 @@ from benchapp.grammar import Filter, Term, parse_term
 from benchapp.queries.badges import order_codes
 from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.scaling_defaults import (
-    Axes,
     FixedDimension,
     add_fixed_terms,
-    fix_dimensions,
+    fix_conflicts,
     number_combinations,
 )
 from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import list_open_incidents, read_series_marks
-from benchapp.queries.layouts.layout import LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
+from benchapp.queries.layouts.layout import LAYOUT_DIMENSIONS, Layout
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.question import AGE_MAXIMUM_DAYS, MIXED_PATTERNS
 from benchapp.queries.snapshots import RESULTS
@@ -65,7 +64,8 @@ MIX_METRICS: Final = ("iops", "bandwidth_bytes_per_s")
 # Of transaction processing, in percent.
 USUAL_READ_SHARE: Final = 70
 # Hosts are what the filter chooses; equal layouts under other names are one.
-_FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction", "read_share_percent"})
+_FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "rw", "direction", "read_share_percent"})
+_LOAD: Final = ("iodepth", "numjobs")
 _DIRECTIONS: Final = ("read", "write")
 # Published results state no read share.
 _PURE_SHARES: Final = {"randread": 100, "read": 100, "randwrite": 0, "write": 0}
@@ -204,13 +204,12 @@ def _read_mixes(question: MixQuestion, *, now: datetime) -> MixAnswer:
         is_recent = levels.to_at >= to_us(now - timedelta(days=question.max_age_days))
         table, levels = table.select(is_recent), levels.select(is_recent)
     recent_count = table.length
-    fixed: tuple[FixedDimension, ...] = ()
-    if table.length:
-        axes = Axes("rw", None, None, more=(*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS))
-        chosen = fix_dimensions(table, axes, free=list_free_dimensions(question.filter))
-        is_shown = np.isin(table.array("id"), chosen.table.array("id"))
-        table, fixed, levels = chosen.table, chosen.fixed, levels.select(is_shown)
-    mixes, incomplete_count = collect_mixes(table, levels)
+    fixed, shown_table = fix_conflicts(
+        table, (*LAYOUT_DIMENSIONS, *_LOAD), free=list_free_dimensions(question.filter)
+    )
+    levels = levels.select(np.isin(table.array("id"), shown_table.array("id")))
+    table = shown_table
+    mixes, incomplete_count = collect_mixes(table, levels, load_names=_LOAD)
     curves = [MixCurve(Layout(*layout), load[0], load[1], found) for (layout, load), found in mixes.items()]
     shown = [curve for curve in curves if len(curve.mixes) > 1]
     return MixAnswer(
@@ -262,16 +261,18 @@ def list_free_dimensions(filter: Filter) -> frozenset[str]:
     return _FREE | {name for name in named if name in DIMENSIONS and DIMENSIONS[name].group != "workload"}
 
 
-# The values of LAYOUT_DIMENSIONS, and of LOAD_DIMENSIONS.
+# The values of LAYOUT_DIMENSIONS, and of the dimensions of a load.
 MixKey = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-def collect_mixes(table: SeriesTable, levels: RowLevels) -> tuple[dict[MixKey, tuple[MeasuredMix, ...]], int]:
+def collect_mixes(
+    table: SeriesTable, levels: RowLevels, *, load_names: Sequence[str]
+) -> tuple[dict[MixKey, tuple[MeasuredMix, ...]], int]:
     """Return the measured mixes of each layout and load by read share, and how many lack one direction.
 
     table: reads, writes and mixes; mixes of an unknown read share do not count. levels: of a throughput.
     """
-    names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "direction")
+    names = (*LAYOUT_DIMENSIONS, *load_names, "direction")
     shares = _list_shares(table)
     is_known = shares >= 0
     table, levels, shares = table.select(is_known), levels.select(is_known), shares[is_known]

@@ -85,6 +85,11 @@ class LayoutQuestion:
         return self.mixes == "interpolated" and self.measured_pattern in MIXED_PATTERNS
 
     @property
+    def has_read_shares(self) -> bool:
+        """Return whether measured mixes of any read share count, which a load then has to name."""
+        return self.measured_pattern in MIXED_PATTERNS and not self.interpolates
+
+    @property
     def lacks_read_share(self) -> bool:
         """Return whether the read share is missing, without which no mix can be interpolated."""
         return self.interpolates and self.read_share is None

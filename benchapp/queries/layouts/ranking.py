@@ -1,6 +1,6 @@
 """The measured layouts that a question allows, ranked: those that meet the requirement by price."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -27,17 +27,23 @@ from benchapp.grammar import Filter, parse_term
 from benchapp.queries.badges import order_codes
 from benchapp.queries.binary_columns import to_us
 from benchapp.queries.charts.scaling_defaults import (
-    Axes,
     FixedDimension,
     add_fixed_terms,
-    fix_dimensions,
+    fix_conflicts,
     number_combinations,
 )
 from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import list_open_incidents, read_series_marks
-from benchapp.queries.layouts.layout import LAYOUT_DETAILS, LAYOUT_DIMENSIONS, LOAD_DIMENSIONS, Layout
+from benchapp.queries.incidents.series_marks import SeriesMark, list_open_incidents, read_series_marks
+from benchapp.queries.layouts.layout import (
+    LAYOUT_DIMENSIONS,
+    LOAD_DIMENSIONS,
+    PURE_LOAD_DIMENSIONS,
+    WORKLOAD_DETAILS,
+    Layout,
+    Load,
+)
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.mixes import (
     MeasuredMix,
@@ -45,7 +51,6 @@ from benchapp.queries.layouts.mixes import (
     MixEstimate,
     SeriesBadges,
     collect_mixes,
-    list_free_dimensions,
 )
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
@@ -64,15 +69,15 @@ __all__ = [
 ]
 
 _METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-# Hosts are what the filter chooses; equal layouts under other names are one; directions are those of the question.
-_FREE: Final = frozenset({"host", "pool", "target_name", "pattern", "direction"})
 _MAIN_METRIC: Final = "iops"
+# One broken host does not decide; half of the hosts do.
+_ODD_BELOW: Final = 0.5
 # Of a layout with its loads, measured.
 _ROW_BYTES: Final = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredLoad:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLoad(Load):
     """A layout under one load: the current levels of its series, of several hosts mixed as on Scaling.
 
     Of mixed patterns, throughput is the sum of both directions, latency the larger one. n, last_at: runs of the level
@@ -80,8 +85,6 @@ class MeasuredLoad:
     between, None of a measured one; its levels have the interval instead of p10 and p90, and n is the smaller one.
     """
 
-    iodepth: int | None
-    numjobs: int | None
     levels: LoadLevels
     series_ids: tuple[int, ...]
     n: int
@@ -90,13 +93,11 @@ class MeasuredLoad:
     between: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IncompleteLoad:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncompleteLoad(Load):
     """A layout under a load of a mix of which only some directions were measured, with the series of these."""
 
     layout: Layout
-    iodepth: int | None
-    numjobs: int | None
     directions: tuple[str, ...]
     series_ids: tuple[int, ...]
 
@@ -106,7 +107,8 @@ class RankedLayout:
     """A layout with its answer. load: the one that decides; at_load: that with the least throughput of those that
     meet the requirement, None without one. price: None if there are no prices. incident_ids: open ones of the load.
 
-    is_on_front: no other layout is as cheap and faster, or cheaper and as fast.
+    is_on_front: no other layout is as cheap and faster, or cheaper and as fast. left_out: series of the load that do
+    not count, as they have an open regression that most have not; verdict_with_all: if they did, None without any.
     """
 
     layout: Layout
@@ -116,6 +118,8 @@ class RankedLayout:
     price: MonthlyPrice | None
     incident_ids: tuple[int, ...] = ()
     is_on_front: bool = False
+    left_out: int = 0
+    verdict_with_all: Verdict | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -146,7 +150,8 @@ class LayoutRanking:
     """The answer to a question.
 
     rows: the best first; unpriced: those without a price, if there are prices. closest: the closest miss, None if none
-    misses. region, currency: of the prices, currency "" without prices. series_count: series that count;
+    misses. elsewhere: those that meet it outside the fixed dimensions, the best first. varying: details of the workload
+    in which loads differ. region, currency: of the prices, currency "" without prices. series_count: series that count;
     outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete: loads without one of both
     directions. is_cut: more series match than are read.
     """
@@ -155,9 +160,11 @@ class LayoutRanking:
     rows: tuple[RankedLayout, ...]
     unpriced: tuple[RankedLayout, ...]
     closest: RankedLayout | None
+    elsewhere: tuple[RankedLayout, ...]
     region: str
     currency: str
     fixed: tuple[FixedDimension, ...]
+    varying: tuple[str, ...]
     series_count: int
     outdated_count: int
     hidden_count: int
@@ -217,47 +224,112 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     if question.maximum_age is not None:
         is_recent = _find_last_at(levels) >= to_us(now - question.maximum_age)
         table, levels = table.select(is_recent), [each.select(is_recent) for each in levels]
-    recent_count = table.length
-    fixed: tuple[FixedDimension, ...] = ()
-    if table.length:
-        # What the measured mixes have in common is not changed by what is interpolated.
-        chosen = fix_dimensions(
-            table,
-            _make_axes(question),
-            free=_list_free(question),
-            single=_list_single(question),
-            decisive=_find_asked(table, question),
-        )
-        is_shown = np.isin(table.array("id"), chosen.table.array("id"))
-        table, fixed, levels = chosen.table, chosen.fixed, [each.select(is_shown) for each in levels]
-    is_asked = _find_asked(table, question)
-    collector = _LoadCollector(
-        table.select(is_asked), [each.select(is_asked) for each in levels], question.directions
+    recent = table, levels
+    named = {term.dimension for term in question.filter.terms if not term.is_negated}
+    fixed, table = fix_conflicts(
+        table, (), free=named, candidates=[name for name in VARYING if name not in question.vary]
     )
-    layouts = dict(collector.list_layouts())
-    if question.interpolates:
-        layouts = dict(_interpolate_loads(table, levels, question)) | layouts
-    rows = [_answer(layout, loads, question, price_list=price_list) for layout, loads in layouts.items()]
-    has_prices = price_list.has_prices
-    priced = [row for row in rows if row.price_amount is not None] if has_prices else rows
-    unpriced = [row for row in rows if row.price_amount is None] if has_prices else []
-    marked = _add_marks(_mark_front(priced) + unpriced)
-    ordered = sorted(marked, key=_rank)
+    # Buffered I/O counts where direct I/O was not measured.
+    direct, table = fix_conflicts(table, LAYOUT_DIMENSIONS, free=named, candidates=("is_direct",))
+    is_shown = np.isin(recent[0].array("id"), table.array("id"))
+    answers = [
+        _Answers(recent[0].select(places), [each.select(places) for each in recent[1]], question, price_list)
+        for places in (is_shown, ~is_shown)
+    ]
+    ordered, has_prices = answers[0].rows, price_list.has_prices
     closest = find_closest_miss([row.assessment for row in ordered])
     return LayoutRanking(
         question=question,
         rows=tuple(row for row in ordered if not has_prices or row.price_amount is not None),
         unpriced=tuple(row for row in ordered if has_prices and row.price_amount is None),
         closest=None if closest is None else ordered[closest],
+        elsewhere=tuple(row for row in answers[1].rows if row.verdict == "meets"),
         region=region,
         currency=price_list.currency,
-        fixed=fixed,
+        fixed=(*fixed, *direct),
+        varying=_list_varying(table, question),
         series_count=table.length,
-        outdated_count=measured_count - recent_count,
-        hidden_count=recent_count - table.length,
-        incomplete=tuple(collector.incomplete),
+        outdated_count=measured_count - recent[0].length,
+        hidden_count=recent[0].length - table.length,
+        incomplete=answers[0].incomplete,
         is_cut=is_cut,
     )
+
+
+def _list_load_names(question: LayoutQuestion) -> tuple[str, ...]:
+    return LOAD_DIMENSIONS if question.has_read_shares else PURE_LOAD_DIMENSIONS
+
+
+def _list_varying(table: SeriesTable, question: LayoutQuestion) -> tuple[str, ...]:
+    """Return the details of the workload that a load has to name: those with several values, and an open block size."""
+    names = (name for name in _list_load_names(question) if name in WORKLOAD_DETAILS)
+    is_open = not question.block_size
+    return tuple(
+        name for name in names if len(table.distinct(name)) > 1 or (is_open and name == "block_size_bytes")
+    )
+
+
+class _Answers:
+    """The layouts of some series with their answers, the best first, and the loads without one direction."""
+
+    def __init__(
+        self,
+        table: SeriesTable,
+        levels: Sequence[RowLevels],
+        question: LayoutQuestion,
+        price_list: PriceList,
+    ) -> None:
+        is_asked = _find_asked(table, question)
+        asked, own = table.select(is_asked), [each.select(is_asked) for each in levels]
+        marks = read_series_marks(asked.array("series_id").tolist(), metric=_MAIN_METRIC)
+        is_odd = _find_odd(asked, marks, _list_load_names(question))
+        collector = _LoadCollector(asked, own, question)
+        everything = dict(collector.list_layouts())
+        layouts = everything
+        if is_odd.any():
+            usual = [each.select(~is_odd) for each in own]
+            layouts = dict(_LoadCollector(asked.select(~is_odd), usual, question).list_layouts())
+        if question.interpolates:
+            layouts = dict(_interpolate_loads(table, levels, question)) | layouts
+        rows = []
+        for layout, loads in layouts.items():
+            row = _answer(layout, loads, question, price_list=price_list)
+            ids = row.load.series_ids
+            left_out = _count_left_out(row, everything.get(layout, ()))
+            if left_out:
+                with_all = _answer(layout, everything[layout], question, price_list=price_list)
+                row = replace(row, left_out=left_out, verdict_with_all=with_all.verdict)
+                ids = next(load.series_ids for load in everything[layout] if _is_same(load, row.load))
+            rows.append(replace(row, incident_ids=list_open_incidents(ids, marks)))
+        has_prices = price_list.has_prices
+        priced = [row for row in rows if not has_prices or row.price_amount is not None]
+        unpriced = [row for row in rows if has_prices and row.price_amount is None]
+        self.rows = sorted([*_mark_front(priced), *unpriced], key=_rank)
+        self.incomplete = tuple(collector.incomplete)
+
+
+def _is_same(one: Load, other: Load) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in LOAD_DIMENSIONS)
+
+
+def _count_left_out(row: RankedLayout, loads: Sequence[MeasuredLoad]) -> int:
+    """Return how many series of the deciding load do not count. loads: with all series."""
+    counts = [len(load.series_ids) for load in loads if _is_same(load, row.load)]
+    return 0 if row.load.between is not None else max(counts, default=0) - len(row.load.series_ids)
+
+
+def _find_odd(
+    table: SeriesTable, marks: Mapping[int, SeriesMark], load_names: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which rows have an open regression that fewer than half of the series of their load have."""
+    regressed = [each for each, mark in marks.items() if mark.state == "open" and mark.is_regression]
+    is_regressed = np.isin(table.array("series_id"), regressed)
+    if not is_regressed.any():
+        return is_regressed
+    names = (*LAYOUT_DIMENSIONS, *load_names, "direction")
+    cells = np.unique(number_combinations(table, names), return_inverse=True)[1]
+    share = np.bincount(cells, weights=is_regressed) / np.bincount(cells)
+    return is_regressed & (share[cells] < _ODD_BELOW)
 
 
 def _find_asked(table: SeriesTable, question: LayoutQuestion) -> NDArray[np.bool_]:
@@ -276,7 +348,11 @@ def _interpolate_loads(
     """Yield the layouts with the loads of which this mix can be interpolated."""
     assert question.read_share is not None
     badges = SeriesBadges(table)
-    by_metric = [collect_mixes(table, each)[0] for each in levels if each.metric != "latency_p99_ns"]
+    by_metric = [
+        collect_mixes(table, each, load_names=PURE_LOAD_DIMENSIONS)[0]
+        for each in levels
+        if each.metric != "latency_p99_ns"
+    ]
     found: dict[tuple[Any, ...], list[MeasuredLoad]] = {}
     for layout, load in dict.fromkeys(key for mixes in by_metric for key in mixes):
         curves = [
@@ -291,8 +367,7 @@ def _interpolate_loads(
         iops, bandwidth = (None if each is None else each[0] for each in estimates)
         found.setdefault(layout, []).append(
             MeasuredLoad(
-                iodepth=load[0],
-                numjobs=load[1],
+                **dict(zip(PURE_LOAD_DIMENSIONS, load, strict=True)),
                 levels=LoadLevels(iops, bandwidth, None),
                 series_ids=ids,
                 n=spread.n,
@@ -324,36 +399,20 @@ def _estimate_level(
     return spread, (below, above)
 
 
-def _make_axes(question: LayoutQuestion) -> Axes:
-    """Return the axes whose cells are the loads of the layouts that may vary; rw has one value."""
-    return Axes("rw", None, None, more=(*question.vary, *LAYOUT_DETAILS, *LOAD_DIMENSIONS))
-
-
-def _list_single(question: LayoutQuestion) -> tuple[str, ...]:
-    """Return the dimensions with one value although they are companions of the axes."""
-    share = () if question.interpolates else ("read_share_percent",)
-    return (*share, *(name for name in VARYING if name not in question.vary))
-
-
 def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
     """Return the start of the newest run of each row: of its IOPS, else of its bandwidth."""
     iops, bandwidth = levels[0], levels[1]
     return np.where(iops.n > 0, iops.to_at, bandwidth.to_at)
 
 
-def _list_free(question: LayoutQuestion) -> frozenset[str]:
-    if question.interpolates:
-        return list_free_dimensions(question.filter)
-    return _FREE | {term.dimension for term in question.filter.terms if not term.is_negated}
-
-
 class _LoadCollector:
     """Groups the series of a table by layout and load."""
 
-    def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], directions: Sequence[str]) -> None:
+    def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion) -> None:
         self.incomplete: list[IncompleteLoad] = []
-        self._table, self._directions = table, directions
-        names = (*LAYOUT_DIMENSIONS, *LOAD_DIMENSIONS, "direction")
+        self._table, self._directions = table, question.directions
+        self._load_names = _list_load_names(question)
+        names = (*LAYOUT_DIMENSIONS, *self._load_names, "direction")
         _, self._firsts, cells = np.unique(
             number_combinations(table, names), return_index=True, return_inverse=True
         )
@@ -367,8 +426,10 @@ class _LoadCollector:
     def list_layouts(self) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
         """Yield the layouts with their loads."""
         by_layout: dict[tuple[Any, ...], dict[tuple[Any, ...], list[int]]] = {}
-        for cell, (*layout, depth, jobs, _) in enumerate(self._keys):
-            by_layout.setdefault(tuple(layout), {}).setdefault((depth, jobs), []).append(cell)
+        count = len(LAYOUT_DIMENSIONS)
+        for cell, (*values, _) in enumerate(self._keys):
+            by_load = by_layout.setdefault(tuple(values[:count]), {})
+            by_load.setdefault(tuple(values[count:]), []).append(cell)
         for key, by_load in by_layout.items():
             found = Layout(*key)
             loads = []
@@ -381,18 +442,16 @@ class _LoadCollector:
             if loads:
                 yield found, loads
 
-    def _make_incomplete(
-        self, layout: Layout, load: tuple[int | None, int | None], cells: Sequence[int]
-    ) -> IncompleteLoad:
+    def _make_incomplete(self, layout: Layout, load: tuple[Any, ...], cells: Sequence[int]) -> IncompleteLoad:
         rows = np.concatenate([self._rows[cell] for cell in cells])
         return IncompleteLoad(
-            layout,
-            *load,
+            layout=layout,
+            **dict(zip(self._load_names, load, strict=True)),
             directions=tuple(self._keys[cell][-1] for cell in cells),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
         )
 
-    def _make_load(self, load: tuple[int | None, int | None], cells: Sequence[int]) -> MeasuredLoad:
+    def _make_load(self, load: tuple[Any, ...], cells: Sequence[int]) -> MeasuredLoad:
         rows = np.concatenate([self._rows[cell] for cell in cells])
         levels = {
             metric: _join_directions([own[cell] for cell in cells], metric)
@@ -402,8 +461,7 @@ class _LoadCollector:
         assert shown is not None
         badges = self._table.shared("badges").take(rows)
         return MeasuredLoad(
-            iodepth=load[0],
-            numjobs=load[1],
+            **dict(zip(self._load_names, load, strict=True)),
             levels=LoadLevels(**levels),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
             n=shown.n,
@@ -497,14 +555,6 @@ def find_throughput(load: MeasuredLoad) -> float | None:
     """Return the median throughput of a load: IOPS, else bytes per second."""
     level = load.levels.iops or load.levels.bandwidth_bytes_per_s
     return None if level is None else level.median
-
-
-def _add_marks(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
-    """Add the open incidents of the series of the loads; one query."""
-    marks = read_series_marks(
-        [series_id for row in rows for series_id in row.load.series_ids], metric=_MAIN_METRIC
-    )
-    return [replace(row, incident_ids=list_open_incidents(row.load.series_ids, marks)) for row in rows]
 
 
 def _rank(row: RankedLayout) -> tuple[Any, ...]:

@@ -127,6 +127,20 @@ def test_what_varies_beside_the_axes_is_held_and_can_be_chosen() -> None:
     assert [cell.level.median for _, _, _, cell in chosen.walk() if cell.level] == [1.0]
 
 
+def test_every_host_of_a_fleet_has_its_column_with_the_layout_that_it_has() -> None:
+    for number in range(48):
+        add([float(number)], host=f"db-{number:02}", volumes=1 + number % 3, iodepth=16 if number % 2 else 32)
+    add([9.0], host="db-01", volumes=8, iodepth=1)
+
+    matrix = read(x="host")
+
+    assert (len(matrix.x.values), matrix.count("measured")) == (48, 48)
+    assert matrix.omitted.hidden_by_fixed == 1
+    assert [cell.level.median for _, _, _, cell in matrix.walk() if cell.level] == [
+        float(each) for each in range(48)
+    ]
+
+
 def test_axes_are_chosen_by_name() -> None:
     add([1.0], volumes=2)
     add([2.0], volumes=4, rw="write")

@@ -189,13 +189,71 @@ def test_depth_is_x_where_volumes_do_not_vary():
     assert chart.x.values == (1, 8, 32)
 
 
-def test_volumes_that_vary_only_from_host_to_host_are_no_x():
+def test_hosts_that_x_determines_are_all_shown():
     for name, count in (("a", 1), ("b", 2), ("c", 4)):
         HOST[0] = make_host(name)
         for depth in (1, 8):
             make_sweep({count: float(depth)}, workload=make_workload(iodepth=depth))
 
-    assert read().x.dimension.name == "iodepth"
+    chart = read()
+
+    assert (chart.x.dimension.name, chart.x.values) == ("volume_count", (1, 2, 4))
+    assert [fixed.dimension for fixed in chart.fixed] == ["iodepth"]
+
+
+def test_every_volume_type_is_shown_with_the_layout_that_it_has():
+    make_sweep({1: 100.0, 8: 800.0}, target={"volume_type": "gp3"})
+    HOST[0] = make_host("db-02")
+    make_sweep({8: 900.0}, target={"volume_type": "io2", "filesystem": "xfs"})
+    HOST[0] = make_host("db-03")
+    make_sweep({2: 50.0}, target={"volume_type": "st1", "filesystem": "ext4"})
+
+    chart = read(x="volume_type")
+
+    assert values(chart) == {"random read": [800.0, 900.0, 50.0]}
+    assert chart.fixed[0].dimension == "volume_count"
+    assert (chart.fixed[0].values, chart.counts.hidden_by_fixed) == ((2, 8), 1)
+
+
+def test_dimensions_that_the_pattern_determines_are_not_fixed():
+    for rw, size, depth in (("randread", 4096, 16), ("read", 2**20, 4), ("write", 2**20, 4)):
+        direction = "write" if rw == "write" else "read"
+        work = make_workload(rw=rw, block_size_bytes=size, iodepth=depth)
+        make_sweep({1: 1.0, 2: 2.0}, workload=work, direction=direction)
+
+    chart = read()
+
+    assert (chart.fixed, chart.counts.hidden_by_fixed) == ((), 0)
+    assert chart.counts.filled == 6
+
+
+def test_first_run_of_several_patterns_is_a_bar_for_each():
+    for rw, size, depth in (
+        ("randread", 4096, 16),
+        ("randwrite", 4096, 16),
+        ("read", 2**20, 4),
+        ("write", 2**20, 4),
+    ):
+        direction = "write" if "write" in rw else "read"
+        make_sweep(
+            {1: 1.0}, workload=make_workload(rw=rw, block_size_bytes=size, iodepth=depth), direction=direction
+        )
+
+    chart = read()
+
+    assert (chart.x.name, chart.color, chart.fixed) == ("pattern", None, ())
+    assert chart.x.labels == ("sequential read", "sequential write", "random read", "random write")
+
+
+def test_shown_series_of_a_cell_do_not_include_the_hidden_ones_of_another():
+    make_sweep({1: 1.0, 2: 2.0, 4: 4.0}, target={"filesystem": "xfs"})
+    make_sweep({4: 9.0, 8: 8.0}, target={"filesystem": "ext4"})
+
+    chart = read()
+
+    assert values(chart) == {"random read": [1.0, 2.0, 4.0, 8.0]}
+    assert chart.fixed[0].values == ("ext4", "xfs")
+    assert (chart.mixed, chart.counts.shown, chart.counts.hidden_by_fixed) == ((), 4, 1)
 
 
 def test_single_series_is_one_bar():

@@ -9,7 +9,7 @@ from django.test import TestCase
 
 from benchapp.charts.texts.layouts import describe_price
 from benchapp.grammar import Filter, parse_filter
-from benchapp.models import Price, Series
+from benchapp.models import Host, Price, Series
 from benchapp.queries.charts.scaling import read_scaling
 from benchapp.queries.charts.scaling_shapes import ScalingRequest
 from benchapp.queries.layouts.question import LayoutQuestion
@@ -21,6 +21,7 @@ from tests.factories import (
     make_change,
     make_host,
     make_incident,
+    make_price,
     make_runs,
     make_series,
     make_target,
@@ -32,6 +33,7 @@ from tests.mixes import PURE, plant_mixes
 
 ASKED = LayoutQuestion(Filter(), iops=20_000, p99_ms=3, capacity_gb=1000, block_size="4k")
 LATER = NOON + timedelta(days=10)
+GIB = 2**30
 
 
 def list_names(ranking: LayoutRanking) -> list[tuple[str, str, int | None]]:
@@ -155,8 +157,7 @@ class TestPlantedLayouts(TestCase):
 
 
 @pytest.mark.django_db
-def test_read_share_and_what_may_not_vary_have_one_value_that_is_named() -> None:
-    # No cell of the layouts that may vary has two read shares, or two numbers of volumes.
+def test_what_may_not_vary_has_one_value_that_is_named_and_layouts_with_others_are_ranked_apart() -> None:
     for volume_type, count, stripes, share in (
         ("gp3", 4, 4, 90),
         ("gp3", 8, 8, 90),
@@ -173,12 +174,11 @@ def test_read_share_and_what_may_not_vary_have_one_value_that_is_named() -> None
         LayoutQuestion(Filter(), pattern="randrw", iops=9000, vary=("volume_type", "stripe_count"))
     )
 
-    assert {fixed.dimension: fixed.values for fixed in ranking.fixed} == {
-        "read_share_percent": (90,),
-        "volume_count": (8,),
-    }
-    assert list_names(ranking) == [("meets", "gp3", 8), ("meets", "gp3", 8)]
-    assert (ranking.series_count, ranking.hidden_count) == (4, 4)
+    assert {fixed.dimension: fixed.values for fixed in ranking.fixed} == {"volume_count": (8,)}
+    assert list_names(ranking) == [("meets", "gp3", 8), ("meets", "gp3", 8), ("meets", "io2", 8)]
+    assert [row.load.read_share_percent for row in ranking.rows] == [90, 90, 50]
+    assert (ranking.series_count, ranking.hidden_count) == (6, 2)
+    assert [row.layout.volume_count for row in ranking.elsewhere] == [4]
 
 
 @pytest.mark.django_db
@@ -318,7 +318,7 @@ class TestInterpolatedMixes:
 
         assert rank_mixes(filter=parse_filter("bs:4k,64k")).rows == ()
 
-    def test_measured_mixes_choose_the_block_size(self) -> None:
+    def test_each_layout_has_the_block_size_that_it_was_measured_with(self) -> None:
         plant_mixes({50: 16_000.0}, target={"volume_type": "a"}, work={"block_size_bytes": 65_536})
         for volume_type in ("b", "c"):
             plant_mixes(PURE, target={"volume_type": volume_type})
@@ -327,8 +327,9 @@ class TestInterpolatedMixes:
         ranking = rank_mixes()
 
         assert [row.layout.volume_type for row in rank_mixes(mixes="measured").rows] == ["a"]
-        assert [row.layout.volume_type for row in ranking.rows] == ["a", "d"]
-        assert [(each.dimension, each.values) for each in ranking.fixed] == [("block_size_bytes", (65_536,))]
+        found = {row.layout.volume_type: row.load.block_size_bytes for row in ranking.rows}
+        assert found == {"a": 65_536, "b": 4096, "c": 4096, "d": 65_536}
+        assert (ranking.fixed, ranking.varying) == ((), ("block_size_bytes",))
 
     @pytest.mark.parametrize(
         ("read_share", "pure", "iops"), [(100, "randread", 40_000.0), (0, "randwrite", 10_000.0)]
@@ -353,3 +354,130 @@ class TestInterpolatedMixes:
         (row,) = rank_mixes(pattern="randread", read_share=None).rows
 
         assert row.load.between is None
+
+
+def plant_level(
+    iops: float,
+    *,
+    host: str = "db-01",
+    size_gib: int = 100,
+    target: dict[str, Any] | None = None,
+    **work: Any,
+) -> Series:
+    """Make three runs of one level of a priced layout: 4k random reads of 5 GiB files unless given otherwise."""
+    layout = make_target(
+        **{"volume_type": "gp3", "volume_count": 1, "volume_size_bytes": size_gib * GIB} | (target or {})
+    )
+    workload = make_workload(**{"file_size_bytes": 5 * GIB} | work)
+    found = Host.objects.filter(name=host).first() or make_host(host)
+    series = make_series(host=found, target=layout, workload=workload)
+    runs = make_runs(found, [NOON + timedelta(hours=hour) for hour in range(3)], target=layout)
+    size = workload.block_size_bytes or 0
+    add_measurements(series, runs, [{"iops": iops, "bandwidth_bytes_per_s": iops * size}] * 3)
+    note_measurements(series)
+    calculate_levels([series.pk])
+    return series
+
+
+def ask(**options: Any) -> LayoutRanking:
+    return rank_layouts(LayoutQuestion(**{"filter": Filter(), "price_of": "volumes", **options}), now=LATER)
+
+
+@pytest.mark.django_db
+class TestNothingIsFixed:
+    """What was measured with another file size, block size or depth counts, and is named."""
+
+    @pytest.fixture(autouse=True)
+    def prices(self, db: None) -> None:
+        make_price()
+
+    def test_layout_that_was_measured_with_another_file_size_meets_the_requirement(self) -> None:
+        for count in (1, 2, 4):
+            plant_level(25_500.0 * count, target={"volume_count": count})
+        plant_level(216_000.0, target={"volume_count": 8}, file_size_bytes=20 * GIB)
+
+        ranking = ask(iops=100_000)
+
+        assert [names for names in list_names(ranking) if names[0] == "meets"] == [
+            ("meets", "gp3", 4),
+            ("meets", "gp3", 8),
+        ]
+        assert {row.load.file_size_bytes for row in ranking.rows} == {5 * GIB, 20 * GIB}
+        assert (ranking.fixed, ranking.hidden_count) == ((), 0)
+
+    def test_cheapest_layout_is_first_whatever_file_size_it_was_measured_with(self) -> None:
+        for size_gib in (1000, 2000, 3000):
+            plant_level(2900.0, size_gib=size_gib)
+        cheap = plant_level(2500.0, size_gib=500, file_size_bytes=20 * GIB, iodepth=16)
+
+        best = ask(iops=2000).rows[0]
+
+        assert (best.load.series_ids, best.price_amount) == ((cheap.pk,), pytest.approx(500 * 0.08))
+
+    def test_throughput_is_that_of_the_block_size_with_the_highest_one(self) -> None:
+        for count in range(1, 12):
+            plant_level(20_000.0, target={"volume_count": count}, rw="read")
+            plant_level(20_000.0, target={"volume_count": count}, rw="read", iodepth=32)
+            plant_level(600.0 + count, target={"volume_count": count}, rw="read", block_size_bytes=2**20)
+
+        ranking = ask(mb_per_s=500, pattern="read")
+
+        assert ranking.count("meets") == 11
+        assert {row.load.block_size_bytes for row in ranking.rows} == {2**20}
+        assert ranking.varying == ("block_size_bytes",)
+
+    def test_buffered_reads_do_not_count_where_direct_ones_were_measured(self) -> None:
+        plant_level(5000.0)
+        plant_level(900_000.0, is_direct=False)
+        plant_level(700_000.0, size_gib=200, is_direct=False)
+
+        ranking = ask(iops=100_000)
+
+        assert [(row.verdict, row.load.is_direct) for row in ranking.rows] == [
+            ("meets", False),
+            ("misses", True),
+        ]
+        assert [(each.dimension, each.values) for each in ranking.fixed] == [("is_direct", (False, True))]
+        assert [row.load.levels.iops.median for row in ranking.elsewhere] == [900_000.0]  # type: ignore[union-attr]
+
+    def test_price_of_zero_is_a_price(self) -> None:
+        make_price(volume_type="local", per_gib_month=0)
+        plant_level(30_000.0, target={"volume_type": "local"})
+        plant_level(30_000.0)
+
+        ranking = ask(iops=20_000, max_price=0)
+
+        assert [(row.verdict, row.price_amount) for row in ranking.rows] == [
+            ("meets", 0.0),
+            ("misses", 8 + 27_000 * 0.005),
+        ]
+
+
+@pytest.mark.django_db
+class TestOneBrokenHost:
+    @pytest.fixture(autouse=True)
+    def fleet(self, db: None) -> None:
+        make_price()
+        for number in range(5):
+            plant_level(25_000.0, host=f"db-0{number}")
+
+    def break_hosts(self, *names: str) -> None:
+        for name in names:
+            series = plant_level(9000.0, host=name)
+            make_incident(changes=[make_change(series)])
+
+    def test_its_open_regression_does_not_decide_and_is_marked(self) -> None:
+        self.break_hosts("db-09")
+
+        (row,) = ask(iops=20_000).rows
+
+        assert (row.verdict, row.verdict_with_all, row.left_out) == ("meets", "median-only", 1)
+        assert (len(row.load.series_ids), len(row.incident_ids)) == (5, 1)
+
+    def test_regression_of_half_of_the_hosts_decides(self) -> None:
+        self.break_hosts(*(f"db-1{number}" for number in range(5)))
+
+        (row,) = ask(iops=20_000).rows
+
+        assert (row.verdict, row.left_out, len(row.load.series_ids)) == ("misses", 0, 10)
+        assert len(row.incident_ids) == 5
