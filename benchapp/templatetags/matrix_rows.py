@@ -46,12 +46,14 @@ def _make_sparkline(points: str) -> str:
 
 
 def _make_facts(shown: Any) -> str:
-    """Return age, number of runs, number of series if several, and badges."""
+    """Return age, number of runs, settings, number of series if several, and badges."""
     cell, level = shown.cell, shown.cell.level
     css, stale = (" stale", " stale") if level.is_stale else ("", "")
     facts = [
         f'<span class="age{css}" title="{iso(level.last_at)}">{escape(shown.age)}{stale} · n {level.n}</span>'
     ]
+    if shown.settings:
+        facts.append(f'<span class="age">{escape(shown.settings)}</span>')
     if len(cell.series_ids) > 1:
         facts.append(f'<span class="age">{len(cell.series_ids)} series</span>')
     if cell.badges:

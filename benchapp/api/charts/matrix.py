@@ -9,6 +9,7 @@ from msgspec import Meta
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns, with_columns
+from benchapp.api.framework.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     FilterParameters,
@@ -19,7 +20,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import bad_parameter
-from benchapp.api.framework.responses import answer_json, answer_lines
+from benchapp.api.framework.responses import answer_json, answer_lines, state_left_out
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.charts.texts.level_range import describe_level_range
@@ -36,7 +37,7 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixPanel,
     MatrixRow,
 )
-from benchapp.queries.charts.scaling_defaults import write_fixed
+from benchapp.queries.charts.scaling_defaults import write_fixed, write_settings
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.incidents.series_marks import MarkState
 from benchapp.queries.layouts.gap_runs import plan_matrix_runs
@@ -57,7 +58,7 @@ class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
     )
 
 
-class MatrixAnswerParameters(MatrixParameters):
+class MatrixAnswerParameters(FixParameters, MatrixParameters):
     """Those of the matrix, and what else the answer has."""
 
     next_runs = next_runs_parameter()
@@ -88,6 +89,7 @@ class MatrixCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     incident: int | None
     last_at: Time | None
     is_stale: bool | None
+    settings: Annotated[str, SETTINGS]
     badges: Annotated[Sequence[str], Meta(description="badges of the newest measurement, most severe first")]
     recent: Annotated[Sequence[float], Meta(description="newest values, oldest first")]
 
@@ -157,28 +159,30 @@ class MatrixView(ApiView):
         wanted = read_parameters(request, MatrixAnswerParameters)
         format = wanted["format"]
         matrix = read_asked_matrix(wanted)
+        check_fix(wanted["fix"], [each.dimension for each in matrix.fixed])
         cells = [
             _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
         ]
+        left_out: dict[str, str | int] = {
+            "fixed": write_fixed(matrix.fixed),
+            "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
+            "unknown_x": matrix.omitted.unknown_x,
+        }
         if format == "json":
             plan = plan_matrix_runs(matrix) if "next_runs" in wanted else None
-            return answer_json(request, _describe(matrix, cells, plan))
+            return answer_json(request, _describe(matrix, cells, plan), headers=state_left_out(left_out))
         columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
         context: CsvContext = {
             "metric": matrix.metric.name,
             "unit": matrix.metric.unit,
             "filter": write_filter(matrix.shown_filter),
+            "fixed": write_fixed(matrix.fixed),
             "range": describe_level_range(matrix.span),
             "is_cut": matrix.omitted.is_cut,
             "is_thinned": matrix.omitted.is_thinned,
             "omitted_rows": matrix.omitted.rows,
             "omitted_columns": matrix.omitted.columns,
             "omitted_panels": matrix.omitted.panels,
-        }
-        left_out: dict[str, str | int] = {
-            "fixed": write_fixed(matrix.fixed),
-            "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
-            "unknown_x": matrix.omitted.unknown_x,
         }
         return answer_lines(
             request,
@@ -252,6 +256,7 @@ def _make_cell(
         change_relative=mark.relative if mark else None,
         change_state=mark.state if mark else None,
         incident=mark.incident_id if mark else None,
+        settings=write_settings(cell.settings),
         badges=cell.badges,
         recent=level.recent if level else (),
         **axes,

@@ -11,6 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
@@ -42,7 +43,7 @@ from benchapp.queries.charts.scaling import (
     ScalingRequest,
     read_scaling,
 )
-from benchapp.queries.charts.scaling_defaults import write_fixed
+from benchapp.queries.charts.scaling_defaults import write_fixed, write_settings
 from benchapp.queries.charts.scaling_findings import (
     CurveModel,
     ModelName,
@@ -96,6 +97,7 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
         float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
     ]
     efficiency: Annotated[float | None, Meta(description="median / ideal")]
+    settings: Annotated[str, SETTINGS]
     targets_missed: Annotated[
         Sequence[str], Meta(description="names of the targets that the median does not reach")
     ]
@@ -310,7 +312,7 @@ class ScalingParameters(FilterParameters, SpanParameters, FormatParameters):
     )
 
 
-class ScalingAnswerParameters(ScalingParameters):
+class ScalingAnswerParameters(FixParameters, ScalingParameters):
     """Those of the chart, and what else the answer has."""
 
     next_runs = next_runs_parameter()
@@ -330,6 +332,7 @@ class Scaling(ApiView):
         """Read a metric by one dimension: median and spread of each combination."""
         wanted = read_parameters(request, ScalingAnswerParameters)
         chart = read_chart(make_request(wanted))
+        check_fix(wanted["fix"], [each.dimension for each in chart.fixed])
         cells = [_describe_cell(each, *found) for each in chart.stack for found in each.walk()]
         file_name = f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}"
         if chart.cell_runs_maximum is not None and wanted["format"] != "json":
@@ -372,6 +375,7 @@ def _list_context(chart: ScalingChart) -> CsvContext:
         "color_dimension": chart.color.name if chart.color else None,
         "facet_dimension": chart.facet.name if chart.facet else None,
         "filter": write_filter(chart.shown_filter),
+        "fixed": write_fixed(chart.fixed),
         "range": describe_level_range(chart.span),
         **_describe_cut(chart),
     }
@@ -407,6 +411,7 @@ def _describe_cell(
         color=write_axis_value(chart.color.name, line.value) if chart.color else None,
         x=write_axis_value(chart.x.name, chart.x.values[place]),
         median=cell.value,
+        settings=write_settings(cell.settings),
         p10=spread.p10 if spread else None,
         p90=spread.p90 if spread else None,
         n=spread.n if spread else 0,

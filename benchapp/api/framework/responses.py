@@ -98,7 +98,7 @@ def answer_rows(
         )
     shown = _choose_columns(rows, columns)
     page = kind(next=following, next_cursor=next_cursor, **{name: shown}, **(about or {}))
-    return answer_json(request, page, headers=headers)
+    return answer_json(request, page, headers={**headers, **state_left_out(left_out or {})})
 
 
 def answer_lines(
@@ -114,14 +114,10 @@ def answer_lines(
 ) -> HttpResponse:
     """Return rows as a file of CSV or NDJSON; file_name: without suffix; context: as in answer_rows.
 
-    What is left out is also stated in headers, "X-Is-Cut: true" for `is_cut`. left_out: values of LEFT_OUT, for headers
-    alone.
+    What is left out is also stated in headers, "X-Is-Cut: true" for `is_cut`. left_out: values of LEFT_OUT for headers.
     """
     more = context or {}
-    stated = _state_completeness(more, rows) | {
-        name_header(name): quote(str(value), safe=_HEADER_CHARACTERS)
-        for name, value in (left_out or {}).items()
-    }
+    stated = _state_completeness(more, rows) | state_left_out(left_out or {})
     headers = {**(headers or {}), **name_file(file_name, format), **stated}
     if format == "csv":
         cells = (
@@ -135,6 +131,11 @@ def answer_lines(
         return _answer(request, lines, CONTENT_TYPE, headers)
     lines = b"".join(dump_json(row) + b"\n" for row in _choose_columns(rows, columns))
     return _answer(request, lines, "application/x-ndjson", headers)
+
+
+def state_left_out(left_out: Mapping[str, str | int]) -> dict[str, str]:
+    """Return a header for each value of LEFT_OUT."""
+    return {name_header(name): quote(str(value), safe=_HEADER_CHARACTERS) for name, value in left_out.items()}
 
 
 def name_header(column: str) -> str:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.fixed import FixParameters, check_fix
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     BlockSizeField,
@@ -21,7 +22,7 @@ from benchapp.api.framework.parameters import (
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import bad_parameter
-from benchapp.api.framework.responses import answer_json, answer_lines
+from benchapp.api.framework.responses import answer_json, answer_lines, state_left_out
 from benchapp.api.framework.view import ApiView
 from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs
 from benchapp.grammar import BadFilter, write_filter
@@ -31,7 +32,6 @@ from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
     MIX_BASES,
-    MIXED_PATTERNS,
     PATTERNS,
     PRICED_PARTS,
     REQUIRED_MAXIMUM,
@@ -59,6 +59,11 @@ class LackAnswer(ApiAnswer, kw_only=True, frozen=True):
 class LayoutLoadAnswer(ApiAnswer, kw_only=True, frozen=True):
     iodepth: int | None
     numjobs: int | None
+    block_size_bytes: int | None
+    file_size_bytes: int | None
+    is_direct: bool | None
+    engine: str | None
+    read_share_percent: Annotated[int | None, Meta(description="of mixes only")]
     iops_median: float | None
     iops_p10: float | None
     bandwidth_median_bytes_per_s: float | None
@@ -73,6 +78,13 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
     """A layout under the load that decides; at_load: that with the least throughput that meets the requirement."""
 
     verdict: Verdict
+    left_out: Annotated[
+        int,
+        Meta(
+            description="series of the load that do not count: their open regression is not that of most hosts"
+        ),
+    ]
+    verdict_with_all: Annotated[Verdict | None, Meta(description="if they counted; null if left_out is 0")]
     title: str
     volume_type: str | None
     volume_count: int | None
@@ -124,6 +136,10 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
     series: Annotated[int, Meta(description="series that count")]
     outdated: Annotated[int, Meta(description="series left out for their age")]
     hidden_by_fixed: int
+    elsewhere: Annotated[
+        Sequence[LayoutAnswer],
+        Meta(description="layouts that meet the requirement outside the fixed dimensions, best first"),
+    ]
     incomplete: Annotated[int, Meta(description="loads of a mix with one direction only")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
     next_runs: Annotated[
@@ -134,13 +150,13 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
 
 
-def _number(help_text: str) -> serializers.FloatField:
+def _number(help_text: str, *, least: float = 0.001) -> serializers.FloatField:
     return serializers.FloatField(
-        required=False, min_value=0.001, max_value=REQUIRED_MAXIMUM, help_text=help_text
+        required=False, min_value=least, max_value=REQUIRED_MAXIMUM, help_text=help_text
     )
 
 
-class LayoutParameters(FormatParameters):
+class LayoutParameters(FixParameters, FormatParameters):
     """What is required; iops or mb_per_s is."""
 
     q = FilterField(source="filter")
@@ -159,7 +175,7 @@ class LayoutParameters(FormatParameters):
     mb_per_s = _number("MB/s (10⁶ bytes) at least, at p10")
     p99_ms = _number("p99 latency in ms at that load, at most, at p90")
     capacity_gb = _number("GB (10⁹ bytes) at least")
-    max_price = _number("per month, in the currency of the region")
+    max_price = _number("per month, in the currency of the region", least=0)
     region = serializers.CharField(
         required=False,
         allow_blank=True,
@@ -188,7 +204,7 @@ class LayoutsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Rank the measured layouts by a requirement: those that meet it by price, then what is close."""
         wanted = read_parameters(request, LayoutParameters)
-        format = wanted.pop("format")
+        format, fix = wanted.pop("format"), wanted.pop("fix")
         question = LayoutQuestion(**wanted)
         if not question.has_throughput:
             raise bad_parameter("iops", "state iops or mb_per_s")
@@ -201,7 +217,14 @@ class LayoutsView(ApiView):
             raise bad_parameter("q", problem) from problem
         except UnknownRegion as problem:
             raise bad_parameter("region", problem) from problem
+        check_fix(fix, [each.dimension for each in ranking.fixed])
         rows = [_describe_row(row) for row in ranking.all_rows]
+        left_out: dict[str, str | int] = {
+            "fixed": write_fixed(ranking.fixed),
+            "hidden_by_fixed": ranking.hidden_count,
+            "outdated": ranking.outdated_count,
+            "incomplete": ranking.incomplete_count,
+        }
         if format != "json":
             return answer_lines(
                 request,
@@ -211,20 +234,15 @@ class LayoutsView(ApiView):
                 file_name="layouts",
                 context={
                     "pattern": question.pattern,
-                    "read_share_percent": question.read_share if question.pattern in MIXED_PATTERNS else None,
                     "region": ranking.region,
                     "currency": ranking.currency,
                     "filter": write_filter(ranking.shown_filter),
+                    "fixed": write_fixed(ranking.fixed),
                     "is_cut": ranking.is_cut,
                 },
-                left_out={
-                    "fixed": write_fixed(ranking.fixed),
-                    "hidden_by_fixed": ranking.hidden_count,
-                    "outdated": ranking.outdated_count,
-                    "incomplete": ranking.incomplete_count,
-                },
+                left_out=left_out,
             )
-        return answer_json(request, _describe_ranking(ranking, rows))
+        return answer_json(request, _describe_ranking(ranking, rows), headers=state_left_out(left_out))
 
 
 def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> LayoutsAnswer:
@@ -237,6 +255,7 @@ def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> L
         series=ranking.series_count,
         outdated=ranking.outdated_count,
         hidden_by_fixed=ranking.hidden_count,
+        elsewhere=[_describe_row(row) for row in ranking.elsewhere],
         incomplete=ranking.incomplete_count,
         next_runs=describe_next_runs(plan_next_runs(ranking)),
         layouts=rows,

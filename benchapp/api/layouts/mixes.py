@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.fixed import FixParameters, check_fix
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     BlockSizeField,
@@ -39,7 +40,7 @@ from benchapp.queries.layouts.mixes import (
 )
 
 
-class MixParameters(FormatParameters):
+class MixParameters(FixParameters, FormatParameters):
     """The workload, and the read share to estimate."""
 
     q = FilterField(source="filter")
@@ -156,12 +157,13 @@ class MixesView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read the throughput by the share of reads, measured and interpolated, of each layout and load."""
         wanted = read_parameters(request, MixParameters)
-        format = wanted.pop("format")
+        format, fix = wanted.pop("format"), wanted.pop("fix")
         try:
             answer = read_mixes(MixQuestion(**wanted))
         except BadFilter as problem:
             # Its terms and those of the workload together are too many.
             raise bad_parameter("q", problem) from problem
+        check_fix(fix, [each.dimension for each in answer.fixed])
         share = answer.question.read_share
         is_json = format == "json"
         rows: list[ApiAnswer] = []
@@ -191,6 +193,7 @@ class MixesView(ApiView):
                 "unit": CATALOG[answer.question.metric].unit,
                 "pattern": answer.question.pattern,
                 "filter": write_filter(answer.shown_filter),
+                "fixed": write_fixed(answer.fixed),
                 "is_cut": answer.is_cut,
             },
             left_out={

@@ -12,8 +12,8 @@ from benchapp.charts.texts.layouts import (
     describe_lacks,
     describe_price,
     describe_requirement,
-    format_depth,
     format_layouts_title,
+    format_load,
     format_throughput,
 )
 from benchapp.grammar import BadFilter
@@ -67,7 +67,7 @@ def _describe(row: RankedLayout, ranking: LayoutRanking) -> LayoutFacts:
     return LayoutFacts(
         title=row.layout.title,
         verdict=row.verdict,
-        load=f"{format_throughput(row.load)}, {format_depth(row.load)}{price}",
+        load=f"{format_throughput(row.load)}, {format_load(row.load, ranking.varying)}{price}",
         price=describe_price(row, ranking.currency) if row.price_amount is not None else "",
         runs=row.load.n,
         last_at=to_iso(row.load.last_at),

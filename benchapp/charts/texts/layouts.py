@@ -1,8 +1,9 @@
 """Texts about the ranking of layouts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from benchapp.charts.texts.fixed import describe_fixed, describe_values
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import (
     CATALOG,
@@ -13,6 +14,7 @@ from benchapp.metrics import (
     format_with_unit,
     group_thousands,
 )
+from benchapp.queries.layouts.layout import Load
 from benchapp.queries.layouts.question import MIXED_PATTERNS, PATTERNS, LayoutQuestion
 from benchapp.queries.layouts.ranking import (
     Lack,
@@ -22,7 +24,7 @@ from benchapp.queries.layouts.ranking import (
     RequiredName,
     Verdict,
 )
-from benchapp.queries.titles import describe_value
+from benchapp.queries.titles import describe_setting
 from benchapp.times import describe_age, format_moment
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
@@ -54,6 +56,11 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
     if not ranking.all_rows:
         return "No measurements of this workload"
     met = [row for row in ranking.all_rows if row.verdict == "meets"]
+    if not met and ranking.elsewhere:
+        with_these = ", ".join(describe_values(each.dimension, each.values) for each in ranking.fixed)
+        layouts = format_count(len(ranking.elsewhere), "other layout")
+        verb = "meets" if len(ranking.elsewhere) == 1 else "meet"
+        return f"No layout with {with_these} meets the requirement; {layouts} {verb} it"
     if not met:
         return "No measured layout meets the requirement"
     best = met[0]
@@ -97,7 +104,9 @@ def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterat
     yield from describe_interpolated(ranking)
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
-        yield f"Best: {describe_load(best, has_ages=has_ages)}."
+        yield f"Best: {describe_load(best, ranking.varying, has_ages=has_ages)}."
+        yield from describe_left_out(best)
+    yield from describe_elsewhere(ranking, best)
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
 
@@ -124,6 +133,34 @@ def describe_interpolated(ranking: LayoutRanking) -> Iterator[str]:
         yield f"{format_count(count, 'layout')} interpolated: this mix was not measured; p99 latency is unknown."
 
 
+def describe_left_out(row: RankedLayout) -> Iterator[str]:
+    """Yield which series do not count, and the verdict if they did, as a sentence."""
+    if row.left_out and row.verdict_with_all is not None:
+        count = format_count(row.left_out, "series")
+        verdict = (
+            "the same verdict" if row.verdict_with_all == row.verdict else VERDICT_TEXTS[row.verdict_with_all]
+        )
+        yield f"{count} with an open regression not counted; with all series: {verdict}."
+
+
+def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Iterator[str]:
+    """Yield how many layouts outside the fixed dimensions meet the requirement, and the first of them."""
+    if not ranking.elsewhere:
+        return
+    first = ranking.elsewhere[0]
+    verb = "meets" if len(ranking.elsewhere) == 1 else "meet"
+    price, own = first.least_price, None if best is None else best.least_price
+    cheaper = ", cheaper" if price is not None and own is not None and price < own else ""
+    named = ", ".join(
+        filter(None, (first.layout.title, *describe_workload(first.load, ranking.varying or ("is_direct",))))
+    )
+    cost = f" for {describe_price(first, ranking.currency)} per month" if price is not None else ""
+    yield (
+        f"{format_count(len(ranking.elsewhere), 'layout')} outside the fixed values {verb} it:"
+        f" {named}{cost}{cheaper}."
+    )
+
+
 def describe_closest_miss(row: RankedLayout, currency: str) -> str:
     """Return the layout that lacks least, and what it lacks, as a sentence."""
     basis = f" ({describe_interpolation(row.load)})" if row.load.between else ""
@@ -135,8 +172,8 @@ def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
     if ranking.outdated_count:
         days = format_count(ranking.question.max_age_days or 0, "day")
         yield f"{format_count(ranking.outdated_count, 'series')} not counted: newest run more than {days} ago."
-    if ranking.hidden_count:
-        yield f"{format_count(ranking.hidden_count, 'series')} hidden by the fixed dimensions."
+    if text := describe_fixed(ranking.fixed, shown=ranking.series_count, hidden=ranking.hidden_count):
+        yield f"{text}."
     if ranking.incomplete_count:
         yield f"{format_count(ranking.incomplete_count, 'load')} not counted: only one direction was measured."
     count = sum(row.price_amount is None and row.least_price is not None for row in ranking.unpriced)
@@ -171,8 +208,11 @@ def describe_requirement(question: LayoutQuestion, currency: str) -> str:
     return ", ".join(parts)
 
 
-def describe_load(row: RankedLayout, *, has_ages: bool = True) -> str:
-    """Return what the deciding load of a layout delivers, in one sentence without a period; has_ages: as above."""
+def describe_load(row: RankedLayout, varying: Sequence[str], *, has_ages: bool = True) -> str:
+    """Return what the deciding load of a layout delivers, in one sentence without a period.
+
+    varying: details of the workload to name; has_ages: as above.
+    """
     load, margin = row.load, row.assessment.margin
     latency = load.levels.latency_p99_ns
     at = "" if latency is None else f" at p99 latency {format_value(latency.median or latency.p90, 'ns')}"
@@ -181,7 +221,7 @@ def describe_load(row: RankedLayout, *, has_ages: bool = True) -> str:
     more += f", {describe_interpolation(load)}" if load.between else ""
     newest = describe_age(load.last_at) if has_ages else format_moment(load.last_at)
     runs = f"{format_count(load.n, 'run')}, the newest {newest}"
-    return f"{format_throughput(load)}{at}, {format_depth(load)}{more}; {runs}"
+    return f"{format_throughput(load)}{at}, {format_load(load, varying)}{more}; {runs}"
 
 
 def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
@@ -202,22 +242,25 @@ def format_throughput(load: MeasuredLoad) -> str:
     return format_value(None if bandwidth is None else bandwidth.median, "bytes/s")
 
 
-def format_depth(load: MeasuredLoad) -> str:
-    """Return queue depth and jobs: "queue depth 32 × 1 job"."""
+def format_load(load: Load, varying: Sequence[str]) -> str:
+    """Return the details of a load that vary, queue depth and jobs: "4k blocks, queue depth 32 × 1 job"."""
     depth = "unknown" if load.iodepth is None else str(load.iodepth)
     jobs = "" if load.numjobs is None else f" × {format_count(load.numjobs, 'job')}"
-    return f"queue depth {depth}{jobs}"
+    return ", ".join([*describe_workload(load, varying), f"queue depth {depth}{jobs}"])
+
+
+def describe_workload(load: Load, varying: Sequence[str]) -> list[str]:
+    """Return the details of a load that vary: ["4k blocks", "20 GiB files"]."""
+    return [
+        describe_setting(name, getattr(load, name)) for name in varying if getattr(load, name) is not None
+    ]
 
 
 def list_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
     """Return name, label and value of each fixed dimension."""
     return [
-        (
-            fixed.dimension,
-            DIMENSIONS[fixed.dimension].label,
-            ", ".join(describe_value(fixed.dimension, value) for value in fixed.values),
-        )
-        for fixed in ranking.fixed
+        (each.dimension, DIMENSIONS[each.dimension].label, describe_values(each.dimension, each.values))
+        for each in ranking.fixed
     ]
 
 
@@ -241,7 +284,8 @@ def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
         return f"{value} of {required} ({format_signed_percent(-lack.shortfall)})"
     else:
         value, required = format_value(lack.value, "ns"), format_value(lack.required, "ns")
-    return f"{name} {value}, at most {required} ({format_signed_percent(lack.value / lack.required - 1)})"
+    excess = f" ({format_signed_percent(lack.value / lack.required - 1)})" if lack.required else ""
+    return f"{name} {value}, at most {required}{excess}"
 
 
 def _format_capacity(size_bytes: float) -> str:

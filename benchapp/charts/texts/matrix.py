@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from benchapp.charts.texts.fixed import describe_fixed
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
@@ -115,9 +116,8 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
     for count, noun in ((omitted.rows, "row"), (omitted.columns, "column"), (omitted.panels, "panel")):
         if count:
             yield f"{count} more {noun}{'s' if count > 1 else ''} with fewer series hidden. Narrow the filter."
-    if omitted.hidden_by_fixed:
-        hidden = format_count(omitted.hidden_by_fixed, "series")
-        yield f"{hidden} hidden by the fixed dimensions{_describe_hidden(omitted)}."
+    if text := describe_fixed(matrix.fixed, shown=matrix.shown_count, hidden=omitted.hidden_by_fixed):
+        yield f"{text}{_describe_hidden(omitted)}."
     if omitted.unknown_x:
         yield f"{format_count(omitted.unknown_x, 'series')} hidden: unknown {matrix.x.dimension.label.lower()}."
     if omitted.is_cut:
@@ -137,7 +137,7 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
 def _describe_hidden(omitted: Omitted) -> str:
     if not omitted.hidden_regressions:
         return ""
-    return f", {format_integer(omitted.hidden_regressions)} of them with an open regression"
+    return f"; {format_integer(omitted.hidden_regressions)} of the others with an open regression"
 
 
 def describe_cell_place(matrix: Matrix, row: MatrixRow, place: int) -> str:

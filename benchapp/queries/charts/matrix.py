@@ -28,6 +28,7 @@ from benchapp.queries.charts.scaling_defaults import (
     add_fixed_terms,
     fix_dimensions,
     list_mixed,
+    list_settings,
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
@@ -158,6 +159,7 @@ class _MatrixBuilder:
         self.table = everything.select(known) if known else everything
         self.unknown_x = everything.length - self.table.length
         self.is_thinned = False
+        self.named = chosen.named
 
     def fill(self, is_cut: bool) -> Matrix:
         """Return the matrix. is_cut: more series match than were read."""
@@ -186,6 +188,7 @@ class _MatrixBuilder:
             facets=_list_dimensions(self.facet_names),
             panels=panels if columns and row_keys else (),
             fixed=self.chosen.fixed,
+            varying=self.chosen.varying,
             mixed=list_mixed(self.chosen.table, self.chosen.axes),
             omitted=Omitted(
                 omitted_rows,
@@ -244,6 +247,7 @@ class _MatrixBuilder:
                 level=level,
                 mark=None if place is None else marks.get(ids[place]),
                 badges=order_codes(self.table.column("badges")[shown]),
+                settings=list_settings(self.table, [shown], self.named),
             )
         return cells
 

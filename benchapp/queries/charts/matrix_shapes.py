@@ -8,7 +8,7 @@ from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import Metric
 from benchapp.queries.charts.axes import Axis
-from benchapp.queries.charts.scaling_defaults import FixedDimension
+from benchapp.queries.charts.scaling_defaults import FixedDimension, Settings
 from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.queries.series.level_range import NOW, LevelRange
 from benchapp.queries.series.levels import CurrentLevel
@@ -33,6 +33,7 @@ class MatrixCell:
     level: CurrentLevel | None = None
     mark: SeriesMark | None = None
     badges: tuple[str, ...] = ()
+    settings: Settings = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class Omitted:
 class Matrix:
     """The data of the matrix page, its CSV and its API response.
 
-    filter: as it was given; shown_filter: with what is fixed. mixed: dimensions of which some cell has several
-    values.
+    filter: as it was given; shown_filter: with what is fixed. varying: dimensions in which cells differ beside
+    the axes; mixed: those of which some cell has several values.
     """
 
     filter: Filter
@@ -87,6 +88,7 @@ class Matrix:
     facets: tuple[Dimension, ...]
     panels: tuple[MatrixPanel, ...]
     fixed: tuple[FixedDimension, ...]
+    varying: tuple[str, ...]
     mixed: tuple[str, ...]
     omitted: Omitted
     span: LevelRange = NOW
@@ -101,6 +103,11 @@ class Matrix:
     def count(self, state: CellState) -> int:
         """Return how many cells are in a state."""
         return sum(cell.state == state for _, _, _, cell in self.walk())
+
+    @property
+    def shown_count(self) -> int:
+        """Return how many series the cells have."""
+        return sum(len(cell.series_ids) for _, _, _, cell in self.walk())
 
     @property
     def size(self) -> int:

@@ -19,7 +19,6 @@ from benchapp.queries.charts.axes import (
 )
 from benchapp.queries.charts.scaling_cells import FAILED, Grid, fill_facets, list_cell_keys
 from benchapp.queries.charts.scaling_defaults import (
-    Axes,
     ChosenAxes,
     add_fixed_terms,
     keep_values,
@@ -93,7 +92,7 @@ def build_chart(
     charted_ids = set(chosen.table.column("id"))
     fixed = chosen.keep_shown(series.matching)
     plotted = _select_plotted(fixed, charted_ids if plotted_ids is None else plotted_ids)
-    grid = _make_grid(plotted, axes)
+    grid = _make_grid(plotted, chosen)
     in_grid = _select_in_grid(fixed, grid)
     omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
     charted = _select_ids(in_grid, charted_ids)
@@ -117,6 +116,7 @@ def build_chart(
         facets=facets,
         fixed=chosen.fixed,
         common=_list_common(chosen),
+        varying=chosen.varying,
         mixed=list_mixed(chosen.table, axes),
         free=request.free,
         limits=resolved.limits,
@@ -158,14 +158,15 @@ def _select_in_grid(table: SeriesTable, grid: Grid) -> SeriesTable:
     return table
 
 
-def _make_grid(table: SeriesTable, axes: Axes) -> Grid:
+def _make_grid(table: SeriesTable, chosen: ChosenAxes) -> Grid:
     """Return the values of the axes; without unknown x, unless no x is known."""
+    axes = chosen.axes
     xs = _order_values(table, axes.x, XS_MAXIMUM)
     if len(xs) > 1:
         xs = tuple(x for x in xs if x is not None)
     colors = _order_values(table, axes.color, COLORS_MAXIMUM)
     facets = _order_values(table, axes.facet, FACETS_MAXIMUM)
-    return Grid(axes, xs, colors, facets)
+    return Grid(axes, xs, colors, facets, chosen.named)
 
 
 def _order_values(table: SeriesTable, name: str | None, maximum: int) -> tuple[AxisValue, ...]:

@@ -10,7 +10,7 @@ from benchapp.dimensions import split_pattern
 from benchapp.metrics import CATALOG, format_with_unit
 from benchapp.queries.badges import order_codes
 from benchapp.queries.charts.axes import AxisValue, make_axis
-from benchapp.queries.charts.scaling_defaults import Axes
+from benchapp.queries.charts.scaling_defaults import Axes, list_settings
 from benchapp.queries.charts.scaling_levels import SeriesLevels
 from benchapp.queries.charts.scaling_shapes import (
     KNOWN_LIMITS,
@@ -40,12 +40,13 @@ _KNOWN_MAXIMUM: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The values of each axis of a chart in order; (None,) without that axis."""
+    """The values of each axis of a chart in order; (None,) without that axis. named: dimensions that cells name."""
 
     axes: Axes
     xs: tuple[AxisValue, ...]
     colors: tuple[AxisValue, ...]
     facets: tuple[AxisValue, ...]
+    named: tuple[str, ...]
 
 
 # The values of panel, color and x.
@@ -139,6 +140,7 @@ class _CellBuilder:
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
+            settings=list_settings(self._table, valued, self._grid.named),
             runs=_order_runs(run for each in ids for run in levels.runs.get(each, ())),
         )
 

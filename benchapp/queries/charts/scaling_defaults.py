@@ -1,6 +1,6 @@
 """The default axes of a scaling chart, and its fixed dimensions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -28,7 +28,13 @@ _PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
 _PREFERRED: Final[Mapping[str, Value]] = {"is_direct": True}
 # Shown where as many cells have another value.
 _USUAL: Final[Mapping[str, Value]] = {"block_size_bytes": 4096}
+# The share of reads is part of a pure pattern, the name of a target of its layout.
+_STATED: Final = ("read_share_percent", "target_name")
 _CODE_MAXIMUM: Final = 2**62
+
+
+# The values of dimensions beside the axes, by name.
+Settings = tuple[tuple[str, tuple[Value | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,16 @@ class ChosenAxes:
     table: SeriesTable
     hidden_ids: NDArray[np.int64]
 
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Return the dimensions in which cells differ beside the axes."""
+        return list_varying(self.table, self.axes)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return the dimensions that an answer names for each cell: fixed ones, and those in which cells differ."""
+        return tuple(dict.fromkeys((*(each.dimension for each in self.fixed), *self.varying)))
+
     def keep_shown(self, table: SeriesTable) -> SeriesTable:
         """Return the rows with the fixed values, also those without a value of the metric, less the hidden ones."""
         for each in self.fixed:
@@ -115,8 +131,12 @@ def choose_axes(
 
 
 def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
-    """Return the dimensions beside the axes, but for parts of the pattern, with more than one value."""
-    names = (name for name in SERIES_DIMENSIONS if name not in {*axes.names, *_PATTERN_FAMILY})
+    """Return the dimensions in which cells differ beside the axes, without those that the pattern or layout states."""
+    names = (
+        name
+        for name, dimension in SERIES_DIMENSIONS.items()
+        if name not in {*axes.names, *_PATTERN_FAMILY, *_STATED} and not dimension.is_minor
+    )
     return tuple(name for name in names if len(table.distinct(name)) > 1)
 
 
@@ -207,18 +227,35 @@ def fix_conflicts(
     return fixed, table
 
 
+def list_settings(table: SeriesTable, places: Sequence[int], names: Sequence[str]) -> Settings:
+    """Return the values of some dimensions in some rows, in order."""
+    columns = ((name, table.column(name)) for name in names)
+    return tuple(
+        (name, tuple(sorted({column[place] for place in places}, key=partial(order_value, name))))
+        for name, column in columns
+    )
+
+
 def add_fixed_terms(filter: Filter, fixed: Sequence[FixedDimension]) -> Filter:
     """Return the filter with the fixed dimensions as terms."""
-    for each in fixed:
-        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in each.values)
-        others = filter.without(each.dimension)
-        filter = Filter((*others.terms, Term(each.dimension, tests)), others.words)
-    return filter
+    return _add_terms(filter, [(each.dimension, each.values) for each in fixed])
 
 
 def write_fixed(fixed: Sequence[FixedDimension]) -> str:
     """Write the fixed dimensions in the filter language."""
     return write_filter(add_fixed_terms(Filter(), fixed))
+
+
+def write_settings(settings: Settings) -> str:
+    """Write what a cell was measured with in the filter language."""
+    return write_filter(_add_terms(Filter(), settings))
+
+
+def _add_terms(filter: Filter, settings: Iterable[tuple[str, Sequence[Value | None]]]) -> Filter:
+    for name, values in settings:
+        tests = tuple(Test("unknown") if value is None else Test("=", (value,)) for value in values)
+        filter = Filter((*filter.without(name).terms, Term(name, tests)), filter.words)
+    return filter
 
 
 def _rank_values(

@@ -12,7 +12,7 @@ from django.utils import timezone
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOG, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
-from benchapp.queries.charts.scaling_defaults import FixedDimension
+from benchapp.queries.charts.scaling_defaults import FixedDimension, Settings
 from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.queries.series.level_range import NOW, LevelRange
 
@@ -321,7 +321,8 @@ class ScalingPoint:
     series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
     over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
     value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
-    mark: the open or accepted change of these series that matters most. runs: the newest of the spread.n runs,
+    mark: the open or accepted change of these series that matters most. settings: values of the fixed dimensions and
+    of those in which cells differ. runs: the newest of the spread.n runs,
     oldest first; none unless the request has them.
     """
 
@@ -335,6 +336,7 @@ class ScalingPoint:
     earlier: ScalingSpread | None = None
     failed_count: int = 0
     mark: SeriesMark | None = None
+    settings: Settings = ()
     runs: tuple[ScalingRun, ...] = ()
 
     @property
@@ -416,12 +418,12 @@ class Counts:
 class ScalingChart:
     """The data of a scaling page, its table and its API response.
 
-    filter: as requested; shown_filter: with the fixed dimensions as terms. mixed: dimensions with several values in
-    some cell. common: dimensions with one known value in all series of the chart. groups: in order. targets: of all
-    metrics; those of `metric` are limits of the panels. earlier_at: exclusive. is_cut: more series match than
-    are read. is_thinned: more than are read for an earlier time. metrics: of the request; more: charts of
-    the further ones, with equal axes. cell_runs_maximum: of a cell; None without runs. predicted: the widths that the
-    scaling models predict; None without models.
+    filter: as requested; shown_filter: with the fixed dimensions as terms. varying: dimensions in which cells differ
+    beside the axes; mixed: those with several values in some cell. common: dimensions with one known value in all
+    series of the chart. groups: in order. targets: of all metrics; those of `metric` are limits of the panels.
+    earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
+    metrics: of the request; more: charts of the further ones, with equal axes. cell_runs_maximum: of a cell; None
+    without runs. predicted: the widths that the scaling models predict; None without models.
     """
 
     filter: Filter
@@ -434,6 +436,7 @@ class ScalingChart:
     facets: tuple[ScalingFacet, ...]
     fixed: tuple[FixedDimension, ...]
     common: tuple[tuple[str, Value], ...]
+    varying: tuple[str, ...]
     mixed: tuple[str, ...]
     free: tuple[str, ...]
     limits: tuple[Limit, ...]

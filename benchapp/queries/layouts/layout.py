@@ -45,7 +45,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The dimensions of a load; None: unknown. read_share_percent: of measured mixes only."""
+    """The dimensions of a load; None: unknown. read_share_percent: of mixes only."""
 
     iodepth: int | None
     numjobs: int | None

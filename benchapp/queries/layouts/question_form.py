@@ -31,8 +31,8 @@ class BadQuestion(Exception):
     """Not a valid question; the message names the parameter."""
 
 
-def _number() -> forms.FloatField:
-    return forms.FloatField(required=False, min_value=0.001, max_value=REQUIRED_MAXIMUM)
+def _number(least: float = 0.001) -> forms.FloatField:
+    return forms.FloatField(required=False, min_value=least, max_value=REQUIRED_MAXIMUM)
 
 
 class QuestionForm(forms.Form):
@@ -42,7 +42,7 @@ class QuestionForm(forms.Form):
     mb_per_s = _number()
     p99_ms = _number()
     capacity_gb = _number()
-    max_price = _number()
+    max_price = _number(0)
     pattern = forms.ChoiceField(required=False, choices=tuple(PATTERNS.items()), initial="randread")
     read_share = forms.IntegerField(required=False, min_value=0, max_value=100)
     mixes = forms.ChoiceField(required=False, choices=tuple(MIX_BASES.items()))

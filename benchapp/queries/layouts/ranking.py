@@ -368,6 +368,7 @@ def _interpolate_loads(
         found.setdefault(layout, []).append(
             MeasuredLoad(
                 **dict(zip(PURE_LOAD_DIMENSIONS, load, strict=True)),
+                read_share_percent=question.read_share,
                 levels=LoadLevels(iops, bandwidth, None),
                 series_ids=ids,
                 n=spread.n,
@@ -412,6 +413,7 @@ class _LoadCollector:
         self.incomplete: list[IncompleteLoad] = []
         self._table, self._directions = table, question.directions
         self._load_names = _list_load_names(question)
+        self._read_share = question.read_share if question.interpolates else None
         names = (*LAYOUT_DIMENSIONS, *self._load_names, "direction")
         _, self._firsts, cells = np.unique(
             number_combinations(table, names), return_index=True, return_inverse=True
@@ -446,7 +448,7 @@ class _LoadCollector:
         rows = np.concatenate([self._rows[cell] for cell in cells])
         return IncompleteLoad(
             layout=layout,
-            **dict(zip(self._load_names, load, strict=True)),
+            **{"read_share_percent": self._read_share, **dict(zip(self._load_names, load, strict=True))},
             directions=tuple(self._keys[cell][-1] for cell in cells),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
         )
@@ -461,7 +463,7 @@ class _LoadCollector:
         assert shown is not None
         badges = self._table.shared("badges").take(rows)
         return MeasuredLoad(
-            **dict(zip(self._load_names, load, strict=True)),
+            **{"read_share_percent": self._read_share, **dict(zip(self._load_names, load, strict=True))},
             levels=LoadLevels(**levels),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
             n=shown.n,

@@ -12,9 +12,11 @@ from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
     describe_interpolation,
     describe_lacks,
+    describe_left_out,
     describe_omitted,
     describe_price,
     describe_ranking,
+    describe_workload,
     format_layouts_title,
     format_money,
     list_fixed,
@@ -47,6 +49,7 @@ class LayoutLine:
     iops_p10: str
     bandwidth: str
     latency: str
+    workload: tuple[str, ...]
     depth: str
     at_load: str
     margin: str
@@ -112,10 +115,7 @@ def make_layouts_figure(
             LayoutTable(
                 f"{key}-{name}",
                 caption,
-                tuple(
-                    _make_line(row, ranking.currency, has_links=has_links, now=now)
-                    for row in rows[:ROWS_MAXIMUM]
-                ),
+                tuple(_make_line(row, ranking, has_links=has_links, now=now) for row in rows[:ROWS_MAXIMUM]),
                 len(rows[ROWS_MAXIMUM:]),
                 is_unpriced=name == "unpriced",
             )
@@ -133,21 +133,20 @@ def make_layouts_figure(
 
 
 def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
-    """Return label and value of each fixed dimension, and the page with any value of it; "" where it stays fixed."""
+    """Return label and value of each fixed dimension, and the page with any value of it."""
     question, filter = ranking.question, ranking.question.filter
     path, links = reverse("layouts"), []
     for name, label, value in list_fixed(ranking):
-        if question.interpolates and DIMENSIONS[name].group == "workload":
-            links.append((label, value, ""))
-            continue
         term = parse_term(name, _ANY_VALUE.get(DIMENSIONS[name].kind, ">=0,unknown"))
         asked = replace(question, filter=Filter((*filter.terms, term), filter.words))
         links.append((label, value, f"{path}?{write_layout_query(asked)}"))
     return links
 
 
-def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: datetime | None) -> LayoutLine:
-    load, levels = row.load, row.load.levels
+def _make_line(
+    row: RankedLayout, ranking: LayoutRanking, *, has_links: bool, now: datetime | None
+) -> LayoutLine:
+    load, levels, currency = row.load, row.load.levels, ranking.currency
     at_load = row.at_load
     return LayoutLine(
         row=row,
@@ -159,6 +158,7 @@ def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: dateti
         iops_p10="" if levels.iops is None else format_value(levels.iops.p10, "operations/s"),
         bandwidth=_format_level(levels.bandwidth_bytes_per_s, "bandwidth_bytes_per_s"),
         latency=_format_level(levels.latency_p99_ns, "latency_p99_ns"),
+        workload=tuple(describe_workload(load, ranking.varying)),
         depth=" × ".join("?" if each is None else str(each) for each in (load.iodepth, load.numjobs)),
         at_load=""
         if at_load is None
@@ -167,7 +167,7 @@ def _make_line(row: RankedLayout, currency: str, *, has_links: bool, now: dateti
         margin="" if row.assessment.margin is None else format_signed_percent(row.assessment.margin),
         capacity=format_value(row.layout.capacity_bytes, "bytes"),
         age=format_age(load.last_at, now=now) if has_links else format_moment(load.last_at),
-        lacks=tuple(describe_lacks(row, currency)),
+        lacks=(*describe_lacks(row, currency), *describe_left_out(row)),
     )
 
 

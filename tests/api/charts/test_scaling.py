@@ -58,6 +58,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "over": None,
         "ideal": 16730.0,
         "efficiency": 1.0,
+        "settings": "file_size_bytes:5G raid_level:none stripe_count:unknown",
         "targets_missed": [],
         "limit": None,
         "limit_value": None,
@@ -235,6 +236,26 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
     assert response.headers["Content-Type"] == "application/problem+json"
     assert response.json()["pointer"] == pointer
     assert words in response.json()["detail"]
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "ndjson"])
+def test_fixed_dimensions_are_in_the_body_and_in_a_header(format, reader):
+    for number in range(16):
+        host = make_host(f"db-{number:02}")
+        for count in (1, 2):
+            target = make_target(volume_type="gp3", volume_count=count)
+            make_series([100.0 + number], host=host, target=target)
+    calculate_levels()
+
+    for path in ("scaling", "matrix"):
+        response = reader.get(f"/api/v1/{path}?format={format}")
+        refused = reader.get(f"/api/v1/{path}?format={format}&fix=none")
+
+        assert "host:db-" in response.content.decode()
+        assert response.headers["X-Fixed"].startswith("host:db-")
+        assert response.headers["X-Hidden-By-Fixed"] == "30"
+        assert (refused.status_code, refused.json()["pointer"]) == (400, "fix")
+        assert "several values of host" in refused.json()["detail"]
 
 
 def test_parameters_are_those_of_a_request_and_of_the_display():

@@ -13,7 +13,7 @@ HOSTILE = "<script src='\"&'>"
 
 def make_shown(*, has_level: bool, url: str) -> SimpleNamespace:
     level = SimpleNamespace(n=12, is_stale=True, last_at=NOON) if has_level else None
-    texts = ("title", "value", "line", "age", "where", "reason", "long_reason")
+    texts = ("title", "value", "line", "age", "where", "settings", "reason", "long_reason")
     return SimpleNamespace(
         cell=SimpleNamespace(level=level, series_ids=(1, 2), badges=(HOSTILE,)),
         mark=ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
@@ -32,7 +32,7 @@ def test_text_of_each_cell_is_escaped() -> None:
 
     assert not page.has("script")
     # Row; place, value, age, badge, mark.
-    assert page.words.count(HOSTILE) == 1 + 5
+    assert page.words.count(HOSTILE) == 1 + 6
     assert page.links == [HOSTILE, HOSTILE]
     assert {named["points"] for _, named in page.tags if "points" in named} == {HOSTILE}
     assert "stale · n 12" in page.words

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
+from benchapp.charts.texts.fixed import describe_settings
 from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,
@@ -39,7 +40,10 @@ _FEW_COLUMNS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ShownCell:
-    """A cell as the template shows it. where: for screen readers; url: its histories, or ""."""
+    """A cell as the template shows it. where: for screen readers; url: its histories, or "".
+
+    settings: what it was measured with, if cells differ in it, but not all of the row in the same way.
+    """
 
     cell: MatrixCell
     title: str
@@ -48,6 +52,7 @@ class ShownCell:
     line: str
     age: str
     where: str
+    settings: str
     reason: str
     long_reason: str
     url: str
@@ -114,7 +119,7 @@ def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = T
         panels=tuple(
             ShownMatrixPanel(
                 panel.label,
-                tuple((row.label, _show_row(matrix, row, paths)) for row in panel.rows),
+                tuple(_show_row(matrix, row, paths) for row in panel.rows),
             )
             for panel in matrix.panels
         ),
@@ -153,13 +158,22 @@ class _CellPaths:
     history: str
 
 
-def _show_row(matrix: Matrix, row: MatrixRow, paths: _CellPaths | None) -> tuple[ShownCell, ...]:
-    return tuple(_show(matrix, row, place, cell=cell, paths=paths) for place, cell in enumerate(row.cells))
+def _show_row(matrix: Matrix, row: MatrixRow, paths: _CellPaths | None) -> tuple[str, tuple[ShownCell, ...]]:
+    """Return label and cells; the label has the settings that all cells with a level have."""
+    settings = [describe_settings(cell.settings, matrix.varying) if cell.level else "" for cell in row.cells]
+    common = {text for text, cell in zip(settings, row.cells, strict=True) if cell.level}
+    is_common = len(common) == 1
+    label = ", ".join(filter(None, (row.label, *(common if is_common else ()))))
+    return label, tuple(
+        _show(matrix, row, place, settings="" if is_common else settings[place], paths=paths)
+        for place in range(len(row.cells))
+    )
 
 
 def _show(
-    matrix: Matrix, row: MatrixRow, place: int, *, cell: MatrixCell, paths: _CellPaths | None
+    matrix: Matrix, row: MatrixRow, place: int, *, settings: str, paths: _CellPaths | None
 ) -> ShownCell:
+    cell = row.cells[place]
     level = cell.level
     return ShownCell(
         cell=cell,
@@ -169,6 +183,7 @@ def _show(
         line="" if level is None else make_sparkline(level.recent),
         age="" if level is None else format_age(level.last_at),
         where=describe_cell_place(matrix, row, place),
+        settings=settings,
         reason=REASONS.get(cell.state, ""),
         long_reason=LONG_REASONS.get(cell.state, ""),
         url=_link_histories(cell, matrix.metric, paths) if paths else "",

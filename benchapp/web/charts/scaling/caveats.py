@@ -67,8 +67,6 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     if counts.unknown_x:
         yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {lower_label(chart.x.dimension.label)}."
     yield from _list_group_remarks(chart)
-    if counts.hidden_by_fixed:
-        yield f"{format_count(counts.hidden_by_fixed, 'series')} hidden by the fixed dimensions."
     if counts.omitted:
         yield f"{format_count(counts.omitted, 'series')} hidden: too many colors, panels or x values."
     for target in chart.targets:

@@ -8,6 +8,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from benchapp.charts.images.scaling import choose_mode
+from benchapp.charts.texts.fixed import describe_fixed, describe_settings
 from benchapp.charts.texts.limits import LIMIT_REACH, name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
@@ -52,8 +53,9 @@ class ScalingPanel:
 class ScalingFigure:
     """Everything that `_scaling_figure.html` and `_scaling_table.html` show.
 
-    key: unique on the page. document: the input of static/js/charts/scaling/scaling.js. url: the link that reproduces
-    the chart; linear_url, log_url: with the other axis. errors: problems of the query.
+    key: unique on the page. narrowed: how many series are shown and with which fixed values, "" if all are. document:
+    the input of static/js/charts/scaling/scaling.js. url: the link that reproduces the chart; linear_url, log_url: with
+    the other axis. errors: problems of the query.
     """
 
     key: str
@@ -64,6 +66,7 @@ class ScalingFigure:
     sentences: tuple[Sentence, ...]
     more_sentences: tuple[Sentence, ...]
     remarks: tuple[str, ...]
+    narrowed: str
     facts: tuple[tuple[str, str], ...]
     document: dict[str, Any]
     panels: tuple[ScalingPanel, ...]
@@ -134,6 +137,7 @@ def make_scaling_figure(
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
         remarks=tuple(_list_remarks(chart)),
+        narrowed=describe_fixed(chart.fixed, shown=chart.counts.shown, hidden=chart.counts.hidden_by_fixed),
         facts=tuple(_list_facts(chart)),
         document=_make_document(asked, chart, models),
         panels=tuple(
@@ -288,6 +292,7 @@ def _make_cell(
         "earlier": {"value": earlier.median, "low": earlier.p10, "high": earlier.p90} if earlier else None,
         "series": len(cell.series_ids),
         "badges": cell.badges,
+        "settings": describe_settings(cell.settings, chart.varying),
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
         "url": link_cell(chart, facet, line, place=place),
         **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell)}),

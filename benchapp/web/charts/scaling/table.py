@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from benchapp.charts.texts.fixed import describe_settings
 from benchapp.charts.texts.limits import name_limit
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
@@ -43,10 +44,11 @@ class ScalingCell:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow:
-    """One line of the chart."""
+    """One line of the chart. settings: what all its values were measured with, if lines differ in it."""
 
     facet: str
     label: str
+    settings: str
     cells: tuple[ScalingCell, ...]
 
 
@@ -80,6 +82,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
         ScalingRow(
             facet.label,
             line.label,
+            _find_common_settings(chart, line),
             tuple(
                 _make_cell(chart, facet, line, place=place, scale=scale, key=f"{key}-{row}-{column}-{place}")
                 for place in range(len(chart.x.values))
@@ -99,6 +102,12 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
         rows=tuple(rows),
         limits=tuple(_list_limits(chart, scale)),
     )
+
+
+def _find_common_settings(chart: ScalingChart, line: ScalingLine) -> str:
+    """Return the settings of the values of a line if they all have the same, else ""."""
+    found = {describe_settings(cell.settings, chart.varying) for cell in line.cells if cell.spread}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
@@ -140,7 +149,15 @@ def _make_cell(
         title=_format_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
         url=link_cell(chart, facet, line, place=place),
-        below=(*_list_below(cell, scale), *_list_missed(facet, cell, place)),
+        below=(
+            *_list_below(cell, scale),
+            *_list_missed(facet, cell, place),
+            *(
+                []
+                if _find_common_settings(chart, line)
+                else [describe_settings(cell.settings, chart.varying)]
+            ),
+        ),
         mark=show_mark(cell.mark, metric=chart.metric.base),
         state=cell.state,
     )

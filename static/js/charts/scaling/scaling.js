@@ -163,6 +163,9 @@ export function describeLines({ unit, over, metric }, { cell }) {
   if (cell.mark !== null) {
     lines.push(cell.mark.text);
   }
+  if (cell.settings) {
+    lines.push(cell.settings);
+  }
   if (cell.badges.length > 0) {
     lines.push(`badges: ${cell.badges.join(", ")}`);
   }
