@@ -42,14 +42,6 @@ class LimitFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class GainsStop:
-    """The best value and the next one, which is not better; the values from there on are the same (`are_same`)."""
-
-    best: CurvePoint
-    after: CurvePoint
-
-
-@dataclass(frozen=True, slots=True)
 class Saturates:
     """All values from a point on are the same (`are_same`); level: their median."""
 
@@ -144,19 +136,7 @@ class AtLimit:
     limit: float
 
 
-Finding = (
-    GainsStop
-    | Saturates
-    | Linear
-    | Erratic
-    | Falls
-    | Grows
-    | Steady
-    | Unclear
-    | Cliff
-    | ContrastFinding
-    | AtLimit
-)
+Finding = Saturates | Linear | Erratic | Falls | Grows | Steady | Unclear | Cliff | ContrastFinding | AtLimit
 
 
 def read_curve(curve: Curve) -> Finding | None:
@@ -226,8 +206,6 @@ def find_at_limit(curve: Curve, limit: LimitFinding) -> AtLimit | None:
 def list_places(finding: Finding) -> tuple[CurvePlace, ...]:
     """Return the cells of a finding, the most important first."""
     match finding:
-        case GainsStop(best, after):
-            return (best.place, after.place)
         case Saturates(start, end) | AtLimit(_, start, end):
             return (start.place, end.place)
         case Linear(first, last) | Grows(first, last) | Steady(first, last):
@@ -268,7 +246,7 @@ def _find_linear(points: Sequence[CurvePoint]) -> Linear | None:
     return Linear(first, last, shares[-1]) if is_linear else None
 
 
-def _find_plateau(points: Sequence[CurvePoint]) -> GainsStop | Saturates | Steady | None:
+def _find_plateau(points: Sequence[CurvePoint]) -> Saturates | Steady | None:
     for start in range(len(points) - 1):
         if not are_same(points[start:]):
             continue
@@ -278,8 +256,6 @@ def _find_plateau(points: Sequence[CurvePoint]) -> GainsStop | Saturates | Stead
         has_grown = points[start].value >= points[0].value * GROWS_FROM
         if not has_grown or not do_differ(points[start], points[0]):
             return None
-        if points[start + 1].value <= points[start].value:
-            return GainsStop(points[start], points[start + 1])
         return Saturates(points[start], points[-1], median(rest))
     return None
 

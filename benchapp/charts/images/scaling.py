@@ -13,7 +13,7 @@ from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
 from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.limits import LIMIT_REACH, name_limit
+from benchapp.charts.texts.limits import name_limit
 from benchapp.charts.texts.scaling import describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
@@ -129,7 +129,7 @@ class _ScalingPanel:
         values = [value for cell in cells for value in _list_values(cell)]
         self.most = max(values, default=0.0)
         limits = [value for facet in chart.facets for limit in facet.limits for value in limit.values]
-        within = [value for value in limits if value is not None and value <= LIMIT_REACH * self.most]
+        within = [value for value in limits if value is not None and value <= self.most]
         if is_ideal:
             within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
         self.models = () if is_bars else find_models(chart)
@@ -301,7 +301,7 @@ class _ScalingPanel:
             )
 
     def _draw_limit(self, axes: Axes, facet: ScalingFacet, limit: ScalingLimit) -> LineLabel | None:
-        """Draw a limit at each x: targets solid, others dashed; one far above all values is named only.
+        """Draw a limit at each x: targets solid, others dashed; one above the axis is named only.
 
         Return its label; None where it is not known.
         """
@@ -314,7 +314,7 @@ class _ScalingPanel:
             return None
         name = f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}"
         line: Any = "-" if limit.target else (0, (6, 4))
-        shown = [(place, value) for place, value in known if value <= LIMIT_REACH * self.most]
+        shown = [(place, value) for place, value in known if value <= self.axis.high]
         half = 0.5 if self.is_bars else 0.0
         x = [edge for place, _ in shown for edge in ((place - half, place + half) if half else (place,))]
         y = [value for _, value in shown for _ in range(2 if half else 1)]

@@ -9,8 +9,6 @@ from benchapp.metrics import format_percent
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_shapes import KNOWN_LIMITS, ScalingFacet, ScalingLimit, ScalingLine
 
-# A limit more than so many times above all values is named at the upper edge: drawn, it would flatten them.
-LIMIT_REACH: Final = 3
 _LINES_MAXIMUM: Final = 4
 
 

@@ -19,7 +19,6 @@ from benchapp.queries.charts.scaling_findings import (
     Erratic,
     Falls,
     Finding,
-    GainsStop,
     Grows,
     Linear,
     Saturates,
@@ -37,7 +36,6 @@ FINDING_ORDER: Final = (
     Cliff,
     ContrastFinding,
     Erratic,
-    GainsStop,
     Saturates,
     Linear,
     AtLimit,
@@ -58,7 +56,6 @@ _VALUE_NOUNS: Final = {"target": ("layout", "layouts"), "workload": ("workload",
 _OTHER_NOUNS: Final = ("combination", "combinations")
 _PLURALS: Final = {
     "levels": "level",
-    "saturates": "saturate",
     "is": "are",
     "drops": "drop",
     "scales": "scale",

@@ -14,7 +14,6 @@ from benchapp.queries.charts.scaling_findings import (
     Erratic,
     Falls,
     Finding,
-    GainsStop,
     Grows,
     Linear,
     Saturates,
@@ -64,12 +63,8 @@ class SentenceWriter:
         """Return the clause of a finding."""
         curve = self.name_curve(list_places(finding)[0])
         match finding:
-            case GainsStop(best, after):
-                return Clause(curve, f"levels off at {self._at(best)}", f" ({self._pair(best, '→', after)})")
             case Saturates(start, _, level):
-                return Clause(
-                    curve, f"saturates at {self._format_rounded(level)} with {self._at_or_more(start)}"
-                )
+                return Clause(curve, f"levels off at {self._at(start)}", f" ({self._format_rounded(level)})")
             case Linear(first, last, efficiency):
                 predicate = f"scales linearly: {last.value / first.value:.3g}x {self._span(first, last)}"
                 return Clause(curve, predicate, f" ({format_percent(efficiency)} of ideal)")
@@ -181,14 +176,6 @@ class SentenceWriter:
 
     def _at(self, point: CurvePoint) -> str:
         return self.describe_x(point.place.x)
-
-    def _at_or_more(self, point: CurvePoint) -> str:
-        """Describe a point of x and those after it: "4 or more volumes", "queue depth 16 or more"."""
-        value = self._chart.x.labels[point.place.x]
-        setting = self._at(point)
-        return (
-            f"{value} or more{setting[len(value) :]}" if setting.startswith(value) else f"{setting} or more"
-        )
 
     def _pair(self, one: CurvePoint, between: str, other: CurvePoint) -> str:
         """Format two values; a unit that both have is written once."""

@@ -8,7 +8,6 @@ from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint
 from benchapp.analysis.charts.findings import (
     Erratic,
     Falls,
-    GainsStop,
     Grows,
     LimitFinding,
     Linear,
@@ -42,9 +41,9 @@ def sizes(values, **options):
 def test_gains_stop_where_the_next_value_is_no_better():
     found = read_curve(curve([14311, 24287, 30613, 30180, 30213]))
 
-    assert isinstance(found, GainsStop)
-    assert (found.best.value, found.after.value) == (30613, 30180)
-    assert list_places(found) == (CurvePlace(0, 0, 2), CurvePlace(0, 0, 3))
+    assert isinstance(found, Saturates)
+    assert (found.start.value, found.level) == (30613, 30213)
+    assert list_places(found) == (CurvePlace(0, 0, 2), CurvePlace(0, 0, 4))
 
 
 def test_bandwidth_saturates_from_where_all_values_lie_within_three_per_cent():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
-from benchapp.charts.texts.limits import LIMIT_REACH, describe_applicable_limits
+from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import lower_label
@@ -73,7 +73,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         if target.metric not in chart.metrics:
             yield f"Target {target.name} is not shown: it is of {lower_label(target.metric.label)}."
     yield from describe_applicable_limits(chart)
-    yield from _list_limits_off_scale(chart)
+    yield from _list_high_limits(chart)
     yield from _list_omitted_runs(chart)
     if chart.is_cut:
         used = format_count(SERIES_MAXIMUM, "series")
@@ -124,9 +124,9 @@ def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
         )
 
 
-def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
-    """Yield the limits that are not drawn or only in part: at full height they would flatten the values."""
-    far_from = LIMIT_REACH * max(_list_values(chart), default=0.0)
+def _list_high_limits(chart: ScalingChart) -> Iterator[str]:
+    """Yield the limits above all values: arrows at the upper edge, as the axis is that of the values."""
+    most = max(_list_values(chart), default=0.0)
     limits = [limit for facet in chart.facets for limit in facet.limits]
     for name in dict.fromkeys(limit.name for limit in limits):
         known = {
@@ -136,17 +136,15 @@ def _list_limits_off_scale(chart: ScalingChart) -> Iterator[str]:
             for place, value in enumerate(limit.values)
             if value is not None
         }
-        far = [place for place, value in known.items() if value > far_from]
+        high = {place: value for place, value in known.items() if value > most}
         kind = "Target" if any(limit.name == name and limit.target for limit in limits) else "Limit"
         if not known:
             yield f"{kind} {name} is not shown: it applies per volume, and the number of volumes is unknown."
-        elif len(far) == len(known):
-            least = format_with_unit(min(known.values()), chart.metric)
-            yield f"{kind} {name} ({least}) is off the scale: named at the upper edge."
-        elif far:
-            where = ", ".join(chart.x.labels[place] for place in sorted(far))
-            label = lower_label(chart.x.dimension.label)
-            yield f"{kind} {name} is off the scale at {label} {where}: marked by an arrow."
+        elif high:
+            least = format_with_unit(min(high.values()), chart.metric)
+            where = ", ".join(chart.x.labels[place] for place in sorted(high))
+            at = "" if len(high) == len(known) else f" at {lower_label(chart.x.dimension.label)} {where}"
+            yield f"{kind} {name} is above all values{at}: {least}{' or more' if len(set(high.values())) > 1 else ''}."
 
 
 def _list_values(chart: ScalingChart) -> Iterator[float]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from benchapp.charts.images.scaling import choose_mode
 from benchapp.charts.texts.fixed import describe_fixed, describe_settings
-from benchapp.charts.texts.limits import LIMIT_REACH, name_limit
+from benchapp.charts.texts.limits import name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
@@ -227,7 +227,6 @@ def _make_document(
         "draw": choose_mode(chart, asked.draw),
         "scale": asked.scale or "linear",
         "ideal": asked.is_ideal,
-        "limitReach": LIMIT_REACH,
         "runUrl": reverse("run", args=[0]) if asked.has_runs else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}

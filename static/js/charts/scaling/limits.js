@@ -11,15 +11,15 @@ const LIFTS = [0, 1, 2, 3, 4, 5];
 const LIFT_COSTS = 60;
 
 /**
- * Draw limits. limits: [{name, values, isGiven, isTarget}]; targets are solid lines; values by x, null where not known; data: {isBars, farFrom},
- * values above farFrom lie outside the drawing; format: value → text. Limits outside are named at the upper edge.
+ * Draw limits. limits: [{name, values, isGiven, isTarget}]; targets are solid lines; values by x, null where not known; data: {isBars};
+ * format: value → text. A limit above the axis is an arrow with its value; one entirely above it is named there.
  */
-export function drawLimits(limits, { isBars, farFrom }, { colors, format }) {
+export function drawLimits(limits, { isBars }, { colors, format }) {
   return {
     id: "limits",
     afterDatasetsDraw(chart) {
       const { ctx } = chart;
-      const lines = limits.map((limit) => splitSteps(chart, limit, { isBars, farFrom }));
+      const lines = limits.map((limit) => splitSteps(chart, limit, isBars));
       ctx.save();
       ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
       ctx.strokeStyle = colors.ink;
@@ -31,6 +31,9 @@ export function drawLimits(limits, { isBars, farFrom }, { colors, format }) {
           taken.push(label, label);
           writeName(ctx, label, colors);
         }
+      }
+      for (const { beyond } of lines.filter(({ shown }) => shown.length > 0)) {
+        beyond.forEach((step) => writeName(ctx, placeValue(ctx, step, format), colors));
       }
       ctx.restore();
     },
@@ -57,7 +60,7 @@ function measureOverlap(one, other) {
   return width > 0 && height > 0 ? width * height : 0;
 }
 
-function splitSteps(chart, limit, { isBars, farFrom }) {
+function splitSteps(chart, limit, isBars) {
   const { scales, chartArea } = chart;
   const room = chartArea.width / limit.values.length / 2.3;
   const half = isBars ? room : Math.min(24, room);
@@ -69,7 +72,7 @@ function splitSteps(chart, limit, { isBars, farFrom }) {
       return;
     }
     const step = { value, from: middle - half, to: middle + half, y: scales.y.getPixelForValue(value) };
-    if (value > farFrom || step.y < chartArea.top) {
+    if (step.y < chartArea.top) {
       beyond.push({ ...step, y: chartArea.top });
     } else if (step.y <= chartArea.bottom) {
       shown.push(step);
@@ -126,6 +129,13 @@ function placeName({ ctx, chartArea }, { name, shown, beyond }, { taken, format 
   );
   const inside = boxes.filter(({ top }) => top >= chartArea.top && top + LABEL_HEIGHT <= chartArea.bottom);
   return { text, ...choosePlace(inside.length > 0 ? inside : boxes, taken) };
+}
+
+// The value of a limit below its arrow.
+function placeValue(ctx, step, format) {
+  const text = format(step.value);
+  const width = ctx.measureText(text).width;
+  return { text, width, left: (step.from + step.to - width) / 2, top: step.y + 6, lift: 0, step };
 }
 
 // Just above a limit, just below it, or lifted above the bars.

@@ -34,13 +34,12 @@ export function prepareScaling(data) {
   const isLog = data.scale === "log";
   const values = listValues(cells).filter((value) => !isLog || value > 0);
   const most = values.reduce((a, b) => Math.max(a, b), 0);
-  // Drawn, limits above it would flatten the values.
-  const farFrom = data.limitReach * most;
   const limits = data.facets.flatMap((facet) => facet.limits.flatMap((limit) => limit.values));
   const ideals = data.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
   const within = [
     ...values,
-    ...limits.filter((value) => value !== null && value <= farFrom && (!isLog || value > 0)),
+    // The axis is that of the values: a limit above it is an arrow.
+    ...limits.filter((value) => value !== null && value <= most && (!isLog || value > 0)),
     ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
     ...data.facets.flatMap((facet) => facet.models.flatMap(({ lows, highs }) => [...lows, ...highs])),
   ];
@@ -53,7 +52,6 @@ export function prepareScaling(data) {
     scale,
     unit: data.metric.unit,
     canBeLog: isLogWorthwhile(values),
-    farFrom,
     domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: data.draw === "bars" && data.over === null }),
     panels: data.facets.map(preparePanel),
   };
