@@ -282,8 +282,18 @@ def _all(conditions: Iterable[Q]) -> Q:
 def _match_term(term: Term, prefix: str) -> Q:
     if term.dimension == "pattern":
         return _match_any(term, lambda test: _match_pattern(test, prefix))
+    if term.dimension == "stripe_count":
+        return _match_any(term, lambda test: _match_stripes(test, prefix))
     is_text = get_filter_dimension(term.dimension).kind == "text"
     return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, is_text=is_text))
+
+
+def _match_stripes(test: Test, prefix: str) -> Q:
+    """Match the stripe count; a single volume is one stripe, also if its host does not state it."""
+    stripes, volumes = f"{prefix}stripe_count", f"{prefix}volume_count"
+    is_single = Q(**{f"{stripes}__isnull": True, volumes: 1})
+    stated = _match_column(stripes, test, is_text=False)
+    return (stated & ~is_single) | (is_single & _match_column(volumes, test, is_text=False))
 
 
 def _match_any(term: Term, match: Callable[[Test], Q]) -> Q:

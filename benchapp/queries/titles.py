@@ -199,7 +199,7 @@ def _format_striping(target: TargetTitleColumns) -> Iterator[str]:
     # "none" is known, but not shown: a single volume is not striped.
     if target.raid_level and target.raid_level != "none":
         yield _format_raid(target.raid_level)
-    if target.stripe_count is not None:
+    if target.stripe_count is not None and (target.stripe_count, target.volume_count) != (1, 1):
         yield f"{target.stripe_count} {'stripe' if target.stripe_count == 1 else 'stripes'}"
     if target.chunk_size_bytes is not None:
         yield f"chunk {format_size(target.chunk_size_bytes)}"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.dimensions import SERIES_DIMENSIONS
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value, write_filter
 from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
 from benchapp.queries.charts.series_table import SeriesTable
@@ -182,7 +182,10 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: Collection[str]) -> 
     known = ~np.isin(x.codes, x.find([None]))
     if known.any():
         table = table.select(known)
-    fixed, shown = fix_conflicts(table, axes.names, free={*free, *axes.dimensions})
+    # A group of several volume counts has their stripes.
+    named = (DIMENSIONS[name] for name in axes.in_groups if name in DIMENSIONS)
+    moving = (companion for dimension in named for companion in dimension.companions)
+    fixed, shown = fix_conflicts(table, axes.names, free={*free, *axes.dimensions, *moving})
     return ChosenAxes(axes, fixed, shown, np.setdiff1d(table.array("id"), shown.array("id")))
 
 
@@ -196,7 +199,7 @@ def fix_conflicts(
     """Keep one value of a dimension in each cell that has several; no cell loses all of its series.
 
     Each cell keeps direct I/O, else the value that most cells have: then the usual, the most measured, the newest one.
-    The dimension whose value is in most cells is settled first. cell_names: the dimensions that determine a cell; ()
+    The dimension whose known value is in most cells is settled first. cell_names: the dimensions that determine a cell; ()
     for one cell. free: dimensions not to fix. candidates: those that may be fixed.
     """
     whole, cells = table, number_combinations(table, cell_names)
@@ -260,8 +263,8 @@ def _add_terms(filter: Filter, settings: Iterable[tuple[str, Sequence[Value | No
 
 def _rank_values(
     table: SeriesTable, cells: NDArray[np.int64], name: str
-) -> tuple[NDArray[np.int64], tuple[int, bool]]:
-    """Return the rank of each code of a dimension, 0 for the best; and in how many cells the best is, if it is known.
+) -> tuple[NDArray[np.int64], tuple[bool, int]]:
+    """Return the rank of each code of a dimension, 0 for the best; and whether the best is known, in how many cells.
 
     A series of a pool has no host: known values are better, as they need no term for the unknown one.
     """
@@ -282,7 +285,7 @@ def _rank_values(
     ranks = np.empty(count, dtype=np.int64)
     ranks[order] = np.arange(count)
     best = int(order[0])
-    return ranks, (int(filled[best]), shared.values[best] is not None)
+    return ranks, (shared.values[best] is not None, int(filled[best]))
 
 
 def _find_conflict(table: SeriesTable, cells: NDArray[np.int64], name: str) -> bool:

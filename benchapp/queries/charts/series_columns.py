@@ -183,7 +183,11 @@ def _fetch_rows(ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     )
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         rows = cursor.execute(query, [list(ids)]).fetchall()
-    return {row[0]: dict(zip(names, map(_plain, row[1:]), strict=True)) for row in rows}
+    values = {row[0]: dict(zip(names, map(_plain, row[1:]), strict=True)) for row in rows}
+    for each in values.values():
+        # A single volume is one stripe, also if its host does not state it.
+        each["stripe_count"] = each["stripe_count"] or (1 if each["volume_count"] == 1 else None)
+    return values
 
 
 def _plain(value: Any) -> Any:

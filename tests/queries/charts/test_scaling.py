@@ -245,6 +245,19 @@ def test_first_run_of_several_patterns_is_a_bar_for_each():
     assert chart.x.labels == ("sequential read", "sequential write", "random read", "random write")
 
 
+def test_single_volume_is_one_stripe():
+    make_sweep({1: 1.0}, target={"raid_level": "none"})
+    make_sweep({4: 4.0}, target={"raid_level": "raid0", "stripe_count": 4})
+    make_sweep({8: 8.0}, target={"raid_level": "raid0"})
+
+    chart = read(x="stripe_count")
+
+    assert (chart.x.values, values(chart), chart.counts.unknown_x) == ((1, 4), {"random read": [1.0, 4.0]}, 1)
+    assert values(read("stripe_count:1", x="volume_count")) == {"random read": [1.0]}
+    assert values(read("stripe_count:>=1", x="volume_count")) == {"random read": [1.0, 4.0]}
+    assert values(read("stripe_count:unknown", x="volume_count")) == {"random read": [8.0]}
+
+
 def test_shown_series_of_a_cell_do_not_include_the_hidden_ones_of_another():
     make_sweep({1: 1.0, 2: 2.0, 4: 4.0}, target={"filesystem": "xfs"})
     make_sweep({4: 9.0, 8: 8.0}, target={"filesystem": "ext4"})
@@ -628,7 +641,7 @@ def test_series_in_several_groups_or_none_are_counted():
     assert (few.matching, few.shown, few.others) == (2, 2, ())
     assert (two.matching, two.shown, two.others) == (2, 1, (("few", 1),))
     assert (empty.matching, empty.shown) == (0, 0)
-    assert (chart.counts.ungrouped, chart.mixed) == (1, ("volume_count",))
+    assert (chart.counts.ungrouped, chart.mixed) == (1, ("volume_count", "stripe_count"))
 
 
 def test_group_without_a_filter_has_all_other_series():
