@@ -287,6 +287,10 @@ def describe_setting(name: str, value: Value | None) -> str:
         return f"{shown} {_AFTER[name]}"
     if name == "provisioned_iops":
         return f"{shown} IOPS provisioned"
+    if name == "is_direct":
+        return f"{shown} I/O"
+    if name == "raid_level":
+        return "no RAID" if value == "none" else _format_raid(str(value))
     if name in ("host", "pool"):
         return f"{name} {shown}"
     return f"{_BEFORE[name]} {shown}" if name in _BEFORE else shown

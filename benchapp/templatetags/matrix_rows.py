@@ -53,7 +53,7 @@ def _make_facts(shown: Any) -> str:
         f'<span class="age{css}" title="{iso(level.last_at)}">{escape(shown.age)}{stale} · n {level.n}</span>'
     ]
     if shown.settings:
-        facts.append(f'<span class="age">{escape(shown.settings)}</span>')
+        facts.append(f'<span class="age settings">{escape(shown.settings)}</span>')
     if len(cell.series_ids) > 1:
         facts.append(f'<span class="age">{len(cell.series_ids)} series</span>')
     if cell.badges:

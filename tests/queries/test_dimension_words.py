@@ -19,7 +19,7 @@ from benchapp.queries.titles import describe_setting, describe_value, order_valu
         ("pattern", "randread", "random read", "random read"),
         ("pattern", "randrw write", "random read/write, writes", "random read/write, writes"),
         ("pattern", "randwrite sync", "random write sync", "random write sync"),
-        ("is_direct", True, "direct", "direct"),
+        ("is_direct", True, "direct", "direct I/O"),
         ("runtime_s", 16.0, "16 s", "16 s"),
         ("read_share_percent", 70, "70 %", "70 %"),
         ("host", "db-01", "db-01", "host db-01"),

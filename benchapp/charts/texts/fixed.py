@@ -1,6 +1,7 @@
 """What is shown of the matching series, and why: the sentence of every page with fixed dimensions."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
@@ -35,5 +36,41 @@ def _describe_values(fixed: FixedDimension) -> str:
 
 
 def describe_settings(settings: Settings, varying: Sequence[str]) -> str:
-    """Return the values of a cell in the dimensions in which cells differ: "depth 16, 20 GiB files"."""
-    return ", ".join(describe_values(name, values) for name, values in settings if name in varying)
+    """Return the known values of a cell in the dimensions in which cells differ: "depth 16, 20 GiB files"."""
+    known = ((name, values) for name, values in settings if name in varying and values != (None,))
+    return ", ".join(describe_values(name, values) for name, values in known)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSettings:
+    """The settings of a table as texts; cells: by row. "" where there are none."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+
+def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -> PlacedSettings:
+    """Describe each dimension once: by row if all cells of each row agree, else by column, else in the cells."""
+    columns = list(zip(*rows, strict=True))
+    of_rows = [name for name in varying if all(_is_common(name, row) for row in rows)]
+    of_columns = [
+        name
+        for name in varying
+        if name not in of_rows and all(_is_common(name, column) for column in columns)
+    ]
+    of_cells = [name for name in varying if name not in {*of_rows, *of_columns}]
+    return PlacedSettings(
+        tuple(describe_settings(_find_first(row), of_rows) for row in rows),
+        tuple(describe_settings(_find_first(column), of_columns) for column in columns),
+        tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
+    )
+
+
+def _is_common(name: str, cells: Sequence[Settings]) -> bool:
+    return len({values for cell in cells for found, values in cell if found == name}) < 2
+
+
+def _find_first(cells: Sequence[Settings]) -> Settings:
+    """Return the settings of the first cell that has a value; all have the same names."""
+    return next((cell for cell in cells if cell), ())

@@ -14,7 +14,7 @@ from benchapp.metrics import (
     format_with_unit,
     group_thousands,
 )
-from benchapp.queries.layouts.layout import Load
+from benchapp.queries.layouts.layout import WORKLOAD_DETAILS, Load
 from benchapp.queries.layouts.question import MIXED_PATTERNS, PATTERNS, LayoutQuestion
 from benchapp.queries.layouts.ranking import (
     Lack,
@@ -24,7 +24,7 @@ from benchapp.queries.layouts.ranking import (
     RequiredName,
     Verdict,
 )
-from benchapp.queries.titles import describe_setting
+from benchapp.queries.titles import describe_setting, describe_value
 from benchapp.times import describe_age, format_moment
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
@@ -34,6 +34,7 @@ VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
     "unknown": "unknown",
 }
 _GB: Final = 10**9
+_LARGE_BLOCKS: Final = 64 * 2**10
 _LACKING: Final[Mapping[RequiredName, str]] = {
     "iops": "IOPS",
     "bandwidth_bytes_per_s": "bandwidth",
@@ -151,9 +152,8 @@ def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Ite
     verb = "meets" if len(ranking.elsewhere) == 1 else "meet"
     price, own = first.least_price, None if best is None else best.least_price
     cheaper = ", cheaper" if price is not None and own is not None and price < own else ""
-    named = ", ".join(
-        filter(None, (first.layout.title, *describe_workload(first.load, ranking.varying or ("is_direct",))))
-    )
+    open_names = (*ranking.varying, *(each.dimension for each in ranking.fixed))
+    named = ", ".join((first.layout.title, *describe_workload(first.load, open_names)))
     cost = f" for {describe_price(first, ranking.currency)} per month" if price is not None else ""
     yield (
         f"{format_count(len(ranking.elsewhere), 'layout')} outside the fixed values {verb} it:"
@@ -235,8 +235,9 @@ def describe_lacks(row: RankedLayout, currency: str) -> list[str]:
 
 
 def format_throughput(load: MeasuredLoad) -> str:
-    """Return the median throughput of a load: IOPS, else bandwidth."""
-    if load.levels.iops is not None:
+    """Return the median throughput of a load: IOPS, bandwidth for 64 KiB blocks and more."""
+    is_large = (load.block_size_bytes or 0) >= _LARGE_BLOCKS and load.levels.bandwidth_bytes_per_s is not None
+    if load.levels.iops is not None and not is_large:
         return format_with_unit(load.levels.iops.median, CATALOG["iops"])
     bandwidth = load.levels.bandwidth_bytes_per_s
     return format_value(None if bandwidth is None else bandwidth.median, "bytes/s")
@@ -249,17 +250,20 @@ def format_load(load: Load, varying: Sequence[str]) -> str:
     return ", ".join([*describe_workload(load, varying), f"queue depth {depth}{jobs}"])
 
 
-def describe_workload(load: Load, varying: Sequence[str]) -> list[str]:
-    """Return the details of a load that vary: ["4k blocks", "20 GiB files"]."""
-    return [
-        describe_setting(name, getattr(load, name)) for name in varying if getattr(load, name) is not None
-    ]
+def describe_workload(load: Load, names: Sequence[str]) -> list[str]:
+    """Return the known details of a load by some dimensions: ["4k blocks", "20 GiB files"]."""
+    values = ((name, getattr(load, name)) for name in WORKLOAD_DETAILS if name in names)
+    return [describe_setting(name, value) for name, value in values if value is not None]
 
 
 def list_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
     """Return name, label and value of each fixed dimension."""
     return [
-        (each.dimension, DIMENSIONS[each.dimension].label, describe_values(each.dimension, each.values))
+        (
+            each.dimension,
+            DIMENSIONS[each.dimension].label,
+            " or ".join(describe_value(each.dimension, value) for value in each.values),
+        )
         for each in ranking.fixed
     ]
 

@@ -131,13 +131,27 @@ def choose_axes(
 
 
 def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
-    """Return the dimensions in which cells differ beside the axes, without those that the pattern or layout states."""
-    names = (
+    """Return the dimensions in which cells differ beside the axes, without those that pattern or layout state."""
+    return tuple(
         name
         for name, dimension in SERIES_DIMENSIONS.items()
-        if name not in {*axes.names, *_PATTERN_FAMILY, *_STATED} and not dimension.is_minor
+        if name not in {*axes.names, *_PATTERN_FAMILY, *_STATED}
+        and not dimension.is_minor
+        and len(table.distinct(name)) > 1
+        and not _is_striping_of(table, axes, name)
     )
-    return tuple(name for name in names if len(table.distinct(name)) > 1)
+
+
+def _is_striping_of(table: SeriesTable, axes: Axes, name: str) -> bool:
+    """Return whether a number of volumes or stripes on the axes states it: one stripe a volume, one RAID level."""
+    if not {"volume_count", "stripe_count"}.intersection(axes.dimensions):
+        return False
+    if name == "raid_level":
+        return len(table.distinct(name) - {None, "none"}) < 2
+    counts = zip(table.column("volume_count"), table.column("stripe_count"), strict=True)
+    return name in ("volume_count", "stripe_count") and all(
+        volumes == stripes or None in (volumes, stripes) for volumes, stripes in counts
+    )
 
 
 def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
@@ -199,8 +213,8 @@ def fix_conflicts(
     """Keep one value of a dimension in each cell that has several; no cell loses all of its series.
 
     Each cell keeps direct I/O, else the value that most cells have: then the usual, the most measured, the newest one.
-    The dimension whose known value is in most cells is settled first. cell_names: the dimensions that determine a cell; ()
-    for one cell. free: dimensions not to fix. candidates: those that may be fixed.
+    The dimension whose known value is in most cells is settled first. cell_names: the dimensions that determine a
+    cell; () for one cell. free: dimensions not to fix. candidates: those that may be fixed.
     """
     whole, cells = table, number_combinations(table, cell_names)
     names = [

@@ -72,7 +72,7 @@ __all__ = [
     "list_places",
 ]
 
-# A difference between reads and writes is expected.
+# A difference between patterns is expected.
 _PATTERNS: Final = ("pattern", "rw", "direction")
 _PAIR: Final = 2
 _BAND_POINTS: Final = 40
@@ -99,7 +99,8 @@ def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
     cliffs = sorted(_list_cliffs(chart, curves), key=lambda cliff: cliff.share)
     contrasts = _list_contrasts(chart, curves, cliffs)
     if not chart.x.dimension.is_number:
-        extremes = (find_extremes(curve) for curve in curves.values())
+        shown = () if chart.x.name in _PATTERNS else curves.values()
+        extremes = (find_extremes(curve) for curve in shown)
         return (*cliffs, *contrasts, *(found for found in extremes if found is not None))
     read = [finding for curve in curves.values() if (finding := read_curve(curve)) is not None]
     return (*cliffs, *contrasts, *read, *_list_at_limits(chart, curves))

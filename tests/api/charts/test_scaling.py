@@ -58,7 +58,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "over": None,
         "ideal": 16730.0,
         "efficiency": 1.0,
-        "settings": "file_size_bytes:5G raid_level:none stripe_count:1",
+        "settings": "file_size_bytes:5G",
         "targets_missed": [],
         "limit": None,
         "limit_value": None,

@@ -17,7 +17,15 @@ from benchapp.queries.charts import scaling_build
 from benchapp.web.charts.scaling.figure import show_scaling
 from benchapp.web.charts.scaling.request import apply_fixed
 from tests.ebs import make_ebs_series, make_level
-from tests.factories import NOON, add_series, make_host, make_series, make_target
+from tests.factories import (
+    NOON,
+    add_series,
+    calculate_levels,
+    make_host,
+    make_series,
+    make_target,
+    make_workload,
+)
 from tests.pipeline.detection import judging
 from tests.web.pages import Page
 
@@ -90,7 +98,7 @@ def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> N
         "Random read: 200 GiB · provisioned-iops delivers 6.1x the IOPS of 200 GiB · standard (8 191 vs 1 344 IOPS)."
         in words
     )
-    assert "20 GiB · standard200 GiB · provisioned-iops200 GiB · standard" in words
+    assert "20 GiB · standard200 GiB · provisioned-iops2 000 IOPS provisioned200 GiB" in words
     (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
     assert "x=volume_size_bytes,volume_type&" in canonical
 
@@ -117,7 +125,7 @@ def test_groups_are_in_sentences_table_links_and_the_editor(viewer: Client) -> N
 
     words = page.words.replace("\u202f", " ")
     assert "Random read: promised delivers 6.1x the IOPS of 200 GB (8 191 vs 1 344 IOPS)." in words
-    assert "20 GB200 GB" in words
+    assert "20 GBstandard, 20 GiB volumes200 GBstandard, 200 GiB volumes" in words
     assert [named.get("value") for _, named in page.tags if named.get("name") == "group"] == [*GROUPS, None]
     (canonical,) = [named["href"] for name, named in page.tags if named.get("rel") == "canonical"]
     assert parse_qs(urlsplit(canonical).query)["group"] == GROUPS
@@ -148,7 +156,7 @@ def test_values_of_x_become_groups_by_a_link(viewer: Client) -> None:
 
     (link,) = [link for link in page.links if link.startswith("/scaling/?") and "group=" in link]
     grouped = Page(viewer.get(link))
-    assert "20 GiB · standard200 GiB · provisioned-iops200 GiB · standard" in grouped.words
+    assert "20 GiB · standardstandard, 20 GiB volumes200 GiB · provisioned-iops" in grouped.words
     assert "Random read: 200 GiB · provisioned-iops delivers 6.1x" in grouped.words.replace("\u202f", " ")
 
 
@@ -577,3 +585,19 @@ def test_curve_with_three_widths_has_no_model(db: Any) -> None:
     assert "IOPS: no scaling model; 3 widths were measured; a model needs at least 4." in [
         re.sub(r"^Random read", "IOPS", text) for text in describe("model=1")
     ]
+
+
+def test_heading_counts_the_shown_series_and_rows_name_their_depth(viewer: Client) -> None:
+    hosts = [make_host(f"db-{number}") for number in range(3)]
+    for rw, depth in (("randread", 16), ("read", 4)):
+        for host in hosts:
+            for count in (1, 2):
+                target, work = make_target(volume_count=count), make_workload(rw=rw, iodepth=depth)
+                make_series([9.0], host=host, target=target, workload=work)
+    calculate_levels()
+
+    words = Page(viewer.get(reverse("scaling"))).words
+
+    assert "4 of 12 series: host db-" in words
+    assert "sequential readdepth 4" in words
+    assert "random readdepth 16" in words

@@ -18,9 +18,11 @@ from benchapp.queries.layouts.ranking import rank_layouts
 from tests.factories import (
     calculate_levels,
     make_change,
+    make_host,
     make_incident,
     make_price,
     make_series,
+    make_target,
     make_workload,
 )
 from tests.layouts import give_directories, plant_layouts
@@ -57,6 +59,43 @@ def test_answer_is_the_title_with_numbers_links_and_the_closest_miss(viewer: Cli
     assert "/api/v1/layouts?iops=20000" in text
     # Without the parameter all may vary.
     assert text.count('name="vary"') == text.count("checked") == 5
+
+
+def test_answer_names_the_load_what_does_not_count_and_what_meets_it_elsewhere(viewer: Client) -> None:
+    target = make_target(volume_type="gp3", volume_count=8)
+    for number, iops in enumerate((25_000.0, 25_000.0, 9000.0)):
+        work = make_workload(file_size_bytes=20 * 2**30)
+        series = make_series([iops] * 3, host=make_host(f"db-{number}"), target=target, workload=work)
+    make_incident(changes=[make_change(series)])
+    for size, is_direct in ((5, True), (5, False)):
+        work = make_workload(file_size_bytes=size * 2**30, is_direct=is_direct)
+        small = make_target(volume_type="gp3", volume_count=1)
+        make_series([90_000.0 if not is_direct else 900.0] * 3, target=small, workload=work)
+    calculate_levels()
+
+    words = Page(viewer.get("/layouts/?iops=20000")).words.replace("\u202f", " ")
+
+    assert (
+        "1 of 2 measured layouts meet it, 1 misses it." in words or "1 of 2 measured layouts meet it" in words
+    )
+    assert "Best: 25 000 IOPS, 4k blocks, 20 GiB files, queue depth 8 × 1 job" in words
+    assert "1 series with an open regression not counted; with all series: median only." in words
+    assert (
+        "1 layout outside the fixed values meets it: 1 × gp3, 4k blocks, 5 GiB files, buffered I/O" in words
+    )
+    assert "4 of 5 series: direct I/O." in words
+
+
+def test_no_layout_with_the_fixed_values_meets_the_requirement(viewer: Client) -> None:
+    for iops, is_direct in ((900.0, True), (90_000.0, False)):
+        make_series(
+            [iops] * 3, host=make_host(), target=make_target(), workload=make_workload(is_direct=is_direct)
+        )
+    calculate_levels()
+
+    words = Page(viewer.get("/layouts/?iops=20000")).words
+
+    assert "No layout with direct I/O meets the requirement; 1 other layout meets it" in words
 
 
 def test_no_layout_meets_the_requirement(viewer: Client) -> None:

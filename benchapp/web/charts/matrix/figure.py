@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
-from benchapp.charts.texts.fixed import describe_settings
+from benchapp.charts.texts.fixed import place_settings
 from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,
@@ -25,7 +25,7 @@ from benchapp.grammar import Filter, parse_filter, write_filter
 from benchapp.metrics import Metric
 from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.charts.matrix import NONE, read_matrix
-from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixRow
+from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixPanel, MatrixRow
 from benchapp.web.site.command_lines import link_chart_image
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
@@ -42,7 +42,7 @@ _FEW_COLUMNS: Final = 4
 class ShownCell:
     """A cell as the template shows it. where: for screen readers; url: its histories, or "".
 
-    settings: what it was measured with, if cells differ in it, but not all of the row in the same way.
+    settings: what it was measured with, beside what its row and column state.
     """
 
     cell: MatrixCell
@@ -60,9 +60,13 @@ class ShownCell:
 
 @dataclass(frozen=True, slots=True)
 class ShownMatrixPanel:
-    """One of the small multiples; rows: (label, cells, one for each x)."""
+    """One of the small multiples; columns: (label, settings); rows: (label, cells, one for each x).
+
+    Settings are what the cells of a column or row were measured with, if others differ in it.
+    """
 
     label: str
+    columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, tuple[ShownCell, ...]], ...]
 
 
@@ -116,13 +120,7 @@ def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = T
         changes=tuple(describe_changes(matrix)),
         omitted=tuple(list_omitted(matrix)),
         caption=describe_cells(matrix),
-        panels=tuple(
-            ShownMatrixPanel(
-                panel.label,
-                tuple(_show_row(matrix, row, paths) for row in panel.rows),
-            )
-            for panel in matrix.panels
-        ),
+        panels=tuple(_show_panel(matrix, panel, paths) for panel in matrix.panels),
         is_few=len(matrix.x.values) <= _FEW_COLUMNS,
         query=query,
         csv_url=f"/api/v1/matrix?{query}&format=csv" if has_links else "",
@@ -158,15 +156,21 @@ class _CellPaths:
     history: str
 
 
-def _show_row(matrix: Matrix, row: MatrixRow, paths: _CellPaths | None) -> tuple[str, tuple[ShownCell, ...]]:
-    """Return label and cells; the label has the settings that all cells with a level have."""
-    settings = [describe_settings(cell.settings, matrix.varying) if cell.level else "" for cell in row.cells]
-    common = {text for text, cell in zip(settings, row.cells, strict=True) if cell.level}
-    is_common = len(common) == 1
-    label = ", ".join(filter(None, (row.label, *(common if is_common else ()))))
-    return label, tuple(
-        _show(matrix, row, place, settings="" if is_common else settings[place], paths=paths)
-        for place in range(len(row.cells))
+def _show_panel(matrix: Matrix, panel: MatrixPanel, paths: _CellPaths | None) -> ShownMatrixPanel:
+    settings = [[cell.settings if cell.level else () for cell in row.cells] for row in panel.rows]
+    placed = place_settings(settings, matrix.varying)
+    return ShownMatrixPanel(
+        panel.label,
+        tuple(zip(matrix.x.labels, placed.columns, strict=True)),
+        tuple(
+            (
+                ", ".join(filter(None, (row.label, of_row))),
+                tuple(
+                    _show(matrix, row, place, settings=own, paths=paths) for place, own in enumerate(of_cells)
+                ),
+            )
+            for row, of_row, of_cells in zip(panel.rows, placed.rows, placed.cells, strict=True)
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from benchapp.charts.texts.fixed import describe_settings
+from benchapp.charts.texts.fixed import place_settings
 from benchapp.charts.texts.limits import name_limit
 from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
@@ -44,7 +44,7 @@ class ScalingCell:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow:
-    """One line of the chart. settings: what all its values were measured with, if lines differ in it."""
+    """One line of the chart. settings: what all its values were measured with, if rows differ in it."""
 
     facet: str
     label: str
@@ -63,14 +63,17 @@ class LimitRow:
 
 @dataclass(frozen=True, slots=True)
 class ScalingTable:
-    """All numbers in one unit. facet_label, color_label: headers of the first columns, or ""."""
+    """All numbers in one unit. facet_label, color_label: headers of the first columns, or "".
+
+    columns: label, and what all values of the column were measured with, if columns differ in it.
+    """
 
     metric_label: str
     scale: Scale
     facet_label: str
     color_label: str
     x_label: str
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
     rows: tuple[ScalingRow, ...]
     limits: tuple[LimitRow, ...]
 
@@ -78,19 +81,30 @@ class ScalingTable:
 def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
     """Make the data table of a chart; key: the prefix of its anchors, unique on the page."""
     scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
+    shown = [
+        (row, column, facet, line)
+        for row, facet in enumerate(chart.facets)
+        for column, line in enumerate(facet.lines)
+        if any(cell.state != "missing" for cell in line.cells)
+    ]
+    placed = place_settings([[cell.settings for cell in line.cells] for *_, line in shown], chart.varying)
     rows = [
         ScalingRow(
             facet.label,
             line.label,
-            _find_common_settings(chart, line),
+            of_row,
             tuple(
-                _make_cell(chart, facet, line, place=place, scale=scale, key=f"{key}-{row}-{column}-{place}")
-                for place in range(len(chart.x.values))
+                _make_cell(
+                    *(chart, facet, line),
+                    place=place,
+                    scale=scale,
+                    key=f"{key}-{row}-{column}-{place}",
+                    settings=settings,
+                )
+                for place, settings in enumerate(of_cells)
             ),
         )
-        for row, facet in enumerate(chart.facets)
-        for column, line in enumerate(facet.lines)
-        if any(cell.state != "missing" for cell in line.cells)
+        for (row, column, facet, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True)
     ]
     return ScalingTable(
         metric_label=chart.metric.label,
@@ -98,16 +112,10 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
         facet_label=chart.facet.dimension.label if chart.facet else "",
         color_label=chart.color.dimension.label if chart.color else "",
         x_label=chart.x.dimension.label,
-        columns=chart.x.labels,
+        columns=tuple(zip(chart.x.labels, placed.columns or [""] * len(chart.x.labels), strict=True)),
         rows=tuple(rows),
         limits=tuple(_list_limits(chart, scale)),
     )
-
-
-def _find_common_settings(chart: ScalingChart, line: ScalingLine) -> str:
-    """Return the settings of the values of a line if they all have the same, else ""."""
-    found = {describe_settings(cell.settings, chart.varying) for cell in line.cells if cell.spread}
-    return found.pop() if len(found) == 1 else ""
 
 
 def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
@@ -139,7 +147,14 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, pl
 
 
 def _make_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int, scale: Scale, key: str
+    chart: ScalingChart,
+    facet: ScalingFacet,
+    line: ScalingLine,
+    *,
+    place: int,
+    scale: Scale,
+    key: str,
+    settings: str,
 ) -> ScalingCell:
     cell = line.cells[place]
     return ScalingCell(
@@ -152,11 +167,7 @@ def _make_cell(
         below=(
             *_list_below(cell, scale),
             *_list_missed(facet, cell, place),
-            *(
-                []
-                if _find_common_settings(chart, line)
-                else [describe_settings(cell.settings, chart.varying)]
-            ),
+            *([settings] if settings else []),
         ),
         mark=show_mark(cell.mark, metric=chart.metric.base),
         state=cell.state,
