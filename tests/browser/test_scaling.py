@@ -177,7 +177,7 @@ def test_groups_are_added_moved_renamed_and_removed(visit: Visit, sweep: None) -
     watched.wait_for_charts()
 
     heads = [cell.inner_text() for cell in page.query_selector_all(".scaling-table th.number")]
-    assert heads == ["15 GB", "5 GB"]
+    assert heads == ["15 GB\n15 GiB files", "5 GB\n5 GiB files"]
 
 
 def test_table_is_sorted_by_a_column(visit: Visit, sweep: None) -> None:

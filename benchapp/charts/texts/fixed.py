@@ -6,9 +6,9 @@ from typing import Final
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Value
-from benchapp.metrics import format_count, format_integer, lower_label
-from benchapp.queries.charts.scaling_defaults import FixedDimension, Settings
-from benchapp.queries.titles import describe_setting
+from benchapp.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
+from benchapp.queries.charts.scaling_defaults import Choice, FixedDimension, Settings
+from benchapp.queries.titles import describe_setting, describe_value
 
 _NAMED: Final = 3
 
@@ -39,6 +39,14 @@ def describe_settings(settings: Settings, varying: Sequence[str]) -> str:
     """Return the known values of a cell in the dimensions in which cells differ: "depth 16, 20 GiB files"."""
     known = ((name, values) for name, values in settings if name in varying and values != (None,))
     return ", ".join(describe_values(name, values) for name, values in known)
+
+
+def describe_choice(dimension: str, choice: Choice, metric: Measured) -> str:
+    """Return a value, its series and the range of their medians: "20 GiB (20 series: 900 IOPS to 30 000 IOPS)"."""
+    series = format_count(choice.series_count, "series")
+    ends = [format_with_unit(value, metric) for value in (choice.low, choice.high) if value is not None]
+    results = f": {' to '.join(dict.fromkeys(ends))}" if ends else ""
+    return f"{describe_value(dimension, choice.value)} ({series}{results})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from benchapp.queries.charts.scaling_defaults import (
     fix_dimensions,
     list_mixed,
     list_settings,
+    measure_choices,
 )
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.charts.series_columns import read_table
@@ -149,6 +150,7 @@ class _MatrixBuilder:
     ) -> None:
         self.filter, self.metric, self.chosen, self.span = filter, metric, chosen, span
         self.row_names, self.facet_names = row_names, facet_names
+        self.fixed = chosen.fixed if span.to_at else measure_choices(chosen.fixed, everything, metric.name)
         hidden = set(everything.column("series_id"))
         self.hidden_by_fixed = everything.length
         everything = chosen.keep_shown(everything)
@@ -187,7 +189,7 @@ class _MatrixBuilder:
             rows=_list_dimensions(self.row_names),
             facets=_list_dimensions(self.facet_names),
             panels=panels if columns and row_keys else (),
-            fixed=self.chosen.fixed,
+            fixed=self.fixed,
             varying=self.chosen.varying,
             mixed=list_mixed(self.chosen.table, self.chosen.axes),
             omitted=Omitted(

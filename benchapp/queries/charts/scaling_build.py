@@ -23,6 +23,7 @@ from benchapp.queries.charts.scaling_defaults import (
     add_fixed_terms,
     keep_values,
     list_mixed,
+    measure_choices,
 )
 from benchapp.queries.charts.scaling_levels import read_runs, read_series_levels
 from benchapp.queries.charts.scaling_shapes import (
@@ -114,7 +115,9 @@ def build_chart(
         color=make_axis(axes.color, grid.colors) if axes.color else None,
         facet=make_axis(axes.facet, grid.facets) if axes.facet else None,
         facets=facets,
-        fixed=chosen.fixed,
+        fixed=chosen.fixed
+        if is_past or resolved.metric.is_per_volume
+        else measure_choices(chosen.fixed, series.valued, resolved.metric.base),
         common=_list_common(chosen),
         varying=chosen.varying,
         mixed=list_mixed(chosen.table, axes),

@@ -1,7 +1,7 @@
 """The default axes of a scaling chart, and its fixed dimensions."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS
 from benchapp.grammar import Filter, Term, Test, Value, write_filter
 from benchapp.queries.charts.axes import GROUP, AxisValue, split_axis
-from benchapp.queries.charts.series_table import SeriesTable
+from benchapp.queries.charts.series_table import Codes, SeriesTable
+from benchapp.queries.series.levels import read_current_columns
 from benchapp.queries.titles import order_value
 
 # The usual dimensions to scale by, the most usual first.
@@ -64,10 +65,12 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value of a fixed dimension, and the number of series with it."""
+    """One value of a fixed dimension, the number of series with it, and the range of their medians, if it was read."""
 
     value: Value | None
     series_count: int
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,33 @@ def fix_conflicts(
         for name in settled
     )
     return fixed, table
+
+
+def measure_choices(
+    fixed: tuple[FixedDimension, ...], table: SeriesTable, metric: str
+) -> tuple[FixedDimension, ...]:
+    """Add the lowest and highest current median of each choice; one query, none where nothing is fixed.
+
+    Groups of runs have no medians of their series.
+    """
+    if not fixed or table.group_levels is not None:
+        return fixed
+    ids = table.array("id")
+    levels = read_current_columns(ids.tolist(), [metric])[metric]
+    is_valued = np.isin(ids, levels["series_id"])
+    medians = levels["median"][np.searchsorted(levels["series_id"], ids[is_valued])]
+
+    def measure(choice: Choice, column: Codes) -> Choice:
+        own = medians[np.isin(column.codes[is_valued], column.find([choice.value]))]
+        return replace(choice, low=float(own.min()), high=float(own.max())) if len(own) else choice
+
+    return tuple(
+        replace(
+            each,
+            choices=tuple(measure(choice, table.shared(each.dimension)) for choice in each.choices),
+        )
+        for each in fixed
+    )
 
 
 def list_settings(table: SeriesTable, places: Sequence[int], names: Sequence[str]) -> Settings:

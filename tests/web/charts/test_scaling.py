@@ -593,11 +593,12 @@ def test_heading_counts_the_shown_series_and_rows_name_their_depth(viewer: Clien
         for host in hosts:
             for count in (1, 2):
                 target, work = make_target(volume_count=count), make_workload(rw=rw, iodepth=depth)
-                make_series([9.0], host=host, target=target, workload=work)
+                make_series([9.0 + count], host=host, target=target, workload=work)
     calculate_levels()
 
     words = Page(viewer.get(reverse("scaling"))).words
 
     assert "4 of 12 series: host db-" in words
+    assert "db-1 (4 series: 10.0 IOPS to 11.0 IOPS)" in words
     assert "sequential readdepth 4" in words
     assert "random readdepth 16" in words

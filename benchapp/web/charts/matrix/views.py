@@ -8,12 +8,13 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.fixed import describe_choice
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.matrix import LONG_REASONS, REASONS
 from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
-from benchapp.metrics import CATALOG
+from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
@@ -64,7 +65,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "figure": figure,
         "title": figure.title,
         "range": describe_level_range(shown.span),
-        "fixed": [_make_fixed(fixed, bar, request) for fixed in shown.fixed],
+        "fixed": [_make_fixed(fixed, bar, request, shown.metric) for fixed in shown.fixed],
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
@@ -85,14 +86,14 @@ def _read(request: HttpRequest, bar: FilterBar, range: AskedRange, errors: list[
         return read_matrix(bar.filter)
 
 
-def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest) -> FixedLine:
+def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, metric: Metric) -> FixedLine:
     dimension = DIMENSIONS[fixed.dimension]
-    others = [choice.value for choice in fixed.choices if choice.value not in fixed.values]
+    others = [choice for choice in fixed.choices if choice.value not in fixed.values]
     query, links = request.GET.copy(), []
     # A fleet has hundreds of hosts, of which few are shown.
-    for value in others[:_OTHERS_MAXIMUM]:
-        query["q"] = write_filter(bar.filter.with_value(fixed.dimension, value))
-        links.append((describe_value(fixed.dimension, value), f"?{query.urlencode(safe=':,/*')}"))
+    for choice in others[:_OTHERS_MAXIMUM]:
+        query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
+        links.append((describe_choice(fixed.dimension, choice, metric), f"?{query.urlencode(safe=':,/*')}"))
     values = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
     return FixedLine(dimension.label, values, tuple(links), len(others[_OTHERS_MAXIMUM:]))
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.charts.texts.fixed import describe_choice
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
@@ -16,7 +17,12 @@ from benchapp.grammar import Filter, write_filter, write_value
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.queries.charts.scaling import NONE, ScalingChart
 from benchapp.queries.charts.scaling_defaults import FixedDimension
-from benchapp.queries.charts.scaling_shapes import METRICS_MAXIMUM, SCALING_METRICS, THROUGHPUTS
+from benchapp.queries.charts.scaling_shapes import (
+    METRICS_MAXIMUM,
+    SCALING_METRICS,
+    THROUGHPUTS,
+    ScalingMetric,
+)
 from benchapp.queries.layouts.gap_runs import can_plan_scaling_runs, plan_scaling_runs
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
@@ -105,7 +111,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": _has_more(asked),
-        "fixed": [_make_fixed(fixed) for fixed in chart.fixed],
+        "fixed": [_make_fixed(fixed, chart.metric) for fixed in chart.fixed],
         "asked": asked,
         "predicted": ",".join(map(str, asked.predicted)),
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
@@ -210,14 +216,14 @@ def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) ->
     return [("" if is_open and name == chosen else name, label, name == chosen) for name, label in choices]
 
 
-def _make_fixed(fixed: FixedDimension) -> FixedField:
+def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> FixedField:
     dimension = DIMENSIONS[fixed.dimension]
     options = [
         (
             ""
             if fixed.values == (choice.value,)
             else f"{fixed.dimension}:{write_value(dimension, choice.value)}",
-            f"{describe_value(fixed.dimension, choice.value)} ({choice.series_count})",
+            describe_choice(fixed.dimension, choice, metric),
             fixed.values == (choice.value,),
         )
         for choice in fixed.choices
