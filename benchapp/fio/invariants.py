@@ -25,20 +25,22 @@ def check_document(document: Document, *, where: str, notes: Notes) -> Document:
         (code, f"{where}, {group.name}", message)
         for group in document.groups
         if not group.error
-        for code, message in _list_faults(group, is_partial=document.is_partial)
+        for code, message in _list_faults(
+            group, is_partial=document.is_partial, is_text=not document.has_precise_values
+        )
     ]
     for code, place, message in faults:
         notes.add(code, place, message)
     return replace(document, is_partial=True, has_faults=not document.is_partial) if faults else document
 
 
-def _list_faults(group: Group, *, is_partial: bool) -> list[tuple[str, str]]:
+def _list_faults(group: Group, *, is_partial: bool, is_text: bool) -> list[tuple[str, str]]:
     faults = (
         [] if group.directions or is_partial else [("values-missing", "no values of this job could be read")]
     )
     in_flight = 0.0
     for direction in group.directions:
-        faults += _list_faults_of_direction(direction, is_partial=is_partial)
+        faults += _list_faults_of_direction(direction, is_partial=is_partial, is_text=is_text)
         if direction.name != "mixed":
             in_flight += _count_in_flight(direction)
     depth = parse_size(group.options.get("iodepth", "1")) or 1
@@ -48,13 +50,23 @@ def _list_faults(group: Group, *, is_partial: bool) -> list[tuple[str, str]]:
     return faults
 
 
-def _list_faults_of_direction(direction: Direction, *, is_partial: bool) -> list[tuple[str, str]]:
+def _list_faults_of_direction(
+    direction: Direction, *, is_partial: bool, is_text: bool
+) -> list[tuple[str, str]]:
     faults = []
     runtime_s = direction.runtime_s or 0
     is_unread = direction.iops is None and direction.missing.get("iops") == "not-reported"
     if direction.total_ios and is_unread and direction.name != "sync" and not is_partial:
         message = f"{direction.name}: {direction.total_ios} I/Os were counted, but their rates are missing"
         faults.append(("values-missing", message))
+    unreadable = [name for name, reason in direction.missing.items() if reason == "out-of-range"]
+    if unreadable and is_text:
+        faults.append(("values-missing", f"{direction.name}: {', '.join(unreadable)} cannot be read"))
+    if direction.total_ios and direction.iops is not None and runtime_s >= _RUNTIME_MINIMUM_S:
+        expected = direction.total_ios / runtime_s
+        if abs(direction.iops - expected) > (_RATE_WITHIN - 1) * expected + 1:
+            message = f"{direction.iops:.4g} IOPS, but I/Os / run time {expected:.4g}"
+            faults.append(("rate-contradicts-counts", f"{direction.name}: {message}"))
     if direction.io_bytes and direction.bandwidth_bytes_per_s and runtime_s >= _RUNTIME_MINIMUM_S:
         expected = direction.io_bytes / runtime_s
         if not 1 / _RATE_WITHIN <= direction.bandwidth_bytes_per_s / expected <= _RATE_WITHIN:

@@ -34,6 +34,41 @@ def test_bandwidth_fits_the_bytes_and_the_run_time(bandwidth: int, codes: list[s
     assert list_codes(bw_bytes=bandwidth) == codes
 
 
+@pytest.mark.parametrize(
+    ("iops", "codes"),
+    [(2.0**18, []), (2.0**14, ["rate-contradicts-counts"]), (2.0**22, ["rate-contradicts-counts"])],
+)
+def test_iops_fit_the_counts_and_the_run_time(iops: float, codes: list[str]) -> None:
+    assert list_codes(iops=iops) == codes
+
+
+@pytest.mark.parametrize(
+    ("printed", "damaged", "name"),
+    [
+        ("IOPS=999", "IOPS=99?", "iops"),
+        ("BW=3996KiB", "BW=3,996KiB", "bandwidth_bytes_per_s"),
+        ("(4000KiB", "(4'000KiB", "io_bytes"),
+        ("max=3971, avg=97", "max=3,971, avg=97", "latency, percentiles"),
+        ("lat (usec): min=23", "lat (us): min=23", "latency, percentiles"),
+    ],
+)
+def test_figure_that_cannot_be_read_is_warned_about(printed: str, damaged: str, name: str) -> None:
+    text = (
+        "a: (groupid=0, jobs=1): err= 0: pid=7: Wed Dec 21 14:56:37 2022\n"
+        "  read: IOPS=999, BW=3996KiB/s (4092kB/s)(4000KiB/1001msec)\n"
+        "     lat (usec): min=23, max=3971, avg=97.34, stdev=223.69\n"
+        "     issued rwts: total=1000,0,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
+        "Run status group 0 (all jobs):\n"
+    )
+
+    report = read_output(text.replace(printed, damaged).encode())
+
+    assert [note.message for note in report.warnings if note.code == "values-missing"] == [
+        f"read: {name} cannot be read"
+    ]
+    assert report.documents[0].is_partial
+
+
 def test_job_without_values_is_warned_about() -> None:
     report = read_output(make_output({"jobname": "a", "groupid": 0, "error": 0}))
 

@@ -77,7 +77,6 @@ _Table = tuple[tuple[tuple[float, float], ...], bool]
 
 _NO_TABLE: Final[_Table] = ((), False)
 _NOTHING: Final = LatencyReading(None, reason="not-measured")
-_UNREADABLE: Final = LatencyReading(None, reason="not-a-number")
 
 
 def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) -> LatencyReading:
@@ -91,7 +90,7 @@ def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | Non
     percents, is_ambiguous = _read_table(rows) if rows else _NO_TABLE
     if match is None or factor is None:
         if not any(value for _, value in percents):
-            return _UNREADABLE if stats else _NOTHING
+            return LatencyReading(None, reason=_explain(stats)) if stats else _NOTHING
         return LatencyReading(Latency(None, None, None, None, None, percents), _read_table_unit(rows))
     unit = match[1]
     minimum, maximum, mean, stddev = _read_values(match.groups()[1:], factor)
@@ -104,9 +103,13 @@ def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | Non
     return LatencyReading(
         Latency(minimum, maximum, mean, stddev, None, percents),
         unit,
-        "" if is_whole else "not-a-number",
+        "" if is_whole else _explain(stats),
         is_ambiguous,
     )
+
+
+def _explain(stats: str) -> str:
+    return "not-a-number" if "nan" in stats or "inf" in stats else "out-of-range"
 
 
 def _read_value(text: str, factor: int) -> float | None:
