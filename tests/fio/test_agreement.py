@@ -216,7 +216,9 @@ def pair_directions(where: str, one: Direction, other: Direction) -> Iterator[Pa
     for name, kind in (("bandwidth_samples", "bandwidth sample"), ("iops_samples", "iops sample")):
         mine, theirs = getattr(one, name), getattr(other, name)
         if mine is not None and theirs is not None:
-            scale = 1024 if is_in(1024**2, theirs.minimum, theirs.maximum) else 1
+            # MiB/s, or, with kb_base=1000, thousands of KiB/s.
+            units = (unit for unit in (1024, 1000) if is_in(1024 * unit, theirs.minimum, theirs.maximum))
+            scale = next(units, 1)
             values = ("minimum", "maximum", "mean", "stddev")
             yield from pair_fields(f"{where}, {name}", kind, values, mine, theirs, scale=scale)
             yield from pair_fields(f"{where}, {name}", "count", ("count",), mine, theirs)
