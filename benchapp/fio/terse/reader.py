@@ -24,13 +24,14 @@ _LINE: Final = re.compile(r"[^\r\n]++")
 _SEMICOLON: Final = re.compile(";")
 # As in Markdown: the code ends at as many backticks as it began with.
 _IN_BACKTICKS: Final = re.compile(r"(?<!`)(`++)( ?[2-5];[^`]*+)(`*+)")
-_BEHIND_FIELD: Final = re.compile(r"[^;]{1,200}+;(?=[345];fio-\d)", re.ASCII)
+_HEAD: Final = re.compile(r"(?<![A-Za-z0-9\"'])[345];fio-\d")
+_HEAD_WITHIN: Final = 200
 _TABS: Final = re.compile(r"^[2-5]\tfio-\d[^\n]*+", re.MULTILINE)
 _VERSIONS: Final = frozenset("2345")
-# Possible text before a line: "<host> ", a collector's mark, status lines as copied from a terminal.
-_PREFIX_ENDS: Final = frozenset(" \t>]|:")
+# Any text may precede the version, but for these, and the quotation marks of a string that wrappers.py opens.
+_PARTS: Final = frozenset("_.;\"'")
 _ETA_LENGTH: Final = 12
-_HOST: Final = re.compile(r"<([^<>]{1,255})> ?")
+_HOST: Final = re.compile(r"[ \t]*+<([^<>]{1,255})> ")
 # What follows the version: that of fio, or, in version 2, the job, its group, and how it did.
 _AFTER_VERSION: Final = re.compile(r"(?:fio-)?\d{1,4}\.\d", re.ASCII)
 _AFTER_VERSION_2: Final = re.compile(r"[^;]{1,1000}+;\d{1,10}+;\d{1,10}+(?:;\d{1,20}+){4};", re.ASCII)
@@ -134,17 +135,15 @@ def _sort_lines(text: str, notes: Notes) -> _Sorted:
 
 
 def _find_start(line: str) -> int | None:
-    """Return the place of the version, if the first semicolon of the line follows one."""
-    semicolon = line.find(";", 1)
-    start = semicolon - 1
-    if semicolon < 1:
+    """Return the place of the version: before the first semicolon, or before that of fio."""
+    start = line.find(";", 1) - 1
+    if start < 0:
         return None
-    if line[start] not in _VERSIONS:
-        # Behind another field, as a script prints it.
-        behind = _BEHIND_FIELD.match(line)
-        return behind.end() if behind else None
-    if start == 0 or line[start - 1] in _PREFIX_ENDS:
+    before = line[start - 1] if start else " "
+    if line[start] in _VERSIONS and not (before.isalnum() or before in _PARTS):
         return start
+    if head := _HEAD.search(line, 0, _HEAD_WITHIN):
+        return head.start()
     # Copied from a terminal, a status line may end within its time: "[eta 043;fio-3.28;…".
     return start if "[eta " in line[max(start - _ETA_LENGTH, 0) : start] else None
 

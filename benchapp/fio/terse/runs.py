@@ -85,7 +85,7 @@ def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *
     if line.job.groupid < before.job.groupid:
         return True
     if same is None:
-        return False
+        return not line.is_cut and _has_active_disks(line) and _has_other_disks(line, before)
     if _identify(line) != _identify(before) or line.disks != before.disks:
         return True
     return not _has_active_disks(line) and not _may_be_clone(same.job, line.job)
@@ -93,6 +93,12 @@ def _begins_report(line: TerseLine, before: TerseLine, same: TerseLine | None, *
 
 def _has_active_disks(line: TerseLine) -> bool:
     return any(disk.read_ios or disk.write_ios for disk in line.disks)
+
+
+def _has_other_disks(line: TerseLine, before: TerseLine) -> bool:
+    return {disk.name for disk in line.disks} == {
+        disk.name for disk in before.disks
+    } and line.disks != before.disks
 
 
 def _may_be_clone(before: Job, after: Job) -> bool:
