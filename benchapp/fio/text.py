@@ -17,8 +17,11 @@ _ASCII_IN_UTF16: Final = re.compile(rb"(?:[\x01-\x7f]\x00){2}|(?:\x00[\x01-\x7f]
 _TERMINAL_CODE: Final = re.compile(
     r"\x1b(?:\[[0-9;?]{0,32}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHM])|.\x08"
 )
-# Zero-width characters and soft hyphens, as chats and word processors insert them.
-_INVISIBLE: Final = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF))
+# Zero-width characters, soft hyphens and other blanks, as chats, web pages and word processors insert them.
+_INVISIBLE: Final[dict[int, str | None]] = {
+    **dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF)),
+    **dict.fromkeys((0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
+}
 # Reads escapes one by one, so that the second half of `\\` begins none.
 _UNSTORABLE_ESCAPE: Final = re.compile(
     r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"

@@ -18,8 +18,8 @@ _JOB: Final = re.compile(
     re.ASCII,
 )
 
-# What may close a string around a line.
-_QUOTES: Final = " \t\r\n\"'"
+# What may close a string around a line, or a row of a table.
+_QUOTES: Final = " \t\r\n\"'|\u2502\\"
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -83,9 +83,13 @@ class JobDraft(Struct, gc=False):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is whole, and no direction lacks the line that it begins with."""
-        return self.is_whole and all(
-            direction.label == "sync" or direction.figures is not None for direction in self.directions
+        """Whether it is whole, and each direction is there once, with the line that it begins with."""
+        return (
+            self.is_whole
+            and len({direction.label for direction in self.directions}) == len(self.directions)
+            and all(
+                direction.label == "sync" or direction.figures is not None for direction in self.directions
+            )
         )
 
     @property

@@ -5,11 +5,12 @@ from enum import Enum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from benchapp.fio.merging.growth import measure_growth_ms
 from benchapp.fio.text_report.direction import count_issued
 from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft
-from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, read_figure
+from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, OLD_COUNTS, read_figure
 from benchapp.fio.text_report.job import read_issued
 from benchapp.fio.version import Version, parse_version
 
@@ -17,6 +18,8 @@ from benchapp.fio.version import Version, parse_version
 _BYTES_WITHIN: Final = 0.1
 # fio 3.19 counts to the moment of printing until a job that ended is reaped: 152 ms too much were seen.
 _REAPED_WITHIN_MS: Final = 250
+# As in terse: more than clones of one device differ, and less than two executions that are worth comparing.
+_SHARES_WITHIN: Final = 1.5
 
 
 class _Verdict(Enum):
@@ -80,3 +83,39 @@ def _compare_directions(
     has_grown = growth_ms > 0 and new.io_bytes >= old.io_bytes * (1 - _BYTES_WITHIN)
     # The counts of all directions have been compared; a job whose lines are not all there may have none.
     return _Verdict.GROWN if has_grown and (None in counts or counts[0] != counts[1]) else _Verdict.OTHER
+
+
+def split_runs(report: ReportDraft) -> list[ReportDraft]:
+    """Return the executions that a report is: of jobs without headers and end, only equal rates make clones."""
+    if report.headers or report.has_end or report.is_client:
+        return [report]
+    runs: list[ReportDraft] = []
+    last_of: dict[tuple[str, int], JobDraft] = {}
+    for job in report.jobs:
+        key = job.name, job.groupid
+        if not runs or (key in last_of and not _may_be_clone(last_of[key], job)):
+            continues = job.identity in runs[-1].identities if runs else report.continues
+            runs.append(replace(report, jobs=[], identities={}, continues=continues))
+            last_of = {}
+        runs[-1].jobs.append(job)
+        runs[-1].identities[job.identity] = job.printed_at
+        last_of[key] = job
+    return runs
+
+
+def _may_be_clone(one: JobDraft, other: JobDraft) -> bool:
+    if one.pid == other.pid and one.pid.isdigit():
+        return one == other
+    rates = {direction.label: _read_iops(direction) for direction in one.directions}
+    return all(
+        max(pair) <= min(pair) * _SHARES_WITHIN
+        for direction in other.directions
+        if direction.label in rates
+        for pair in [(rates[direction.label], _read_iops(direction))]
+    )
+
+
+def _read_iops(direction: DirectionDraft) -> float:
+    summary = direction.figures
+    figure = read_figure(summary.iops, MODERN if summary.is_modern else OLD_COUNTS) if summary else None
+    return figure.value if figure else 0

@@ -172,7 +172,8 @@ def _build_directions(
     for lines in draft.directions:
         direction = build_direction(lines, facts, notes)
         if direction is not None:
-            built[direction.name] = direction
+            # Of another job, whose first line is missing.
+            built.setdefault(direction.name, direction)
     if "mixed" not in built:
         asked = list_directions_asked(options)
         for name in _RW:

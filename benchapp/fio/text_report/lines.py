@@ -7,8 +7,10 @@ from typing import Final
 # Of Markdown, Jira, BBCode and HTML: no line of fio's has them, but for what people wrote into a description, "<b> "
 # of a host, and "[a=b]" of a status line.
 _TAGS: Final = "(?:b|strong|i|em|u|mark|code|span|font|color|pre|tt|br)"
+_BLOCKS: Final = "(?:p|div|li|tr|td)"
 _EMPHASIS: Final = re.compile(
     rf"\*+|`+|~~|</{_TAGS}>|<{_TAGS}(?: [^<>\n]{{0,200}})?/?>(?! )|\[/?{_TAGS}(?:=[^\[\]\n]{{0,60}})?\]"
+    rf"|</?{_BLOCKS}(?: [^<>\n]{{0,200}})?>|^[ \t]*[-=]+> ?"
     r"|\{(?:code|noformat|color|quote)(?::[^{}\n]{0,60})?\}|(?<![^\W_])_+(?=\w)|(?<=[\w%/)])_+(?![^\W_])",
     re.IGNORECASE,
 )
@@ -26,6 +28,8 @@ _MARKS: Final = (
     "<mark>",
     "<code>",
     "<pre>",
+    "->",
+    "=>",
 )
 _MORE_MARKS: Final = (
     "<font",

@@ -7,6 +7,7 @@ from typing import Final
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Reading
 from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft, read_job_line
+from benchapp.fio.text_report.growth import split_runs
 from benchapp.fio.text_report.header import (
     Header,
     read_greeting,
@@ -25,6 +26,7 @@ _LABELS: Final = {
     **{label: label for label in ("read", "write", "trim", "mixed")},
     **{f"{label}:": label for label in ("read", "write", "trim", "mixed")},
     **{f"{label.capitalize()}:": label for label in ("read", "write", "trim", "mixed")},
+    **{f"{label.upper()}:": label for label in ("read", "write", "trim", "mixed")},
 }
 _ONCE: Final = (
     "cpu",
@@ -43,12 +45,14 @@ _SAMPLES: Final = ("bw", "iops")
 # Distributions of one priority before 3.30, and of the blocks that a flash device lost.
 _IGNORED: Final = ("high", "low", "block")
 _GROUP_LABELS: Final = frozenset(("READ:", "WRITE:", "TRIM:", "MIXED:", "SYNC:"))
-_HOST_PREFIX: Final = re.compile(r"<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
+_HOST_PREFIX: Final = re.compile(r"[ \t]*+<([^>\n]{1,255})>(?: |$)(.*)", re.DOTALL)
 # In the order in which fio prints them.
 _RANKS: Final = {"slat": 0, "clat": 1, "lat": 2, "sync": 3, "bw": 5, "iops": 6}
 _RANK_OF_TABLES: Final = 4
-_GREETED: Final = re.compile(r"^(?:<[^>\n]{1,255}> )?hostname=[^,\n]{0,255}, be=", re.MULTILINE)
-_TAGGED: Final = re.compile(r"^<([^>\n]{1,255})> ++(?:read|write|trim|IO depths|[cs]?lat|cpu) ", re.MULTILINE)
+_GREETED: Final = re.compile(r"^[ \t]*+(?:<[^>\n]{1,255}> )?hostname=[^,\n]{0,255}, be=", re.MULTILINE)
+_TAGGED: Final = re.compile(
+    r"^[ \t]*+<([^>\n]{1,255})> ++(?:read|write|trim|IO depths|[cs]?lat|cpu) ", re.MULTILINE
+)
 _STATUS: Final = "Jobs: "
 _PRINTED_WITHIN_S: Final = 2
 _LAYING_OUT: Final = ": Laying out IO file"
@@ -120,7 +124,7 @@ class _Scan:
 
     def _read_line(self, line: str, words: list[str]) -> bool:
         """Return whether the line belongs to a report of fio."""
-        if line[0] == "<" and (match := _HOST_PREFIX.match(line)):
+        if words[0][0] == "<" and (match := _HOST_PREFIX.match(line)):
             tag, line = match.groups()
             self._hostname = tag if self._is_client or tag in self._tags else None
             words = line.split(None, 1)
@@ -153,7 +157,7 @@ class _Scan:
         if report is None:
             return
         if report.jobs:
-            self._closed.append(report)
+            self._closed.extend(split_runs(report))
         else:
             self.foreign.extend(report.line_numbers)
 
@@ -239,7 +243,7 @@ class _Scan:
     def _keep_once(self, job: JobDraft, word: str, rest: str) -> bool:
         if ":" not in rest:
             return False
-        job.lines[word] = rest
+        job.lines.setdefault(word, rest)
         self._rows = None
         return True
 
@@ -299,8 +303,11 @@ class _Scan:
         return self._read_preamble(line, word)
 
     def _read_preamble(self, line: str, word: str) -> bool:
-        if self._broken and (header := read_header(self._broken + line.rstrip("\r\n"), self._hostname)):
-            return self._begin_header(header)
+        if self._broken:
+            # Hard, or between words.
+            for blank in ("", " "):
+                if header := read_header(f"{self._broken}{blank}{line.rstrip()}", self._hostname):
+                    return self._begin_header(header)
         self._broken = ""
         if word.startswith("hostname=") and (greeting := read_greeting(line)):
             announced = self._preamble()
