@@ -92,9 +92,9 @@ def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
     for stream in streams:
         findings = whole or find_documents(stream.text, notes)
         has_reports |= bool(findings.reports)
-        count = len(documents)
-        documents += _read_stream(findings, notes, lines)
-        if len(documents) > count:
+        found = _read_stream(findings, notes, lines)
+        documents = choose_documents(documents, found, notes) if documents else found
+        if found:
             prefixes.append(stream.prefix)
     documents = [
         check_document(_place_in_zone(document, time_zone, notes), where=name_place(number), notes=notes)

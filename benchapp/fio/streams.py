@@ -15,7 +15,7 @@ from msgspec import Struct
 # A prefix is a name and a time; anything longer is text.
 _PREFIX_LENGTH_MAXIMUM: Final = 200
 _ANCHOR: Final = re.compile(
-    r"(?:[Rr]ead|[Ww]rite|[Tt]rim|[Mm]ixed) {0,2}+: {0,2}+(?:IOPS|io)="
+    r"(?:[Rr]ead|[Ww]rite|[Tt]rim|[Mm]ixed|READ|WRITE|TRIM|MIXED) {0,2}+: {0,2}+(?:IOPS|io)="
     r"|(?:[sc]?lat|sync) (?:\([num]?sec\)|percentiles \()|bw \( {0,3}+[KkMG]\w{0,5} ?/s\)|iops {1,12}+: min="
     r"|cpu {1,12}+: usr=|IO depths {1,8}+: |(?:submit|complete) {1,8}+: 0="
     r"|issued |latency {1,8}+: target=|Description {1,4}+: \[|Run status group \d|\| {1,3}+\d{1,3}\.\d+th=\["
@@ -141,7 +141,7 @@ def _find_prefix(line: str) -> str:
     prefix = line[: anchor.start()].rstrip(" \t")
     if anchor[0][0] == '"':
         prefix = prefix.rstrip(" \t{[,")
-    if len(prefix) > _PREFIX_LENGTH_MAXIMUM or _QUOTED.search(prefix) or _HOST.fullmatch(prefix):
+    if len(prefix) > _PREFIX_LENGTH_MAXIMUM or _QUOTED.search(prefix) or _HOST.fullmatch(prefix.strip()):
         return ""
     return prefix
 
@@ -174,8 +174,18 @@ def _match_shape(
 
 
 def _find_marks(rows: Sequence[tuple[str, ...]]) -> list[int]:
-    """Return the places of numbers that come again after another: they name a stream."""
-    return [place for place in range(len(rows[0])) if _comes_again([row[place] for row in rows])]
+    """Return the places of numbers that come again after another: they name a stream.
+
+    Those with few values first: a counter of each of many streams comes again as long as these are not separated.
+    """
+    marks: list[int] = []
+    for _, place in sorted((len({row[place] for row in rows}), place) for place in range(len(rows[0]))):
+        columns: defaultdict[_Shape, list[str]] = defaultdict(list)
+        for row in rows:
+            columns[tuple(row[mark] for mark in marks)].append(row[place])
+        if any(map(_comes_again, columns.values())):
+            marks.append(place)
+    return marks
 
 
 def _comes_again(values: Sequence[str]) -> bool:

@@ -70,6 +70,16 @@ def test_alternating_streams_are_runs_of_their_own(prefix: Prefix) -> None:
     assert read_documents(text) == [*read_documents(TEXT), *read_documents(OTHER)]
 
 
+def test_counters_of_four_streams_are_not_their_names() -> None:
+    texts = [
+        TEXT.replace("pid=", f"pid={number}").replace("IOPS=14.9k", f"IOPS=1{number}.9k") for number in "1234"
+    ]
+    streams = [put_before(text, PREFIXES["grep -n"], name) for text, name in zip(texts, "1234", strict=True)]
+    lines = "".join(line for group in zip(*streams, strict=True) for line in group)
+
+    assert read_documents(lines) == [document for text in texts for document in read_documents(text)]
+
+
 def test_text_without_prefixes_is_one_stream() -> None:
     assert [stream.text for stream in separate_streams(TEXT)] == [TEXT]
 
