@@ -28,7 +28,7 @@ _FORMS: Final = tuple(
         (
             "a fio log (of write_bw_log and others)",
             "send it beside the report, as a file with its own name (_bw.1.log)",
-            r"\A\s*+\d++, ?\d++, ?[0-3], ?\d++(?:, ?\d++){0,3}[ \t]*$",
+            r"\A\s*+\d++, ?(?:\d++, ?)?[0-3], ?\d++(?:, ?\d++)*+[ \t]*$",
         ),
         (
             "a fio job file",
@@ -57,7 +57,12 @@ _FORMS: Final = tuple(
             "run kubestr with -o json -e FILE, and send the fio report in it",
             r"^FIO test results:|kubestr",
         ),
-        ("the output of dd", _JSON_HINT, r"^\d++\+\d++ records (?:in|out)|bytes? .{0,60}copied, "),
+        (
+            "a part of fio's report without the line of its job",
+            "send all of it, from the line with (groupid=…): err=… on",
+            r"^[ \t]*(?:read|write|trim) {0,2}: {0,2}(?:IOPS|io)=|^Run status group \d",
+        ),
+        ("the output of dd", _JSON_HINT, r"^\d++\+\d++ [^\W\d]++ \w|bytes? .{0,60}copied, "),
         ("the output of iozone", _JSON_HINT, r"Iozone: Performance Test"),
         ("the output of ioping", _JSON_HINT, r"ioping statistics ---|<<< .{1,200}: request=\d"),
         ("the output of bonnie++", _JSON_HINT, r"-Sequential Output-|Bonnie"),

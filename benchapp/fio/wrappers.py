@@ -4,6 +4,7 @@ import html
 import json
 import quopri
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
@@ -18,7 +19,7 @@ _LAYERS_MAXIMUM: Final = 3
 _JSON_LINE: Final = re.compile(r'\s*+\{ ?"[^"\n]{1,64}" ?: ?[^\n]*+')
 _DOCKER: Final = re.compile(r'\s*+\{"log" ?:')
 # Where tools put the line of a program: Docker, journald, loggers. And what tells their sources apart.
-_MESSAGES: Final = ("log", "MESSAGE", "message", "msg", "text")
+_MESSAGES: Final = ("log", "MESSAGE", "message", "@message", "msg", "text", "textPayload", "line", "body")
 _SOURCES: Final = (
     "stream",
     "_HOSTNAME",
@@ -49,8 +50,9 @@ _REPR: Final = re.compile(
 # One of them is in every report: JSON, whose quotes are escaped once a layer or not at all, text, terse.
 _MARK: Final = re.compile(r'fio version\\{0,8}" ?:|\(groupid=\d|\d%=\d')
 _LOG_NAME: Final = "the lines of a JSON log, such as Docker's or journald's"
-# Linear: a cell ends at a quotation mark that is not doubled.
-_CELL: Final = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"')
+# Linear: a cell ends at a quotation mark that is not doubled, and any other text is one, too.
+_CELL: Final = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",\r\n]*+))(,|\r?\n|)')
+_HTML_TAG: Final = re.compile(r"<(?:br ?/?|/?(?:p|div)\b[^<>\n]{0,200})>\n?")
 _JSON_NAME: Final = "a JSON string, such as Ansible's stdout"
 _LINES_NAME: Final = "a list of lines, such as Ansible's stdout_lines"
 _PYTHON_NAME: Final = "a Python literal, as repr() writes it"
@@ -108,7 +110,13 @@ class _Layer:
             if mark in text:
                 self.names.append(name)
                 return convert(text)
-        return _QUOTED.sub(self._replace, text) if _MARK.search(text) else text
+        if not _MARK.search(text):
+            return text
+        inner = _QUOTED.sub(self._replace, text)
+        if inner == text and "\\n  " in text and not self.damaged:
+            self.names.append("text with escaped line ends")
+            return text.replace("\\n", "\n")
+        return inner
 
     def _unwrap_json_lines(self, text: str) -> str:
         """Join a log of JSON lines, each source separately: a complaint may be between two lines of a report."""
@@ -165,23 +173,33 @@ def _read_json_line(line: str) -> tuple[tuple[object, ...], str] | None:
 
 
 def _read_csv(text: str) -> str:
-    """Return the cells that hold a report, line by line."""
-    return "\n".join(
-        match[1].replace('""', '"') for match in _CELL.finditer(text) if '""fio version""' in match[1]
-    )
+    """Return the columns that hold a report: each cell one, or a line of one."""
+    columns: defaultdict[int, list[str]] = defaultdict(list)
+    place = 0
+    for quoted, plain, end in _CELL.findall(text):
+        columns[place].append(quoted.replace('""', '"') or plain)
+        place = place + 1 if end == "," else 0 if end else place
+    return "\n".join("\n".join(cells) for cells in columns.values() if any(map(_MARK.search, cells)))
 
 
 def _read_quoted_printable(text: str) -> str:
     return quopri.decodestring(text.encode()).decode(errors="replace")
 
 
+def _read_html(text: str) -> str:
+    """Return the text of lines that tags end."""
+    return html.unescape(_HTML_TAG.sub("\n", text))
+
+
 # Name, what only such a text has, and its decoder.
 _ENCODINGS: Final[tuple[tuple[str, str, Callable[[str], str]], ...]] = (
-    ("a cell of CSV", '""fio version""', _read_csv),
+    *(("cells of CSV", mark, _read_csv) for mark in ('""fio version""', ',"  IO depths', ',"3;fio')),
     ("escaped HTML", "&quot;fio version&quot;", html.unescape),
     ("escaped HTML", "&gt;=64=", html.unescape),
     ("quoted-printable text", "groupid=3D", _read_quoted_printable),
     ("quoted-printable text", "=22fio version=22", _read_quoted_printable),
+    ("quoted-printable text", "%=3D", _read_quoted_printable),
+    *(("lines of HTML", mark, _read_html) for mark in ("<br", "</p>", "</div>", "&nbsp;")),
 )
 
 
