@@ -69,6 +69,23 @@ def test_figure_that_cannot_be_read_is_warned_about(printed: str, damaged: str, 
     assert report.documents[0].is_partial
 
 
+def test_total_of_a_group_that_is_not_that_of_its_jobs_is_warned_about() -> None:
+    text = (
+        "a: (groupid=0, jobs=1): err= 0: pid=7: Wed Dec 21 14:56:37 2022\n"
+        "  read: IOPS=999, BW=3996KiB/s (4092kB/s)(4000KiB/1001msec)\n"
+        "     issued rwts: total=1000,0,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
+        "Run status group 0 (all jobs):\n"
+        "   READ: bw=7992KiB/s (8184kB/s), 3996KiB/s-3996KiB/s, io=8000KiB (8192kB), run=1001-1001msec\n"
+    )
+
+    report = read_output(text.encode())
+
+    assert [note.message for note in report.warnings if note.code == "total-contradicts-jobs"] == [
+        "READ of group 0 has io=8000KiB, but its jobs 4000 KiB: jobs are missing, or a figure is wrong"
+    ]
+    assert report.documents[0].is_partial
+
+
 def test_job_without_values_is_warned_about() -> None:
     report = read_output(make_output({"jobname": "a", "groupid": 0, "error": 0}))
 

@@ -113,6 +113,8 @@ def _sort_lines(text: str, notes: Notes) -> _Sorted:
         start = _find_start(line)
         if start is None and not line.startswith(";"):
             may_describe = False
+            if "%=" in line and line.count(";") >= _FIELDS_OF_ANCHOR:
+                notes.add("unreadable-terse", "", "a line of terse was skipped, as its version is missing")
             continue
         number += text.count("\n", counted_to, at)
         counted_to = at

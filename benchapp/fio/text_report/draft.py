@@ -101,7 +101,7 @@ class JobDraft(Struct, gc=False):
 class ReportDraft(Struct, gc=False):
     """Lines of one report. line_numbers: of the lines before its first job.
 
-    has_end: whether the status of the groups follows, so that all jobs were printed.
+    has_end: whether the status of the groups follows, so that all jobs were printed; totals: its lines.
     continues: whether it is another snapshot of the execution of the report before it.
     """
 
@@ -113,6 +113,7 @@ class ReportDraft(Struct, gc=False):
     is_client: bool = False
     jobs: list[JobDraft] = field(default_factory=list)
     identities: dict[Identity, datetime | None] = field(default_factory=dict)
+    totals: list[str] = field(default_factory=list)
     disks: list[str] = field(default_factory=list)
     has_end: bool = False
     continues: bool = False

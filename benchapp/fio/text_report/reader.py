@@ -292,10 +292,12 @@ class _Scan:
             if not line.lstrip().startswith(("Run status group ", "Disk stats ")):
                 return False
             report.has_end = True
+            report.totals.append(line)
             self._job = self._direction = self._rows = None
             return True
         if report is not None and report.has_end:
             if word in _GROUP_LABELS:
+                report.totals.append(line)
                 return True
             if ": ios=" in line:
                 report.disks.append(line)

@@ -1,5 +1,6 @@
 """One report of fio's text as a Document."""
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +11,12 @@ from msgspec.structs import replace
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_amount, read_count
-from benchapp.fio.report import Disk, Document
+from benchapp.fio.report import Disk, Document, Job
 from benchapp.fio.text_report.draft import JobDraft, ReportDraft
+from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, read_figure
 from benchapp.fio.text_report.header import Header
 from benchapp.fio.text_report.job import build_job
-from benchapp.fio.version import parse_version
+from benchapp.fio.version import Version, parse_version
 from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
 
 _DISK: Final = re.compile(
@@ -23,6 +25,12 @@ _DISK: Final = re.compile(
     re.ASCII,
 )
 _SEPARATOR: Final = re.compile(r"[^\w.-]")
+_STATUS: Final = re.compile(r"\s*+Run status group (\d{1,10})")
+_TOTAL: Final = re.compile(r"\s*+(READ|WRITE|TRIM): (?:[^ ]{1,100} ){0,8}?io= *+([^, ]{1,30}+)(?:,| \()")
+# Four digits each; before 3.26 figures lose a carry, or have junk for decimals.
+_TOTAL_EXACT_SINCE: Final[Version] = (3, 26, 0)
+_TOTAL_WITHIN: Final = 0.01
+_TOTAL_WITHIN_BEFORE: Final = 0.1
 _NONE: Final[Mapping[str, str]] = {}
 _NAMES_LENGTH_MAXIMUM: Final = 200
 
@@ -53,6 +61,10 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         )
         for index, (job, header) in enumerate(zip(jobs_read, headers, strict=True))
     )
+    denied = None if draft.is_client else _find_denied_total(draft, jobs)
+    if denied:
+        is_partial = True
+        notes.add("total-contradicts-jobs", where, f"{denied}: jobs are missing, or a figure is wrong")
     if any(not (job.options or job.is_aggregate) for job in jobs):
         notes.add("options-not-reported", where, "the lines with rw, bs and ioengine of a job are missing")
     hiding = _warn_of_unprinted_jobs(draft, where, notes)
@@ -79,6 +91,33 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         is_partial=is_partial,
         has_precise_values=False,
     )
+
+
+def _find_denied_total(draft: ReportDraft, jobs: Sequence[Job]) -> str:
+    """Describe a total of a group that is not the sum of its jobs; empty if there is none."""
+    sums: defaultdict[tuple[int, str], float] = defaultdict(float)
+    for job in jobs:
+        for direction in job.directions:
+            sums[job.groupid, direction.name] += (
+                math.nan if direction.io_bytes is None else direction.io_bytes
+            )
+    within = _TOTAL_WITHIN if parse_version(draft.fio_version) >= _TOTAL_EXACT_SINCE else _TOTAL_WITHIN_BEFORE
+    groupid = 0
+    for line in draft.totals:
+        if status := _STATUS.match(line):
+            groupid = int(status[1])
+        total = _TOTAL.match(line)
+        figure = (
+            read_figure(total[2], MODERN if "iB" in total[2] or "bw=" in line else OLD_BYTES)
+            if total
+            else None
+        )
+        if total is None or figure is None:
+            continue
+        bytes_of_jobs = sums[groupid, total[1].lower()]
+        if abs(figure.value - bytes_of_jobs) > max(figure.value, bytes_of_jobs) * within + figure.unit:
+            return f"{total[1]} of group {groupid} has io={total[2]}, but its jobs {bytes_of_jobs / 1024:.0f} KiB"
+    return ""
 
 
 def _list_once(jobs: list[JobDraft]) -> list[JobDraft]:
