@@ -32,7 +32,7 @@ _LANDMARKS: Final[Mapping[str, tuple[str, ...]]] = {
     '"jobname"': ("",),
 }
 _MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_TIME: Final = r"\d{1,2}:\d\d(?::\d\d)?+(?:[.,]\d{1,9}+)?+(?:Z\b|[+-]\d\d:?\d\d\b)?+"
+_TIME: Final = r"\d{1,2}:\d\d(?::\d\d)?+(?:[.,]\d{1,12}+)?+(?!\.?\d)(?:Z\b|[+-]\d\d:?\d\d\b)?+"
 _TOKEN: Final = re.compile(
     rf"(?P<clock>\d{{4}}[-/.]\d\d[-/.]\d\d(?:[T ]{_TIME})?+|\d\d[-/.]\d\d[-/.]\d{{2,4}}\b|{_TIME}"
     rf"|(?:\b\d{{1,2}}[ /-])?+\b(?:{_MONTHS})[a-z]*+\b(?: {{1,2}}\d{{1,2}}\b)?+|\b[IWEF]\d{{4}}(?= \d\d:)"
@@ -183,12 +183,13 @@ def _find_marks(rows: Sequence[tuple[str, ...]]) -> list[int]:
         columns: defaultdict[_Shape, list[str]] = defaultdict(list)
         for row in rows:
             columns[tuple(row[mark] for mark in marks)].append(row[place])
-        if any(map(_comes_again, columns.values())):
+        if any(map(comes_again, columns.values())):
             marks.append(place)
     return marks
 
 
-def _comes_again(values: Sequence[str]) -> bool:
+def comes_again(values: Sequence[str], *, times: int = 2) -> bool:
+    """Return whether values come again after others, as those of streams do; those of counters seldom do."""
     seen: set[str] = set()
     last, returns = None, 0
     for value in values:
@@ -197,4 +198,4 @@ def _comes_again(values: Sequence[str]) -> bool:
             seen.add(value)
             last = value
     # A counter that starts again from time to time has nearly as many values as lines.
-    return returns > 1 and len(values) >= _LINES_MINIMUM * len(seen)
+    return returns >= times and len(values) >= _LINES_MINIMUM * len(seen)

@@ -12,25 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from benchapp.fio.notes import Notes
+from benchapp.fio.streams import comes_again
 from benchapp.fio.text import decode_output
 
 # A Python literal in a line of Docker's log in Ansible's stdout.
 _LAYERS_MAXIMUM: Final = 3
 _JSON_LINE: Final = re.compile(r'\s*+\{ ?"[^"\n]{1,64}" ?: ?[^\n]*+')
 _DOCKER: Final = re.compile(r'\s*+\{"log" ?:')
-# Where tools put the line of a program: Docker, journald, loggers. And what tells their sources apart.
+# Where tools put the line of a program: Docker, journald, loggers.
 _MESSAGES: Final = ("log", "MESSAGE", "message", "@message", "msg", "text", "textPayload", "line", "body")
-_SOURCES: Final = (
-    "stream",
-    "_HOSTNAME",
-    "hostname",
-    "host",
-    "container",
-    "container_name",
-    "CONTAINER_NAME",
-    "pod",
-    "_PID",
-)
+# journald's lines have about 30.
+_FIELDS_MAXIMUM: Final = 64
 # Neither crosses a line; the last one of a text may lack its end. Linear: each part begins with another character, and
 # no possessive group holds alternatives, of which CPython before 3.11.5 matches too little (gh-106052).
 _DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*(?:"|\\?\Z)'
@@ -120,16 +112,25 @@ class _Layer:
 
     def _unwrap_json_lines(self, text: str) -> str:
         """Join a log of JSON lines, each source separately: a complaint may be between two lines of a report."""
-        streams: dict[tuple[object, ...], list[str]] = {}
+        entries: list[tuple[dict[str, object], str]] = []
         others: list[str] = []
-        stream: tuple[object, ...] = ()
         for line in text.splitlines():
             read = _read_json_line(line)
             if read is None:
                 others.append(line)
             else:
-                stream, message = read
-                streams.setdefault(stream, []).append(message)
+                entries.append(read)
+        names = list(entries[0][0])[:_FIELDS_MAXIMUM] if entries else []
+        sources = [
+            name
+            for name in names
+            if name not in _MESSAGES and comes_again([str(entry.get(name)) for entry, _ in entries], times=1)
+        ]
+        streams: dict[tuple[str, ...], list[str]] = {}
+        stream: tuple[str, ...] = ()
+        for entry, message in entries:
+            stream = tuple(str(entry.get(name)) for name in sources)
+            streams.setdefault(stream, []).append(message)
         cut = _LOG_CUT.fullmatch(others[-1]) if others and text.endswith(others[-1]) else None
         if cut is not None:
             streams.setdefault(stream, []).append(_read_literal(cut[1]))
@@ -158,8 +159,8 @@ class _Layer:
         return f"\n{content}" if match.end() == len(match.string) else f"\n{content}\n"
 
 
-def _read_json_line(line: str) -> tuple[tuple[object, ...], str] | None:
-    """Return the source and the text of a line of a log; None for any other."""
+def _read_json_line(line: str) -> tuple[dict[str, object], str] | None:
+    """Return the fields and the text of a line of a log; None for any other."""
     try:
         entry = _LINE_DECODER.decode(line)
     except (ValueError, RecursionError):
@@ -169,7 +170,7 @@ def _read_json_line(line: str) -> tuple[tuple[object, ...], str] | None:
         return None
     # Docker's lines have their ends.
     text = message if "log" in entry else f"{message}\n"
-    return tuple(str(entry.get(name, "")) for name in _SOURCES), text
+    return entry, text
 
 
 def _read_csv(text: str) -> str:

@@ -35,6 +35,7 @@ PREFIXES: dict[str, Prefix] = {
     "mpirun --tag-output": lambda name, line: f"[1,{name}]<stdout>: ",
     "GNU parallel --tag": lambda name, line: f"{name}\t",
     "grep -n": lambda name, line: f"run{name}.log:{line + 1}:",
+    "grep -n over dates": lambda name, line: f"run{name}.log:{line + 1}:{at(line, '%Y-%m-%dT%H:%M:%SZ')} ",
     "dmesg": lambda name, line: f"[{100 + line * 0.013:12.6f}] disk{name}: ",
     "quotes": lambda name, line: "> " * int(name),
     "diff": lambda name, line: "-+"[int(name) - 1],

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from random import Random
 
 import pytest
@@ -213,3 +214,21 @@ def test_time_is_proportional_to_the_length_of_the_text(piece: str, head: str) -
 
     # 128 KiB take some 10 ms; a quadratic step would take from a second to minutes.
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("field", ["pod_name", "kubernetes", "server"])
+def test_any_field_separates_the_sources_of_a_log_of_json_lines(field: str) -> None:
+    texts = [
+        read_bytes("generated/17_randrw7030_normal.out").decode(),
+        read_bytes("generated/01_normal.out").decode(),
+    ]
+    lines = [
+        line for pair in zip_longest(*[text.splitlines() for text in texts], fillvalue="") for line in pair
+    ]
+    log = "".join(
+        json.dumps({field: {"n": n % 2}, "ts": n, "message": line}) + "\n" for n, line in enumerate(lines)
+    )
+
+    documents = [document for text in texts for document in read_output(text.encode()).documents]
+
+    assert list(read_output(log.encode()).documents) == documents
