@@ -13,6 +13,7 @@ from tests.fio.outputs import read_bytes
 TEXT = read_bytes("generated/17_randrw7030_normal.out").decode()
 OTHER = TEXT.replace("IOPS=14.9k", "IOPS=13.9k").replace(": pid=", ": pid=9").replace("07:37:38", "07:39:38")
 JSON = read_bytes("generated/07_json.out").decode()
+CLIENT = read_bytes("generated/63_client_two_normal.out").decode()
 
 
 def at(line: int, form: str) -> str:
@@ -59,7 +60,7 @@ def read_documents(text: str) -> list[Document]:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
-@pytest.mark.parametrize("text", [TEXT, JSON], ids=["text", "JSON"])
+@pytest.mark.parametrize("text", [TEXT, JSON, CLIENT], ids=["text", "JSON", "client"])
 def test_one_stream_is_read_as_without_its_prefix(prefix: Prefix, text: str) -> None:
     assert read_documents("".join(put_before(text, prefix, "1"))) == read_documents(text)
 

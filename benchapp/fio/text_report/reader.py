@@ -311,7 +311,7 @@ class _Scan:
                 if header := read_header(f"{self._broken}{blank}{line.rstrip()}", self._hostname):
                     return self._begin_header(header)
         self._broken = ""
-        if word.startswith("hostname=") and (greeting := read_greeting(line)):
+        if word.startswith("hostname=") and (greeting := read_greeting(line.lstrip())):
             announced = self._preamble()
             announced.fio_version, announced.is_client = greeting.fio_version, True
             return True

@@ -61,7 +61,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         )
         for index, (job, header) in enumerate(zip(jobs_read, headers, strict=True))
     )
-    denied = None if draft.is_client else _find_denied_total(draft, jobs)
+    denied = "" if draft.is_client else _find_denied_total(draft, jobs)
     if denied:
         is_partial = True
         notes.add("total-contradicts-jobs", where, f"{denied}: jobs are missing, or a figure is wrong")
@@ -97,7 +97,7 @@ def _find_denied_total(draft: ReportDraft, jobs: Sequence[Job]) -> str:
     """Describe a total of a group that is not the sum of its jobs; empty if there is none."""
     sums: defaultdict[tuple[int, str], float] = defaultdict(float)
     for job in jobs:
-        for direction in job.directions:
+        for direction in () if job.is_aggregate else job.directions:
             sums[job.groupid, direction.name] += (
                 math.nan if direction.io_bytes is None else direction.io_bytes
             )
