@@ -6,7 +6,7 @@ counters differ from line to line within a stream, all else distinguishes stream
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -94,20 +94,14 @@ def separate_streams(text: str) -> list[Stream]:
 
 
 def _has_prefixes(text: str) -> bool:
-    return any(
-        before not in words and len(before) <= _PREFIX_LENGTH_MAXIMUM
-        for landmark, words in _LANDMARKS.items()
-        for before in _list_before(text, landmark)
-    )
-
-
-def _list_before(text: str, landmark: str) -> Iterator[str]:
-    """Yield what precedes each landmark on its line, without blanks and punctuation."""
-    at = text.find(landmark)
-    while at >= 0:
-        line_at = max(text.rfind("\n", 0, at), text.rfind("\r", max(at - _PREFIX_LENGTH_MAXIMUM, 0), at)) + 1
-        yield text[line_at:at].strip(" \t:{[,")
-        at = text.find(landmark, at + 1)
+    for landmark, words in _LANDMARKS.items():
+        *pieces, _ = text.split(landmark)
+        # Of the few different beginnings of lines.
+        for line in {piece[piece.rfind("\n") + 1 :] for piece in pieces}:
+            before = line.strip(" \t:{[,")
+            if before not in words and len(before) <= _PREFIX_LENGTH_MAXIMUM:
+                return True
+    return False
 
 
 @lru_cache(maxsize=4096)
