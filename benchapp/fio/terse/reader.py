@@ -62,7 +62,9 @@ def read_terse(text: str, notes: Notes) -> Reading:
     if "\tfio-" in text:
         text = _TABS.sub(lambda match: match[0].replace("\t", ";"), text)
     # Most texts hold neither: looking behind every semicolon costs a quarter of going through the lines.
-    if not any(text[match.start() - 1] in _VERSIONS for match in _SEMICOLON.finditer(text)):
+    if ";" not in text or not any(
+        text[match.start() - 1] in _VERSIONS for match in _SEMICOLON.finditer(text)
+    ):
         return Reading((), text)
     if "%=" not in text and not any(True for _ in _find_heads(text)):
         return Reading((), text)
