@@ -10,6 +10,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
 from benchapp.fio.text_report.draft import DirectionDraft
+from benchapp.fio.text_report.figures import Findings
 from benchapp.fio.text_report.latency import read_samples, read_text_latency
 from benchapp.fio.text_report.rates import read_rates
 from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
@@ -46,25 +47,12 @@ class JobFacts(Struct, frozen=True, gc=False):
     where: str
 
 
-class _Findings(Struct):
-    """Reasons for missing values, sources of the others, and notes, while a direction is built.
-
-    unprinted: the reason for values without a line.
-    """
-
-    missing: dict[str, str]
-    sources: list[tuple[str, str]]
-    notes: Notes
-    where: str
-    unprinted: str
-
-
 def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Direction | None:
     """Return the direction of these lines; None if the first one cannot be read."""
     where = f"{facts.where}, {lines.label}"
-    unprinted = "not-measured" if facts.is_whole else "not-reported"
+    findings = Findings(notes, where, "not-measured" if facts.is_whole else "not-reported")
     if lines.label == "sync":
-        return _build_sync(lines, facts, _Findings({}, [], notes, where, unprinted))
+        return _build_sync(lines, facts, findings)
     summary = lines.figures
     if summary is None:
         kind = lines.label or "a direction"
@@ -77,13 +65,11 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
     short, dropped = count_issued(facts.short, lines.label), count_issued(facts.dropped, lines.label)
     rates = read_rates(
         summary,
+        findings,
         total_ios=total_ios,
         block_size=None if short or dropped else _find_block_size(facts, lines.label),
         version=facts.version,
     )
-    for code, message in rates.faults:
-        notes.add(code, where, message)
-    findings = _Findings(rates.missing, list(rates.sources), notes, where, unprinted)
     if total_ios is None:
         findings.missing["total_ios"] = "out-of-range" if facts.issued else "not-reported"
     else:
@@ -127,11 +113,11 @@ def _find_block_size(facts: JobFacts, label: str) -> int | None:
 
 
 def _read_latencies(
-    lines: DirectionDraft, findings: _Findings, *, runtime_s: float
+    lines: DirectionDraft, findings: Findings, *, runtime_s: float
 ) -> tuple[Latency | None, Latency | None, Latency | None]:
     """Return submission, completion and total latency."""
     submission, completion, total = [
-        _read_latency(lines, kind, name=name, runtime_s=runtime_s, findings=findings) for name, kind in _KINDS
+        _read_latency(lines, findings, name=name, kind=kind, runtime_s=runtime_s) for name, kind in _KINDS
     ]
     if completion is None and total is None:
         reason = findings.missing.pop("completion")
@@ -145,26 +131,14 @@ def _read_latencies(
 
 
 def _read_latency(
-    lines: DirectionDraft, kind: str, *, name: str, runtime_s: float | None, findings: _Findings
+    lines: DirectionDraft, findings: Findings, *, name: str, kind: str, runtime_s: float | None
 ) -> Latency | None:
-    found = read_text_latency(
-        lines.latencies.get(kind, ""), lines.percentiles.get(kind, ()), runtime_s=runtime_s
-    )
-    if found.reason:
-        findings.missing[name] = findings.unprinted if found.reason == "not-measured" else found.reason
-    if found.latency is not None:
-        findings.sources.append((name, f"{kind} in {found.unit}"))
-    if found.has_rounded_percents:
-        findings.notes.add(
-            "text-percents-rounded",
-            findings.where,
-            f"fio printed percents of {kind} without decimals, so that several are equal; those were skipped",
-        )
-    return found.latency
+    stats, rows = lines.latencies.get(kind, ""), lines.percentiles.get(kind, ())
+    return read_text_latency(stats, rows, findings, name=name, kind=kind, runtime_s=runtime_s)
 
 
 def _read_samples(
-    lines: DirectionDraft, facts: JobFacts, findings: _Findings, *, is_decimal: bool, runtime_s: float
+    lines: DirectionDraft, facts: JobFacts, findings: Findings, *, is_decimal: bool, runtime_s: float
 ) -> tuple[Samples | None, Samples | None]:
     """Return samples of bandwidth and of IOPS."""
     found: list[Samples | None] = []
@@ -192,9 +166,9 @@ def _explain_no_samples(word: str, lines: DirectionDraft, facts: JobFacts, *, ru
     return "short-run" if runtime_s < _SHORT_RUN_S else "not-measured"
 
 
-def _build_sync(lines: DirectionDraft, facts: JobFacts, findings: _Findings) -> Direction | None:
+def _build_sync(lines: DirectionDraft, facts: JobFacts, findings: Findings) -> Direction | None:
     """Return fsync and the like: latency only; fio before 3.4 and some engines do not count them."""
-    total = _read_latency(lines, "sync", name="latency", runtime_s=None, findings=findings)
+    total = _read_latency(lines, findings, name="latency", kind="sync", runtime_s=None)
     if total is None:
         return None
     counted = facts.issued[_SYNC_PLACE] if len(facts.issued) > _SYNC_PLACE else 0

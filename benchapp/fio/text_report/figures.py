@@ -7,8 +7,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import BIGINT_MAXIMUM
 from benchapp.fio.version import UNKNOWN_VERSION, Version
 
@@ -75,6 +76,19 @@ class Figure(Struct, frozen=True, gc=False):
     suffix: str
     decimals: int
     is_round: bool
+
+
+class Findings(Struct):
+    """Reasons for missing values, sources of the others, and notes, while a direction is built.
+
+    where: for notes; unprinted: the reason for values without a line.
+    """
+
+    notes: Notes
+    where: str
+    unprinted: str
+    missing: dict[str, str] = field(default_factory=dict)
+    sources: list[tuple[str, str]] = field(default_factory=list)
 
 
 class FigureVerdict(Enum):

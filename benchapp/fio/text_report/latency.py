@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
-
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_count
 from benchapp.fio.report import Latency, Samples
+from benchapp.fio.text_report.figures import Findings
 
 _UNITS_NS: Final[Mapping[str, int]] = {"nsec": 1, "usec": 1000, "msec": 1_000_000, "sec": 1_000_000_000}
 _FACTORS: Final[Mapping[str, int]] = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -61,52 +60,47 @@ _RUNTIMES_MAXIMUM: Final = 10
 _HOUR_NS: Final = 3600 * 10**9
 
 
-class LatencyReading(Struct, frozen=True, gc=False):
-    """A parsed distribution; reason: why it or some values are absent, empty if complete.
-
-    unit: in which fio printed it; has_rounded_percents: percents of its table occur twice ("100th" for 99.5 to
-    99.99), so that they were left out.
-    """
-
-    latency: Latency | None
-    unit: str = ""
-    reason: str = ""
-    has_rounded_percents: bool = False
-
-
 _Table = tuple[tuple[tuple[float, float], ...], bool]
 
 _NO_TABLE: Final[_Table] = ((), False)
-_NOTHING: Final = LatencyReading(None, reason="not-measured")
 
 
-def read_text_latency(stats: str, rows: Sequence[str], *, runtime_s: float | None) -> LatencyReading:
+def read_text_latency(
+    stats: str, rows: Sequence[str], findings: Findings, *, name: str, kind: str, runtime_s: float | None
+) -> Latency | None:
     """Read "(usec): min=3, max=417, avg=12.06, stdev= 5.71" and the table of percentiles, head first; either may
     be empty.
 
-    Values above ten run times (or an hour) are out of range, as is a minimum above the maximum.
+    name: of the value in the findings; kind: its word in the text ("clat"). Values above ten run times (or an hour)
+    are out of range, as is a minimum above the maximum.
     """
     match = _LATENCY.match(stats)
     factor = _UNITS_NS.get(match[1]) if match else None
     percents, is_ambiguous = _read_table(rows) if rows else _NO_TABLE
     if match is None or factor is None:
         if not any(value for _, value in percents):
-            return LatencyReading(None, reason=_explain(stats)) if stats else _NOTHING
-        return LatencyReading(Latency(None, None, None, None, None, percents), _read_table_unit(rows))
-    unit = match[1]
-    minimum, maximum, mean, stddev = _read_values(match.groups()[1:], factor)
+            findings.missing[name] = _explain(stats) if stats else findings.unprinted
+            return None
+        findings.sources.append((name, f"{kind} in {_read_table_unit(rows)}"))
+        return Latency(None, None, None, None, None, percents)
+    unit, *moments = match.groups()
+    minimum, maximum, mean, stddev = _read_values(moments, factor)
     highest = max(minimum or 0, maximum or 0, mean or 0)
     is_absurd = highest > _HOUR_NS and highest > (runtime_s or 0) * 1e9 * _RUNTIMES_MAXIMUM
-    is_backward = minimum is not None and maximum is not None and minimum > maximum
-    if is_absurd or is_backward:
-        return LatencyReading(None, unit, "out-of-range")
-    is_whole = not (minimum is None or maximum is None or mean is None or stddev is None)
-    return LatencyReading(
-        Latency(minimum, maximum, mean, stddev, None, percents),
-        unit,
-        "" if is_whole else _explain(stats),
-        is_ambiguous,
-    )
+    if is_absurd or (minimum is not None and maximum is not None and minimum > maximum):
+        findings.missing[name] = "out-of-range"
+        return None
+    if minimum is None or maximum is None or mean is None or stddev is None:
+        findings.missing[name] = _explain(stats)
+    findings.sources.append((name, f"{kind} in {unit}"))
+    # As of "100th" for 99.5 to 99.99.
+    if is_ambiguous:
+        findings.notes.add(
+            "text-percents-rounded",
+            findings.where,
+            f"fio printed percents of {kind} without decimals, so that several are equal; those were skipped",
+        )
+    return Latency(minimum, maximum, mean, stddev, None, percents)
 
 
 def _explain(stats: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from benchapp.fio.numbers import read_amount, read_count
 from benchapp.fio.text_report.figures import (
@@ -12,6 +12,7 @@ from benchapp.fio.text_report.figures import (
     OLD_COUNTS,
     Figure,
     FigureVerdict,
+    Findings,
     Prefixes,
     explain_absence,
     judge_figure,
@@ -46,18 +47,12 @@ class RateSummary(Struct, frozen=True, gc=False):
 
 
 class Rates(Struct, frozen=True, gc=False):
-    """Values in base units, with reasons for absent ones, sources, and faults of fio as (code, sentence).
-
-    is_decimal: whether the run had kb_base=1000.
-    """
+    """Values in base units; is_decimal: whether the run had kb_base=1000."""
 
     io_bytes: int | None
     iops: float | None
     bandwidth_bytes_per_s: float | None
     is_decimal: bool
-    missing: dict[str, str]
-    sources: tuple[tuple[str, str], ...]
-    faults: tuple[tuple[str, str], ...]
 
 
 def read_summary(text: str) -> RateSummary | None:
@@ -98,41 +93,18 @@ class _Reference(Struct, frozen=True, gc=False):
     tolerance: float = 0.0
 
 
-class _RateFindings(Struct):
-    """Reasons, sources and faults of the values while they are determined."""
-
-    version: Version
-    missing: dict[str, str] = field(default_factory=dict)
-    sources: list[tuple[str, str]] = field(default_factory=list)
-    faults: list[tuple[str, str]] = field(default_factory=list)
-
-    def choose_value(self, name: str, printed: _Printed, reference: _Reference | None) -> float | None:
-        """Return a value: as printed, or of the reference if that proves a fault of fio."""
-        figure = printed.figure
-        if figure is None:
-            self.missing[name] = explain_absence(printed.text)
-            return None
-        if reference is not None:
-            verdict = judge_figure(figure, reference.value, self.version, tolerance=reference.tolerance)
-            # Asked first, as the hash of an enum is a call.
-            if verdict is not FigureVerdict.AGREES and verdict in _FAULTS:
-                meant = f"{reference.value / figure.unit:.2f}{figure.prefix}{figure.suffix}"
-                self.sources.append((name, f"{reference.source}; {printed.label}= is at fault"))
-                difference = f"{printed.label}={printed.text.strip()} means {meant} by {reference.source}"
-                self.faults.append((verdict.value, f"{difference}: {_FAULTS[verdict]}"))
-                return reference.value
-        self.sources.append((name, printed.describe()))
-        return figure.value
-
-
 def read_rates(
-    summary: RateSummary, *, total_ios: int | None, block_size: int | None, version: Version
+    summary: RateSummary,
+    findings: Findings,
+    *,
+    total_ios: int | None,
+    block_size: int | None,
+    version: Version,
 ) -> Rates:
     """Return the values of a summary, in bytes, bytes/s and operations/s.
 
     total_ios × block_size, where known, gives io_bytes exactly if the printed figure agrees with it.
     """
-    findings = _RateFindings(version)
     exact = total_ios * block_size if total_ios and block_size else None
     prefixes = _find_prefixes(summary, exact, version)
     bandwidth = _Printed(
@@ -142,7 +114,7 @@ def read_rates(
     if exact is not None and not _fits(bandwidth.figure, exact, summary.runtime_ms, version):
         exact = None
     io_bytes = _choose_io(
-        findings, io, exact=exact, bandwidth=bandwidth.figure, runtime_ms=summary.runtime_ms
+        findings, io, version, exact=exact, bandwidth=bandwidth.figure, runtime_ms=summary.runtime_ms
     )
     iops = rate = None
     if not summary.runtime_ms:
@@ -150,18 +122,36 @@ def read_rates(
     else:
         is_exact = exact is not None and io_bytes == exact
         reference = _find_rate(summary, io.figure, prefixes, exact=exact if is_exact else None)
-        rate = findings.choose_value("bandwidth_bytes_per_s", bandwidth, reference)
-        iops = _choose_iops(findings, summary, total_ios)
+        rate = _choose_value(findings, "bandwidth_bytes_per_s", bandwidth, reference, version)
+        iops = _choose_iops(findings, summary, total_ios, version)
     findings.sources.append(("runtime_s", "msec / 1000"))
     return Rates(
         read_count(io_bytes),
         None if iops is None else read_amount(float(iops)),
         None if rate is None else read_amount(float(rate)),
         prefixes is OLD_COUNTS or _is_decimal(bandwidth.figure, summary),
-        findings.missing,
-        tuple(findings.sources),
-        tuple(findings.faults),
     )
+
+
+def _choose_value(
+    findings: Findings, name: str, printed: _Printed, reference: _Reference | None, version: Version
+) -> float | None:
+    """Return a value: as printed, or of the reference if that proves a fault of fio."""
+    figure = printed.figure
+    if figure is None:
+        findings.missing[name] = explain_absence(printed.text)
+        return None
+    if reference is not None:
+        verdict = judge_figure(figure, reference.value, version, tolerance=reference.tolerance)
+        # Asked first, as the hash of an enum is a call.
+        if verdict is not FigureVerdict.AGREES and verdict in _FAULTS:
+            meant = f"{reference.value / figure.unit:.2f}{figure.prefix}{figure.suffix}"
+            findings.sources.append((name, f"{reference.source}; {printed.label}= is at fault"))
+            difference = f"{printed.label}={printed.text.strip()} means {meant} by {reference.source}"
+            findings.notes.add(verdict.value, findings.where, f"{difference}: {_FAULTS[verdict]}")
+            return reference.value
+    findings.sources.append((name, printed.describe()))
+    return figure.value
 
 
 def _find_prefixes(summary: RateSummary, exact: int | None, version: Version) -> Prefixes:
@@ -202,16 +192,22 @@ def _multiply(bandwidth: Figure | None, runtime_ms: int) -> _Reference | None:
 
 
 def _choose_io(
-    findings: _RateFindings, io: _Printed, *, exact: int | None, bandwidth: Figure | None, runtime_ms: int
+    findings: Findings,
+    io: _Printed,
+    version: Version,
+    *,
+    exact: int | None,
+    bandwidth: Figure | None,
+    runtime_ms: int,
 ) -> int | None:
     if exact is not None and io.figure is not None:
-        if judge_figure(io.figure, exact, findings.version) is FigureVerdict.AGREES:
+        if judge_figure(io.figure, exact, version) is FigureVerdict.AGREES:
             findings.sources.append(("io_bytes", "total_ios × block size, which agrees with io="))
             return exact
         reference: _Reference | None = _Reference(exact, "total_ios × block size")
     else:
         reference = _multiply(bandwidth, runtime_ms)
-    value = findings.choose_value("io_bytes", io, reference)
+    value = _choose_value(findings, "io_bytes", io, reference, version)
     return None if value is None else int(value)
 
 
@@ -230,13 +226,15 @@ def _find_rate(
     return None
 
 
-def _choose_iops(findings: _RateFindings, summary: RateSummary, total_ios: int | None) -> float | None:
+def _choose_iops(
+    findings: Findings, summary: RateSummary, total_ios: int | None, version: Version
+) -> float | None:
     prefixes = MODERN if summary.is_modern else OLD_COUNTS
     printed = _Printed(
         "IOPS" if summary.is_modern else "iops", summary.iops, read_figure(summary.iops, prefixes)
     )
     if total_ios is None:
-        return findings.choose_value("iops", printed, None)
+        return _choose_value(findings, "iops", printed, None, version)
     quotient = total_ios * 1000 / summary.runtime_ms
     figure = printed.figure
     if figure is not None and quotient < _WHOLE_IS_COARSE and int(quotient) == figure.value:
@@ -244,4 +242,4 @@ def _choose_iops(findings: _RateFindings, summary: RateSummary, total_ios: int |
             ("iops", f"total_ios / run time, of which {printed.label}= is the whole part")
         )
         return quotient
-    return findings.choose_value("iops", printed, _Reference(quotient, "total_ios / run time"))
+    return _choose_value(findings, "iops", printed, _Reference(quotient, "total_ios / run time"), version)
