@@ -447,11 +447,12 @@ def test_header_with_other_directions_than_the_job_is_not_used() -> None:
         ("  write: IOPS=1999, BW", "<b>write: IOPS=1999</b>, BW"),
         ("  write: IOPS=1999, BW", "<b>write:</b> IOPS=1999, BW"),
         ("write: IOPS=1999, BW", 'write: <span class="red">IOPS=1999</span>, BW'),
+        ("write: IOPS=1999, BW", "write: [b]IOPS=1999[/b], BW"),
         ("avg=483.59", "**avg=483.59**"),
         ("avg=483.59", "<strong>avg=483.59</strong>"),
     ],
 )
-def test_emphasis_of_markdown_and_html_changes_no_value(printed: str, emphasized: str) -> None:
+def test_emphasis_changes_no_value(printed: str, emphasized: str) -> None:
     text = make_text(SUMMARY, CLAT)
     assert printed in text
 
