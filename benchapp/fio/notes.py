@@ -1,5 +1,6 @@
 """Collect warnings while reading; the number is limited, so that a hostile text cannot create millions."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from benchapp.fio.report import Note
@@ -9,6 +10,7 @@ from benchapp.metrics import cut_text
 NOTES_MAXIMUM: Final = 100
 # A warning may quote names that the text chose.
 _LENGTH_MAXIMUM: Final = 500
+_LISTED_MAXIMUM: Final = 20
 
 
 class Notes:
@@ -25,6 +27,14 @@ class Notes:
             self._notes[note] = None
         elif note not in self._notes:
             self._left_out += 1
+
+    def add_snapshots(self, numbers: Sequence[int], *, kind: str = "reports", place: str = "") -> None:
+        """Add a warning that reports of these numbers are snapshots; none for no number."""
+        if numbers:
+            listed = ", ".join(map(str, numbers[:_LISTED_MAXIMUM]))
+            more = ", …" if len(numbers) > _LISTED_MAXIMUM else ""
+            message = f"{len(numbers)} {kind} ({place}{listed}{more}) are snapshots of an execution and were skipped"
+            self.add("cumulative-snapshots", "", f"{message}; its last complete report was read")
 
     def add_all(self, others: "Notes") -> None:
         """Add the warnings of a part of the text."""

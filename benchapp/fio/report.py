@@ -24,7 +24,7 @@ absent):
 - not-a-number: fio printed nan or inf for a value that it could not calculate
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -210,6 +210,26 @@ class Disk(Struct, frozen=True, gc=False):
     write_busy_s: float | None = None
     queued_s: float | None = None
     is_member: bool = False
+
+
+def make_disk(
+    name: str, counts: Sequence[int | None], utilisation_percent: float | None, *, is_member: bool = False
+) -> Disk:
+    """Return a disk; counts: reads, writes, merges of both, ms of both and in the queue, as all formats list them."""
+    read_ios, write_ios, read_merges, write_merges, *busy_ms = counts
+    read_s, write_s, queued_s = [None if count is None else count / 1000 for count in busy_ms]
+    return Disk(
+        name,
+        read_ios,
+        write_ios,
+        utilisation_percent,
+        read_merges,
+        write_merges,
+        read_s,
+        write_s,
+        queued_s,
+        is_member,
+    )
 
 
 class Document(Struct, frozen=True, gc=False):

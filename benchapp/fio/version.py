@@ -1,6 +1,7 @@
 """Compare fio's versions."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 Version = tuple[int, int, int]
@@ -10,6 +11,8 @@ UNKNOWN_VERSION: Final[Version] = (0, 0, 0)
 SAMPLES_SUMMED: Final[Version] = (3, 13, 0)
 
 _NUMBER: Final = re.compile(r"(?:fio[- ])?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.ASCII)
+# Longer than any version.
+_LENGTH_MAXIMUM: Final = 64
 
 
 def parse_version(text: str) -> Version:
@@ -17,6 +20,12 @@ def parse_version(text: str) -> Version:
 
     (0, 0, 0) where there is none. The tag 3.4 prints "fio-3.3".
     """
+    return _parse(text[:_LENGTH_MAXIMUM])
+
+
+# Texts have but a few versions.
+@lru_cache(maxsize=256)
+def _parse(text: str) -> Version:
     match = _NUMBER.match(text)
     if match is None:
         return UNKNOWN_VERSION

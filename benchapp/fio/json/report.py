@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -22,23 +21,19 @@ from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_moment
-from benchapp.fio.report import Disk, Document, Job
+from benchapp.fio.report import Disk, Document, Job, make_disk
 from benchapp.fio.version import Version, parse_version
 from benchapp.fio.workload.options import is_set
 
 _YEAR_S: Final = 366 * 86400
 # Jobs hidden in a group add their run times: well above 1, well below 2.
 _HIDDEN_RATIO: Final = 1.5
-# Longer than any version.
-_VERSION_LENGTH_MAXIMUM: Final = 64
-
-_find_version = lru_cache(maxsize=256)(parse_version)
 
 
 def read_document(content: PrintedReport, *, where: str, is_partial: bool, notes: Notes) -> Document:
     """Return one report of fio; a document without usable jobs has none."""
     fio_version = content.version or ""
-    version = _find_version(fio_version[:_VERSION_LENGTH_MAXIMUM])
+    version = parse_version(fio_version)
     is_client = content.jobs is None
     entries: Sequence[Entry] = list_entries(content, where, notes)
     if is_client:
@@ -144,20 +139,9 @@ def _read_disks(printed: Sequence[PrintedDisk | None]) -> Iterator[Disk]:
         if disk is None:
             continue
         is_composed = disk.aggr_util is not None
-        yield Disk(
-            disk.name,
-            disk.read_ios,
-            disk.write_ios,
-            disk.util,
-            disk.read_merges,
-            disk.write_merges,
-            _convert_ms(disk.read_ticks),
-            _convert_ms(disk.write_ticks),
-            _convert_ms(disk.in_queue),
-            is_member=is_member and not is_composed,
+        counts = (
+            *(disk.read_ios, disk.write_ios, disk.read_merges, disk.write_merges),
+            *(disk.read_ticks, disk.write_ticks, disk.in_queue),
         )
+        yield make_disk(disk.name, counts, disk.util, is_member=is_member and not is_composed)
         is_member = is_member or is_composed
-
-
-def _convert_ms(count: int | None) -> float | None:
-    return None if count is None else count / 1000

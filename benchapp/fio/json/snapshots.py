@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final
 
 from benchapp.fio.json.documents import FoundDocument
@@ -13,13 +12,9 @@ from benchapp.fio.version import Version, parse_version
 
 # `elapsed` is rounded up and `timestamp` down, so that their difference may be one second off.
 _ROUNDING_S: Final = 1
-# Longer than any version.
-_VERSION_LENGTH_MAXIMUM: Final = 64
 
 _Entries = Sequence[tuple[PrintedJob, PrintedJob]]
 _Directions = tuple[PrintedDirection, PrintedDirection]
-
-_find_version = lru_cache(maxsize=256)(parse_version)
 
 
 def drop_snapshots(reports: Sequence[FoundDocument], notes: Notes) -> list[FoundDocument]:
@@ -36,14 +31,7 @@ def drop_snapshots(reports: Sequence[FoundDocument], notes: Notes) -> list[Found
                 continue
             dropped.append(kept.pop().number)
         kept.append(report)
-    if dropped:
-        numbers = ", ".join(str(number) for number in dropped[:20]) + (", …" if len(dropped) > 20 else "")
-        notes.add(
-            "cumulative-snapshots",
-            "",
-            f"{len(dropped)} reports ({numbers}) are snapshots of an execution and were skipped;"
-            " its last complete report was read",
-        )
+    notes.add_snapshots(dropped)
     return kept
 
 
@@ -122,7 +110,7 @@ def _list_latencies(direction: PrintedDirection) -> list[PrintedLatency | None]:
 
 def _has_gone_on(before: PrintedReport, after: PrintedReport, pairs: _Entries) -> bool:
     """Return whether the times of two reports are those of one execution."""
-    version = _find_version((before.version or "")[:_VERSION_LENGTH_MAXIMUM])
+    version = parse_version(before.version or "")
     elapsed = [
         max((entry.elapsed or 0 for entry in _list_entries(content)), default=0)
         for content in (before, after)

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 from msgspec import Struct
 
-from benchapp.fio.report import Disk
+from benchapp.fio.report import Disk, make_disk
 from benchapp.fio.terse.direction import read_number, read_share, read_whole
 
 # A line of 1000 disks has 60 KB; names and descriptions are bounded by fio.
@@ -55,7 +55,7 @@ def _read_disks(fields: Sequence[str]) -> tuple[tuple[Disk, ...], int]:
         if disk is None:
             if not _is_disk(name, texts):
                 break
-            disk = _make_disk(name, texts)
+            disk = make_disk(name, [read_whole(text) for text in texts[:-1]], read_share(texts[-1]))
         place += _DISK_LENGTH
         if name != _OF_MEMBERS:
             disks.append(disk)
@@ -68,37 +68,10 @@ def _convert_disk(name: str, texts: Sequence[str]) -> Disk | None:
     if _PLAIN_DISK.fullmatch(text) is None:
         return None
     try:
-        read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms, share = orjson.loads(
-            f"[{text[:-1]}]"
-        )
+        *counts, share = orjson.loads(f"[{text[:-1]}]")
     except ValueError:
         return None
-    return Disk(
-        name,
-        read_ios,
-        write_ios,
-        share,
-        read_merges,
-        write_merges,
-        read_ms / 1000,
-        write_ms / 1000,
-        queued_ms / 1000,
-    )
-
-
-def _make_disk(name: str, texts: Sequence[str]) -> Disk:
-    read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = map(read_whole, texts[:7])
-    return Disk(
-        name,
-        read_ios,
-        write_ios,
-        read_share(texts[7]),
-        read_merges,
-        write_merges,
-        None if read_ms is None else read_ms / 1000,
-        None if write_ms is None else write_ms / 1000,
-        None if queued_ms is None else queued_ms / 1000,
-    )
+    return make_disk(name, counts, share)
 
 
 def _is_disk(name: str, texts: Sequence[str]) -> bool:

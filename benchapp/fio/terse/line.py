@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -119,7 +118,7 @@ def _convert_line(plain: PlainLine, version: int) -> _LineParts:
     """Return the parts of a line that was read as numbers."""
     head, numbers, length = plain.head, plain.numbers, plain.length
     fio_version = "" if version == 2 else head[1].strip()
-    fio = _know_version(fio_version)
+    fio = parse_version(fio_version)
     tail_at = plain.blocks * length
     directions = [
         convert_direction(name, numbers[start : start + length], version=fio)
@@ -168,9 +167,6 @@ def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
         )
     except ValueError as error:
         raise _refuse_field(error, text) from error
-
-
-_know_version: Final = lru_cache(maxsize=64)(parse_version)
 
 
 def _refuse_field(error: ValueError, text: str) -> UnreadableTerse:

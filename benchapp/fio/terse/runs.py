@@ -140,14 +140,7 @@ def _drop_snapshots(reports: Sequence[TerseReport], notes: Notes) -> list[TerseR
                 continue
             dropped.append(kept.pop().lines[0].number)
         kept.append(report)
-    if dropped:
-        numbers = ", ".join(str(number) for number in dropped[:20]) + (", …" if len(dropped) > 20 else "")
-        notes.add(
-            "cumulative-snapshots",
-            "",
-            f"{len(dropped)} terse reports (at lines {numbers}) are snapshots of an execution and were skipped;"
-            " its last complete report was read",
-        )
+    notes.add_snapshots(dropped, kind="terse reports", place="at lines ")
     return kept
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_amount, read_count
-from benchapp.fio.report import Disk, Document, Job
+from benchapp.fio.report import Disk, Document, Job, make_disk
 from benchapp.fio.text_report.draft import JobDraft, ReportDraft
 from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, read_figure
 from benchapp.fio.text_report.header import Header
@@ -286,26 +286,11 @@ def _read_disks(lines: Sequence[str]) -> Iterator[Disk]:
         if match is None:
             continue
         name, *counts, utilisation, aggregate = match.groups()
-        read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = map(_count, counts)
         # Members follow the md or dm device that is made of them.
         is_member = is_member and aggregate is None
-        yield Disk(
-            name,
-            read_ios,
-            write_ios,
-            _measure(utilisation),
-            read_merges,
-            write_merges,
-            _as_seconds(read_ms),
-            _as_seconds(write_ms),
-            _as_seconds(queued_ms),
-            is_member,
-        )
+        numbers = [read_count(int(count)) for count in counts]
+        yield make_disk(name, numbers, _measure(utilisation), is_member=is_member)
         is_member = is_member or aggregate is not None
-
-
-def _count(text: str) -> int | None:
-    return read_count(int(text))
 
 
 def _measure(text: str) -> float | None:
@@ -313,7 +298,3 @@ def _measure(text: str) -> float | None:
         return read_amount(float(text))
     except ValueError:
         return None
-
-
-def _as_seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

@@ -1,15 +1,12 @@
 """Keep the last complete snapshot of each execution (--status-interval): snapshots are cumulative."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from benchapp.fio.json.documents import DOCUMENTS_MAXIMUM, check_job_count
 from benchapp.fio.notes import Notes
 from benchapp.fio.text_report.draft import ReportDraft
 from benchapp.fio.text_report.growth import has_gone_on
 from benchapp.fio.unreadable import UnreadableOutput
-
-_LISTED_MAXIMUM: Final = 20
 
 
 def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterator[tuple[int, ReportDraft]]:
@@ -38,15 +35,7 @@ def keep_last_snapshots(reports: Iterable[ReportDraft], notes: Notes) -> Iterato
         kept = number, report
     if kept is not None:
         yield kept
-    if dropped:
-        numbers = ", ".join(map(str, dropped[:_LISTED_MAXIMUM]))
-        more = ", …" if len(dropped) > _LISTED_MAXIMUM else ""
-        notes.add(
-            "cumulative-snapshots",
-            "",
-            f"{len(dropped)} reports ({numbers}{more}) are snapshots of an execution and were skipped;"
-            " its last complete report was read",
-        )
+    notes.add_snapshots(dropped)
 
 
 def _check_continuation(earlier: ReportDraft, later: ReportDraft) -> None:
