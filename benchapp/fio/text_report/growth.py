@@ -1,7 +1,5 @@
 """Whether a text report can be a later one of the same execution: cumulative values have increased."""
 
-from collections.abc import Iterator
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct
@@ -22,12 +20,6 @@ _REAPED_WITHIN_MS: Final = 250
 _SHARES_WITHIN: Final = 1.5
 
 
-class _Verdict(Enum):
-    SAME = "same"
-    GROWN = "grown"
-    OTHER = "other"
-
-
 class _Progress(Struct, frozen=True):
     """Progress of a direction: rounded bytes, printed run time in ms, I/Os issued if printed."""
 
@@ -40,22 +32,21 @@ def has_gone_on(earlier: ReportDraft, later: ReportDraft) -> bool:
     """Return whether the jobs in both reports did more I/O in more time, or all have equal values."""
     version = parse_version(earlier.fio_version)
     jobs = {job.identity: job for job in earlier.jobs}
-    pairs = [(jobs[job.identity], job) for job in later.jobs if job.identity in jobs]
-    verdicts = {verdict for pair in pairs for verdict in _compare_jobs(*pair, version)}
-    return _Verdict.OTHER not in verdicts
+    return all(
+        _has_job_gone_on(jobs[job.identity], job, version) for job in later.jobs if job.identity in jobs
+    )
 
 
-def _compare_jobs(before: JobDraft, after: JobDraft, version: Version) -> Iterator[_Verdict]:
+def _has_job_gone_on(before: JobDraft, after: JobDraft, version: Version) -> bool:
     issued = [read_issued(job.lines.get("issued", "")).total for job in (before, after)]
     if any(old > new for old, new in zip(*issued, strict=False)):
-        yield _Verdict.OTHER
+        return False
     directions = {direction.label: direction for direction in before.directions}
-    for new in after.directions:
-        old = directions.get(new.label)
-        if old is not None:
-            yield _compare_directions(
-                (old, _measure(old, issued[0])), (new, _measure(new, issued[1])), version
-            )
+    pairs = [(directions[new.label], new) for new in after.directions if new.label in directions]
+    return all(
+        _has_direction_gone_on((old, _measure(old, issued[0])), (new, _measure(new, issued[1])), version)
+        for old, new in pairs
+    )
 
 
 def _measure(direction: DirectionDraft, issued: tuple[int, ...]) -> _Progress | None:
@@ -66,23 +57,22 @@ def _measure(direction: DirectionDraft, issued: tuple[int, ...]) -> _Progress | 
     return _Progress(figure.value, summary.runtime_ms, count_issued(issued, direction.label))
 
 
-def _compare_directions(
+def _has_direction_gone_on(
     before: tuple[DirectionDraft, _Progress | None],
     after: tuple[DirectionDraft, _Progress | None],
     version: Version,
-) -> _Verdict:
+) -> bool:
     (old_lines, old), (new_lines, new) = before, after
     if old is None or new is None:
-        return _Verdict.SAME
+        return True
     growth_ms = measure_growth_ms((old.io_bytes, old.runtime_ms), (new.io_bytes, new.runtime_ms), version)
     counts = (old.total_ios, new.total_ios)
     if old.io_bytes == new.io_bytes and (None in counts or counts[0] == counts[1]):
         # It has ended; another execution with the same number of bytes has other latencies.
-        has_ended = -_REAPED_WITHIN_MS <= growth_ms <= 0 and old_lines.latencies == new_lines.latencies
-        return _Verdict.SAME if has_ended else _Verdict.OTHER
+        return -_REAPED_WITHIN_MS <= growth_ms <= 0 and old_lines.latencies == new_lines.latencies
     has_grown = growth_ms > 0 and new.io_bytes >= old.io_bytes * (1 - _BYTES_WITHIN)
     # The counts of all directions have been compared; a job whose lines are not all there may have none.
-    return _Verdict.GROWN if has_grown and (None in counts or counts[0] != counts[1]) else _Verdict.OTHER
+    return has_grown and (None in counts or counts[0] != counts[1])
 
 
 def split_runs(report: ReportDraft) -> list[ReportDraft]:
