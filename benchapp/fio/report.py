@@ -26,12 +26,19 @@ absent):
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
 # "total" is ours: what read, write and trim did together, in `Document.totals` alone.
 DirectionName = Literal["read", "write", "trim", "mixed", "sync", "total"]
+# As fio prints them.
+PRINTED_DIRECTIONS: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
+# Of percentiles, without --percentile_list.
+USUAL_PERCENTS: Final = (
+    *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0),
+    *(99.0, 99.5, 99.9, 99.95, 99.99),
+)
 Format = Literal["json", "json+", "terse", "normal", "time"]
 
 

@@ -27,13 +27,9 @@ _REASONS: Final = frozenset(
         "zero-runtime",
     )
 )
-_IDLE: Final = (
-    "iops",
-    "bandwidth_bytes_per_s",
-    "latency",
-    "percentiles",
-    "bandwidth_samples",
-    "iops_samples",
+# Of a direction without I/O.
+IDLE: Final[Mapping[str, str]] = dict.fromkeys(
+    ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples"), "no-io"
 )
 
 
@@ -61,9 +57,6 @@ class ValueSources(Struct, frozen=True, gc=False):
 
     missing: Mapping[str, str]
     sources: Mapping[str, str]
-
-
-IDLE: Final = ValueSources(dict.fromkeys(_IDLE, "no-io"), {})
 
 
 @lru_cache(maxsize=1024)

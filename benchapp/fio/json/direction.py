@@ -72,7 +72,7 @@ def is_idle(printed: PrintedDirection) -> bool:
 
 def describe_idle(name: DirectionName) -> Direction:
     """Return a configured direction without I/O."""
-    return Direction(name, 0, 0, None, None, None, missing=IDLE.missing)
+    return Direction(name, 0, 0, None, None, None, missing=IDLE)
 
 
 def read_json_direction(name: DirectionName, printed: PrintedDirection, printing: Printing) -> Direction:

@@ -7,15 +7,10 @@ from msgspec.structs import astuple
 
 from benchapp.fio.json.shape import Amount, Bins, Percentiles, PrintedJob, PrintedLatency
 from benchapp.fio.numbers import BIGINT_MAXIMUM
-from benchapp.fio.report import Latency
+from benchapp.fio.report import USUAL_PERCENTS, Latency
 
 # fio's own limit.
 _PERCENTILES_MAXIMUM: Final = 20
-# Without --percentile_list; compared with at once, as it is most of the work.
-_USUAL: Final = (
-    *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0),
-    *(99.0, 99.5, 99.9, 99.95, 99.99),
-)
 _BOUNDS_FROM_US: Final = (
     *(2_000, 4_000, 10_000, 20_000, 50_000, 100_000, 250_000, 500_000, 750_000, 1_000_000),
     *(2_000_000, 4_000_000, 10_000_000, 20_000_000, 50_000_000),
@@ -60,7 +55,8 @@ def _read_percentiles(printed: Percentiles, scale: int) -> tuple[tuple[float, fl
     """Read percentiles, ascending; fio before 3.4 pads unused slots with the key 0.00. None of more than fio prints."""
     if len(printed) > _PERCENTILES_MAXIMUM:
         return ()
-    if scale == 1 and tuple(printed) == _USUAL:
+    # Compared with at once, as it is most of the work.
+    if scale == 1 and tuple(printed) == USUAL_PERCENTS:
         return tuple(printed.items())
     percentiles = [
         (percent, amount * scale)

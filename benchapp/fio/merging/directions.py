@@ -11,12 +11,10 @@ from msgspec.structs import replace
 
 from benchapp.fio.merging.histogram import find_percentiles, merge_bins
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount
-from benchapp.fio.report import Direction, DirectionName, Latency
+from benchapp.fio.report import PRINTED_DIRECTIONS, Direction, DirectionName, Latency
 from benchapp.fio.value_sources import SourceFacts, ValueSources, collect_sources
 
 _T = TypeVar("_T", int, float)
-
-_ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 
 
 class MergeParts(Struct, frozen=True, gc=False):
@@ -58,7 +56,7 @@ def merge_directions(entries: Iterable[Sequence[Direction]], parts: MergeParts) 
     for directions in entries:
         for direction in directions:
             by_name[direction.name].append(direction)
-    return tuple(merge_alike(name, by_name[name], parts) for name in _ORDER if name in by_name)
+    return tuple(merge_alike(name, by_name[name], parts) for name in PRINTED_DIRECTIONS if name in by_name)
 
 
 def find_weight(source: str) -> str:

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
-from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
+from benchapp.fio.report import PRINTED_DIRECTIONS, Direction, DirectionName, Job, SteadyState
 from benchapp.fio.text_report.direction import JobFacts, build_direction, count_issued
 from benchapp.fio.text_report.draft import JobDraft
 from benchapp.fio.text_report.figures import MODERN, read_figure
 from benchapp.fio.text_report.header import Header
 from benchapp.fio.text_report.latency import read_text_shares
+from benchapp.fio.value_sources import IDLE
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
 
@@ -42,7 +43,6 @@ _STEADY_STATE: Final = re.compile(
 )
 _DESCRIPTION: Final = re.compile(r": \[(.*)\]\s*+$", re.DOTALL)
 _RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
-_ORDER: Final[tuple[DirectionName, ...]] = ("read", "write", "trim", "mixed", "sync")
 # From here latency_target is printed in ns.
 _TARGET_IN_NS: Final[Version] = (3, 3, 0)
 _NO_SIZES: Final = (None, None, None)
@@ -184,14 +184,13 @@ def _build_directions(
                 built[name] = _make_unprinted(name, issued, is_whole=facts.is_whole)
     elif "read" in built or "write" in built or "trim" in built:
         built["mixed"] = _fix_mixed(built["mixed"], [built[name] for name in _RW if name in built])
-    return tuple(built[name] for name in _ORDER if name in built)
+    return tuple(built[name] for name in PRINTED_DIRECTIONS if name in built)
 
 
 def _make_unprinted(name: DirectionName, issued: int | None, *, is_whole: bool) -> Direction:
     """Return a direction that fio does not print, as it has no I/O, or whose lines are missing."""
     reason = "not-reported" if issued or not is_whole else "no-io"
-    names = ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples")
-    missing = dict.fromkeys(names, reason)
+    missing = dict.fromkeys(IDLE, reason)
     if not is_whole:
         missing["total_ios"] = reason
     if reason == "not-reported":

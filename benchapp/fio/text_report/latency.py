@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_count
-from benchapp.fio.report import Latency, Samples
+from benchapp.fio.report import USUAL_PERCENTS, Latency, Samples
 from benchapp.fio.text_report.figures import Findings
 
 _UNITS_NS: Final[Mapping[str, int]] = {"nsec": 1, "usec": 1000, "msec": 1_000_000, "sec": 1_000_000_000}
@@ -18,14 +18,9 @@ _LATENCY: Final = re.compile(rf"\(([a-z]{{3,4}})\) *+: {_MOMENTS}")
 _TABLE: Final = re.compile(r"percentiles \(([a-z]{3,4})\)")
 # A search for [0-9] goes faster than for \d, and fastest where the first character is not part of a repetition.
 _CELL: Final = re.compile(r"([0-9.][0-9.]{0,11}+)th=\[ *+([0-9.]{1,20}+[kKMG]?)\]")
-# Those that fio prints unless percentile_list asks for others: one match takes half the time of a search for each.
-_DEFAULT_PERCENTS: Final = (
-    *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0),
-    *(99.0, 99.5, 99.9, 99.95, 99.99),
-)
-# Nine digits of seconds are below 2^63 ns.
-_DEFAULT_TABLE: Final = re.compile(
-    r"[\s,|]*+".join(["", *(rf"{percent:.2f}th=\[ *+([0-9]{{1,9}}+)\]" for percent in _DEFAULT_PERCENTS), ""])
+# One match takes half the time of a search for each. Nine digits of seconds are below 2^63 ns.
+_USUAL_TABLE: Final = re.compile(
+    r"[\s,|]*+".join(["", *(rf"{percent:.2f}th=\[ *+([0-9]{{1,9}}+)\]" for percent in USUAL_PERCENTS), ""])
 )
 _SAMPLES: Final = re.compile(
     rf"(?:\( *+([A-Za-z]{{1,6}}) *+/s\))? *+: {_MOMENTS}(?:, samples=(\d{{1,19}}))?", re.ASCII
@@ -131,10 +126,10 @@ def _read_table(rows: Sequence[str]) -> _Table:
     """Return the percentiles, and whether some percents could not be distinguished."""
     factor = _UNITS_NS.get(_read_table_unit(rows))
     text = rows[1] if len(rows) == 2 else "".join(rows[1:_ROWS_MAXIMUM])
-    match = _DEFAULT_TABLE.fullmatch(text, 0, _TABLE_LENGTH_MAXIMUM) if factor else None
+    match = _USUAL_TABLE.fullmatch(text, 0, _TABLE_LENGTH_MAXIMUM) if factor else None
     if match is not None and factor:
         return tuple(
-            zip(_DEFAULT_PERCENTS, [float(value) * factor for value in match.groups()], strict=True)
+            zip(USUAL_PERCENTS, [float(value) * factor for value in match.groups()], strict=True)
         ), False
     cells = _CELL.findall("".join(rows[:_ROWS_MAXIMUM])[:_TABLE_LENGTH_MAXIMUM])[:_CELLS_MAXIMUM]
     if factor is None or not cells:
