@@ -1,5 +1,6 @@
 """One direction of one job of fio's text, in base units."""
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -23,25 +24,33 @@ _NAMES: Final[Mapping[str, DirectionName]] = {
 }
 _PLACES: Final = {"read": 0, "write": 1, "trim": 2}
 _SYNC_PLACE: Final = 3
+_INTEGER: Final = re.compile(r"[0-9]+")
+# Twelve counts of 20 digits, and what names them.
+_ISSUED_LENGTH_MAXIMUM: Final = 1000
 _KINDS: Final = (("submission", "slat"), ("completion", "clat"), ("total", "lat"))
 # A run of this length has samples of 500 ms each, unless they were switched off.
 _SHORT_RUN_S: Final = 2.0
 _IOPS_SAMPLES_SINCE: Final[Version] = (2, 99, 0)
 
 
+class Issued(Struct, frozen=True, gc=False):
+    """Counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed."""
+
+    total: tuple[int, ...] = ()
+    short: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+
+
 class JobFacts(Struct, frozen=True, gc=False):
     """The properties of a job that apply to all its directions.
 
-    issued, short, dropped: counts of I/Os of reads, writes, trims and (3.4) syncs; empty where not printed.
     block_sizes: bytes, of reads, writes and trims, None where not one or not known. is_whole: whether no line is
-    known to be missing.  where: for notes.
+    known to be missing. where: for notes.
     """
 
     version: Version
     clones: int
-    issued: tuple[int, ...]
-    short: tuple[int, ...]
-    dropped: tuple[int, ...]
+    issued: Issued
     block_sizes: tuple[int | None, int | None, int | None]
     is_whole: bool
     where: str
@@ -61,8 +70,10 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         )
         notes.add("unreadable-direction", facts.where, message)
         return None
-    total_ios = count_issued(facts.issued, lines.label)
-    short, dropped = count_issued(facts.short, lines.label), count_issued(facts.dropped, lines.label)
+    issued = facts.issued
+    total_ios, short, dropped = (
+        count_issued(counts, lines.label) for counts in (issued.total, issued.short, issued.dropped)
+    )
     rates = read_rates(
         summary,
         findings,
@@ -71,7 +82,7 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
         version=facts.version,
     )
     if total_ios is None:
-        findings.missing["total_ios"] = "out-of-range" if facts.issued else "not-reported"
+        findings.missing["total_ios"] = "out-of-range" if issued.total else "not-reported"
     else:
         findings.sources.append(("total_ios", "total of issued"))
     runtime_s = summary.runtime_ms / 1000
@@ -96,6 +107,27 @@ def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Dir
 @lru_cache(maxsize=1024)
 def _share(sources: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return dict(sources)
+
+
+def read_issued(text: str) -> Issued:
+    """Return the counts of I/Os, as many as the version prints.
+
+    Reads "rwts: total=0,119984,0,0 short=0,0,0,0 dropped=0,0,0,0" or "total=r=1/w=0/d=0, short=r=0/w=0/d=0".
+    """
+    total, _, rest = text[:_ISSUED_LENGTH_MAXIMUM].partition("short=")
+    short, dropped = _read_losses(rest)
+    return Issued(_read_counts(total), short, dropped)
+
+
+# Nearly always all zeros.
+@lru_cache(maxsize=64)
+def _read_losses(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    short, _, dropped = text.partition("drop")
+    return _read_counts(short), _read_counts(dropped)
+
+
+def _read_counts(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _INTEGER.findall(text)))
 
 
 def count_issued(counts: tuple[int, ...], label: str) -> int | None:
@@ -171,7 +203,8 @@ def _build_sync(lines: DirectionDraft, facts: JobFacts, findings: Findings) -> D
     total = _read_latency(lines, findings, name="latency", kind="sync", runtime_s=None)
     if total is None:
         return None
-    counted = facts.issued[_SYNC_PLACE] if len(facts.issued) > _SYNC_PLACE else 0
+    counts = facts.issued.total
+    counted = counts[_SYNC_PLACE] if len(counts) > _SYNC_PLACE else 0
     findings.missing.update(
         dict.fromkeys(("io_bytes", "iops", "bandwidth_bytes_per_s", "runtime_s"), "not-reported")
     )

@@ -6,10 +6,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchapp.fio.merging.growth import measure_growth_ms
-from benchapp.fio.text_report.direction import count_issued
+from benchapp.fio.text_report.direction import count_issued, read_issued
 from benchapp.fio.text_report.draft import DirectionDraft, JobDraft, ReportDraft
 from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, OLD_COUNTS, read_figure
-from benchapp.fio.text_report.job import read_issued
 from benchapp.fio.version import Version, parse_version
 
 # 11.9 MiB may print as 11.0 before 3.26; decimals before 2.20 are junk.

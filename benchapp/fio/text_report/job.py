@@ -12,7 +12,7 @@ from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
 from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
 from benchapp.fio.report import PRINTED_DIRECTIONS, Direction, DirectionName, Job, SteadyState
-from benchapp.fio.text_report.direction import JobFacts, build_direction, count_issued
+from benchapp.fio.text_report.direction import Issued, JobFacts, build_direction, count_issued, read_issued
 from benchapp.fio.text_report.draft import JobDraft
 from benchapp.fio.text_report.figures import MODERN, read_figure
 from benchapp.fio.text_report.header import Header
@@ -21,9 +21,6 @@ from benchapp.fio.value_sources import IDLE
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, list_directions_asked
 
-_INTEGER: Final = re.compile(r"[0-9]+")
-# Twelve counts of 20 digits, and what names them.
-_ISSUED_LENGTH_MAXIMUM: Final = 1000
 _DEPTH_LENGTH_MAXIMUM: Final = 1000
 _PERCENT: Final = r"(\d{1,12}+(?:\.\d{1,9}+)?)%"
 _CPU: Final = re.compile(
@@ -46,14 +43,6 @@ _RW: Final[tuple[DirectionName, ...]] = ("read", "write", "trim")
 # From here latency_target is printed in ns.
 _TARGET_IN_NS: Final[Version] = (3, 3, 0)
 _NO_SIZES: Final = (None, None, None)
-
-
-class Issued(Struct, frozen=True, gc=False):
-    """Counts of I/Os of reads, writes, trims and (3.4) syncs."""
-
-    total: tuple[int, ...] = ()
-    short: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()
 
 
 class _Processor(Struct, frozen=True, gc=False):
@@ -114,14 +103,11 @@ def build_job(
 
 
 def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, where: str) -> JobFacts:
-    # A count that was cut off is another number.
-    issued = read_issued(draft.lines["issued"]) if draft.is_whole else Issued()
     return JobFacts(
         version=version,
         clones=draft.clones,
-        issued=issued.total,
-        short=issued.short,
-        dropped=issued.dropped,
+        # A count that was cut off is another number.
+        issued=read_issued(draft.lines["issued"]) if draft.is_whole else Issued(),
         block_sizes=header.block_sizes if header else _NO_SIZES,
         is_whole=draft.is_whole,
         where=where,
@@ -143,27 +129,6 @@ def _read_processor(text: str) -> _Processor:
     )
 
 
-def read_issued(text: str) -> Issued:
-    """Return the counts of I/Os, as many as the version prints.
-
-    Reads "rwts: total=0,119984,0,0 short=0,0,0,0 dropped=0,0,0,0" or "total=r=1/w=0/d=0, short=r=0/w=0/d=0".
-    """
-    total, _, rest = text[:_ISSUED_LENGTH_MAXIMUM].partition("short=")
-    short, dropped = _read_losses(rest)
-    return Issued(_read_counts(total), short, dropped)
-
-
-# Nearly always all zeros.
-@lru_cache(maxsize=64)
-def _read_losses(text: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    short, _, dropped = text.partition("drop")
-    return _read_counts(short), _read_counts(dropped)
-
-
-def _read_counts(text: str) -> tuple[int, ...]:
-    return tuple(map(int, _INTEGER.findall(text)))
-
-
 def _build_directions(
     draft: JobDraft, facts: JobFacts, options: Mapping[str, str], notes: Notes
 ) -> tuple[Direction, ...]:
@@ -179,7 +144,7 @@ def _build_directions(
         for name in _RW:
             if name in built:
                 continue
-            issued = count_issued(facts.issued, name)
+            issued = count_issued(facts.issued.total, name)
             if issued or name in asked:
                 built[name] = _make_unprinted(name, issued, is_whole=facts.is_whole)
     elif "read" in built or "write" in built or "trim" in built:
