@@ -66,7 +66,7 @@ class Figure(Struct, frozen=True, gc=False):
 
     step: value of one in its last digit; unit: value of one before the decimal point; prefix: as
     printed ("Ki", "k"), suffix likewise ("B", "bit"); decimals: number of digits after the point; is_round: all
-    of them are zeros.
+    of them are zeros. conversion: to base units, for people (" in MiB × 1048576"), empty for none.
     """
 
     value: float
@@ -76,6 +76,7 @@ class Figure(Struct, frozen=True, gc=False):
     suffix: str
     decimals: int
     is_round: bool
+    conversion: str
 
 
 class Findings(Struct):
@@ -114,14 +115,15 @@ def read_figure(text: str, prefixes: Prefixes) -> Figure | None:
     factor = prefixes.factors.get(prefix)
     if factor is None:
         return None
-    unit = factor / _EIGHT if suffix in ("bit", "b") else factor
+    is_divided = suffix in ("bit", "b")
+    unit = factor / _EIGHT if is_divided else factor
     decimals = len(fraction)
     value = int(whole) * unit if not decimals else int(whole + fraction) * unit / 10**decimals
     if value > BIGINT_MAXIMUM:
         return None
-    return Figure(
-        value, unit / 10**decimals, unit, prefix, suffix, decimals, is_round=not fraction.strip("0")
-    )
+    conversion = f" in {prefix}{suffix} × {factor}{' / 8' if is_divided else ''}" if unit != 1 else ""
+    step, is_round = unit / 10**decimals, not fraction.strip("0")
+    return Figure(value, step, unit, prefix, suffix, decimals, is_round, conversion)
 
 
 def explain_absence(text: str) -> str:

@@ -75,15 +75,6 @@ class _Printed(Struct, frozen=True, gc=False):
     text: str
     figure: Figure | None
 
-    def describe(self) -> str:
-        """Return how it was converted, for people."""
-        figure = self.figure
-        if figure is None or figure.unit == 1:
-            return f"{self.label}="
-        divided = " / 8" if figure.suffix in ("bit", "b") else ""
-        factor = int(figure.unit * 8) if divided else int(figure.unit)
-        return f"{self.label}= in {figure.prefix}{figure.suffix} × {factor}{divided}"
-
 
 class _Reference(Struct, frozen=True, gc=False):
     """The value expected from counts or another figure, ± tolerance; source: in words."""
@@ -150,7 +141,7 @@ def _choose_value(
             difference = f"{printed.label}={printed.text.strip()} means {meant} by {reference.source}"
             findings.notes.add(verdict.value, findings.where, f"{difference}: {_FAULTS[verdict]}")
             return reference.value
-    findings.sources.append((name, printed.describe()))
+    findings.sources.append((name, f"{printed.label}={figure.conversion}"))
     return figure.value
 
 
