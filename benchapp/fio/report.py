@@ -223,8 +223,7 @@ def make_disk(
     name: str, counts: Sequence[int | None], utilisation_percent: float | None, *, is_member: bool = False
 ) -> Disk:
     """Return a disk; counts: reads, writes, merges of both, ms of both and in the queue, as all formats list them."""
-    read_ios, write_ios, read_merges, write_merges, *busy_ms = counts
-    read_s, write_s, queued_s = [None if count is None else count / 1000 for count in busy_ms]
+    read_ios, write_ios, read_merges, write_merges, read_ms, write_ms, queued_ms = counts
     return Disk(
         name,
         read_ios,
@@ -232,9 +231,9 @@ def make_disk(
         utilisation_percent,
         read_merges,
         write_merges,
-        read_s,
-        write_s,
-        queued_s,
+        None if read_ms is None else read_ms / 1000,
+        None if write_ms is None else write_ms / 1000,
+        None if queued_ms is None else queued_ms / 1000,
         is_member,
     )
 

@@ -139,9 +139,7 @@ def _read_disks(printed: Sequence[PrintedDisk | None]) -> Iterator[Disk]:
         if disk is None:
             continue
         is_composed = disk.aggr_util is not None
-        counts = (
-            *(disk.read_ios, disk.write_ios, disk.read_merges, disk.write_merges),
-            *(disk.read_ticks, disk.write_ticks, disk.in_queue),
-        )
+        ios, merges = (disk.read_ios, disk.write_ios), (disk.read_merges, disk.write_merges)
+        counts = (*ios, *merges, disk.read_ticks, disk.write_ticks, disk.in_queue)
         yield make_disk(disk.name, counts, disk.util, is_member=is_member and not is_composed)
         is_member = is_member or is_composed
