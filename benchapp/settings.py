@@ -287,6 +287,8 @@ if OIDC is None and not LOCAL_SIGN_IN:
         "BENCHAPP_LOCAL_SIGN_IN is off without BENCHAPP_OIDC_ISSUER: nobody could sign in"
     )
 NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=180, minimum=0, maximum=36_500)
+# Recovered incidents are resolved after so many days without an event; 0: never.
+RECOVERED_QUIET_DAYS = read_integer("BENCHAPP_RECOVERED_QUIET_DAYS", default=14, minimum=0, maximum=36_500)
 # Audit records (docs/operations.md, "Audit records"); 0 keeps all.
 # Published limits in addition to benchapp/queries/limits.csv, or instead of its rows.
 LIMITS_FILE = read_text("BENCHAPP_LIMITS_FILE")
@@ -347,6 +349,11 @@ CELERY_BEAT_SCHEDULE = {
     # Deletes old notices; stops after 20 s and continues an hour later.
     "forget": {
         "task": "benchapp.tasks.forget",
+        "schedule": 3600.0,
+        "options": {"expires": 600},
+    },
+    "resolve_recovered": {
+        "task": "benchapp.tasks.resolve_recovered",
         "schedule": 3600.0,
         "options": {"expires": 600},
     },

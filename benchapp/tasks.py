@@ -11,6 +11,7 @@ beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 no task for 30 s → Substitute: the same steps without the queue, by `drain`, until beat is back
+beat → resolve_recovered: resolve incidents that recovered weeks ago
 beat → forget notices that were settled long ago, old dry runs, audit records and run requests
 """
 
@@ -35,6 +36,7 @@ from benchapp.celery import app
 from benchapp.models import Heartbeat, Pulse
 from benchapp.pipeline.access.throttle import forget_old_attempts
 from benchapp.pipeline.audit import forget_old_audit_records
+from benchapp.pipeline.incidents import triage
 from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
@@ -174,6 +176,12 @@ def dry_run() -> None:
     if advance_dry_runs(budget_s=_TASK_BUDGET_S):
         with transaction.atomic():
             dry_run.delay_on_commit()
+
+
+@shared_task(time_limit=90)
+def resolve_recovered() -> None:
+    """Resolve incidents that recovered some time ago. Never retried: beat comes every hour."""
+    triage.resolve_recovered()
 
 
 @shared_task(time_limit=90)

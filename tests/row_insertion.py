@@ -53,6 +53,7 @@ def _list_columns(model: type[Model]) -> tuple[_Column, ...]:
             prepare=None if isinstance(field, _PLAIN) else field.get_db_prep_save,
         )
         for field in model._meta.concrete_fields
+        if not field.generated
     )
 
 

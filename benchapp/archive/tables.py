@@ -92,7 +92,7 @@ TABLES: Final = {
         _describe("series_environments", SeriesEnvironment),
         _describe("planned_events", PlannedEvent),
         _describe("planned_event_log", PlannedEventLogEntry),
-        _describe("incidents", Incident),
+        _describe("incidents", Incident, without=("is_open",)),
         _describe("incident_events", IncidentEvent),
         _describe("changes", Change),
         _describe("levels", Level),

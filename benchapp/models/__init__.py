@@ -16,7 +16,15 @@ from benchapp.models.change import (
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.heartbeat import Heartbeat, Pulse
 from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope
-from benchapp.models.incident import Incident, IncidentEvent, IncidentState, Severity, Verdict, label_link
+from benchapp.models.incident import (
+    UNRESOLVED,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Severity,
+    Verdict,
+    label_link,
+)
 from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
 from benchapp.models.level import Level
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
@@ -88,6 +96,7 @@ __all__ = [
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
     "THRESHOLD_MINIMUM",
+    "UNRESOLVED",
     "WANTED_SCHEDULES_MAXIMUM",
     "WITHHELD",
     "WORKLOAD_FIELDS",

@@ -19,6 +19,10 @@ class IncidentState(models.TextChoices):
     RESOLVED = "resolved", "Resolved"
 
 
+UNRESOLVED: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
+"""The states in which an incident can be triaged. It may have recovered: `Incident.is_open` says what counts."""
+
+
 class Verdict(models.TextChoices):
     """A person's assessment of an incident."""
 
@@ -54,7 +58,8 @@ class Incident(models.Model):
     unaffected_hosts, is_near, text}], most likely cause first; hosts_* count other hosts with the same environment
     change; is_near: it coincides within a run.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
-    recovered_at: when recovery was detected. snoozed_until: no notices until then.
+    recovered_at: when recovery was detected. is_open: neither resolved, recovered nor merged, calculated by PostgreSQL:
+    every count, mark and list of open incidents uses it. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.
     merged_into: the incident that has its changes now; lists omit merged incidents. uid: identity in archives.
     """
@@ -89,6 +94,12 @@ class Incident(models.Model):
     opened_at = models.DateTimeField(help_text="server's clock")
     updated_at = models.DateTimeField(help_text="server's clock")
     resolved_at = models.DateTimeField(null=True, blank=True)
+    is_open = models.GeneratedField(
+        # The stubs do not know that a condition is an expression.
+        expression=models.Q(state__in=UNRESOLVED, recovered_at=None, merged_into=None),  # type: ignore[arg-type]
+        output_field=models.BooleanField(),
+        db_persist=True,
+    )
 
     class Meta:
         constraints = (

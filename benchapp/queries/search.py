@@ -14,7 +14,7 @@ from typing import Final, Literal
 from django.db.models import Case, IntegerField, Q, When
 
 from benchapp.grammar import Filter
-from benchapp.models import Host, Incident, IncidentState, Run, Study
+from benchapp.models import Host, Incident, Run, Study
 from benchapp.models.filtering import match_series
 from benchapp.queries.dimension_values import list_known_values
 from benchapp.queries.series.series import SeriesRow, list_rows, with_points
@@ -77,9 +77,7 @@ def search_incidents(text: str, *, limit: int) -> list[SearchHit]:
     incidents = (
         Incident.objects.filter(merged_into__isnull=True)
         .filter(own | _match_words(text, "title", "scope"))
-        .order_by(
-            _first(own), _first(~Q(state=IncidentState.RESOLVED)), _rank(text, "title"), "-started_at", "-id"
-        )
+        .order_by(_first(own), _first(Q(is_open=True)), _rank(text, "title"), "-started_at", "-id")
     )
     rows = incidents.values_list("id", "title", "state", "started_at")[:limit]
     return [SearchHit("incident", str(key), title, state, at) for key, title, state, at in rows]

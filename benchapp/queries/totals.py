@@ -12,7 +12,6 @@ from benchapp.models import (
     SAMPLE_HOST,
     Host,
     Incident,
-    IncidentState,
     Notice,
     NoticeState,
     Series,
@@ -47,9 +46,7 @@ def count_totals(*, now: datetime | None = None) -> Totals:
     """Return the totals; ten queries at most."""
     moment = now or timezone.now()
     due = Notice.objects.filter(state=NoticeState.WAITING, not_before_at__lte=moment)
-    regressions = Incident.objects.filter(
-        is_regression=True, merged_into=None, state__in=(IncidentState.NEW, IncidentState.ACKNOWLEDGED)
-    )
+    regressions = Incident.objects.filter(is_regression=True, is_open=True)
     return Totals(
         submissions=_count(Submission.objects.all(), "state", State.values),
         oldest_received_age_s=_measure_age(

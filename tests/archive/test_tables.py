@@ -37,6 +37,8 @@ LEFT_OUT = {
 COLUMNS_LEFT_OUT = {
     "submissions": {"retry_at", "time_outs"},
     "series": {"judging_resumes"},
+    # PostgreSQL calculates it.
+    "incidents": {"is_open"},
     "studies": {"share_token"},
 }
 

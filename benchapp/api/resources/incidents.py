@@ -141,6 +141,9 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     link_label: Annotated[str | None, Meta(description="null: pages show the last part of the URL")]
     snoozed_until: Time | None
     recovered_at: Time | None
+    is_open: Annotated[
+        bool, Meta(description="neither resolved nor recovered, the definition of every count")
+    ]
     merged_into: int | None
     planned_event: Annotated[
         int | None, Meta(description="the expected change that muted it: resolved without notifications")
@@ -227,7 +230,7 @@ class IncidentParameters(FilterParameters, PageParameters):
         choices=[tab.value for tab in Tab],
         required=False,
         default=Tab.ALL.value,
-        help_text="tab of the inbox; open: new and acknowledged regressions that are not snoozed",
+        help_text="tab of the inbox; open: regressions that are neither resolved, recovered nor snoozed",
     )
     state = ChoiceParameter(choices=IncidentState.values, required=False)
     severity = ChoiceParameter(choices=Severity.values, required=False)

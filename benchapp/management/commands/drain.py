@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 
 from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Heartbeat, Pulse
+from benchapp.pipeline.incidents.triage import resolve_recovered
 from benchapp.pipeline.judge import detect_and_notify
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
@@ -112,4 +113,4 @@ def _judge_one_batch() -> int:
 
 def _notify() -> int:
     answers = notify_layout_answers(find_layout_answer, refusal=NotAnswerable)
-    return answers + notify_silent_hosts() + send_due() + forget_old_notices()
+    return answers + notify_silent_hosts() + send_due() + resolve_recovered() + forget_old_notices()

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import Change, ChangeState, IncidentState, Notice, NoticeState
+from benchapp.models import Change, ChangeState, Notice, NoticeState
 from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel, preview_accept
 
 OverlapKind = Literal["earlier", "later", "drift"]
-_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 
@@ -72,8 +71,7 @@ def _find_overlapping(
         Change.objects.filter(
             series_id__in={series_id for series_id, _ in starts},
             state__in=_LIVE,
-            incident__state__in=_OPEN,
-            incident__merged_into=None,
+            incident__is_open=True,
         )
         .exclude(incident_id__in=incident_ids)
         .values_list("incident_id", "incident__title", "series_id", "metric", "started_at", "method")

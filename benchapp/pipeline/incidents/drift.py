@@ -14,6 +14,7 @@ from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.significance import ScopeTests, are_significant_drifts
 from benchapp.grammar import parse_filter
 from benchapp.models import (
+    UNRESOLVED,
     Change,
     ChangeState,
     Incident,
@@ -211,7 +212,7 @@ def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
         is_regression=is_regression,
         series__scope=scope,
         incident__merged_into=None,
-        incident__state__in=(IncidentState.NEW, IncidentState.ACKNOWLEDGED),
+        incident__state__in=UNRESOLVED,
     ).exclude(state=ChangeState.WITHDRAWN)
     rows = rows.exclude(incident__scope="")
     row = rows.order_by("incident_id").select_related("incident").first()
@@ -226,9 +227,7 @@ def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
     drifting = Incident.objects.filter(
         Exists(_list_live_changes().filter(incident=OuterRef("pk"), method=DRIFT_METHOD)),
         scope__in=scopes,
-        state__in=(IncidentState.NEW, IncidentState.ACKNOWLEDGED),
-        merged_into=None,
-        recovered_at=None,
+        is_open=True,
     )
     return {incident.pk for incident in drifting.order_by("pk") if _absorb(incident, events)}
 
@@ -239,8 +238,7 @@ def _absorb(incident: Incident, events: Events) -> bool:
         scope=incident.scope,
         is_regression=incident.is_regression,
         state=IncidentState.NEW,
-        merged_into=None,
-        recovered_at=None,
+        is_open=True,
         assignee=None,
     )
     # What a person separated is not merged again.

@@ -45,8 +45,8 @@ from benchapp.pipeline.incidents.recovery import (
     COVERED_SHARE,
     are_bad,
     count_bad_runs,
-    has_open_incidents,
     has_regressed_again,
+    has_unresolved_incidents,
     update_recoveries,
 )
 from benchapp.pipeline.incidents.refresh import refresh_incidents
@@ -208,7 +208,7 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     """
     rows = Change.objects.filter(pk__in=list(change_ids))
     touched = list(rows.values_list("series__scope", "incident_id", "started_at", "method", "series_id"))
-    if not touched and not has_open_incidents(series_ids):
+    if not touched and not has_unresolved_incidents(series_ids):
         return Grouped()
     lock_incidents()
     events = Events(timezone.now())

@@ -167,7 +167,7 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
     is_rollout: an environment change, which reaches the hosts of a fleet within a day.
     """
     is_open = Incident.objects.filter(
-        state=IncidentState.NEW, is_regression=True, merged_into=None, assignee=None, recovered_at=None
+        state=IncidentState.NEW, is_regression=True, is_open=True, assignee=None
     ).order_by("pk")
     if is_drift:
         return _list_overlapping(incident, is_open.filter(_HAS_DRIFT))

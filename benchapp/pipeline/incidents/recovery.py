@@ -16,7 +16,7 @@ from benchapp.analysis.detection.recovery import (
     have_changed_again,
     have_returned,
 )
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Level
+from benchapp.models import UNRESOLVED, Change, ChangeState, Incident, IncidentEvent, Level
 from benchapp.pipeline.incidents.events import Events, reopen_incident
 
 # Share of an incident's drifts that must be back, each by its own comparison with its baseline.
@@ -28,21 +28,20 @@ _SILENT_RUNS: Final = 5
 # again, it is another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
 COVERED_SHARE: Final = 2 / 3
 _FLAPPING: Final = "regressed again after a recovery"
-_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 
 
-def has_open_incidents(series_ids: Collection[int]) -> bool:
-    """Return whether one of these series has a change in an open incident; one query."""
-    return _list_open(series_ids).exists()
+def has_unresolved_incidents(series_ids: Collection[int]) -> bool:
+    """Return whether one of these series has a change in an unresolved incident; one query."""
+    return _list_unresolved(series_ids).exists()
 
 
 def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
-    """Record the recoveries of open incidents with changes in these series, and regressions after a recovery.
+    """Record the recoveries of unresolved incidents with changes in these series, and regressions after a recovery.
 
     Their levels must be stored. Call it under `lock_incidents`. Return the incidents that recovered or regressed again.
     """
     live = Change.objects.exclude(state=ChangeState.WITHDRAWN)
-    touched = _list_open(series_ids).values_list("incident_id", flat=True)
+    touched = _list_unresolved(series_ids).values_list("incident_id", flat=True)
     changes: dict[int, list[Change]] = defaultdict(list)
     for change in live.filter(incident_id__in=set(touched)).order_by("started_at", "id"):
         changes[change.incident_id or 0].append(change)
@@ -51,10 +50,10 @@ def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
     return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], levels, events)}
 
 
-def _list_open(series_ids: Collection[int]) -> QuerySet[Change]:
-    """Return the live changes of these series in open incidents."""
+def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
+    """Return the live changes of these series in unresolved incidents."""
     rows = Change.objects.exclude(state=ChangeState.WITHDRAWN)
-    return rows.filter(series_id__in=series_ids, incident__state__in=_OPEN, incident__merged_into=None)
+    return rows.filter(series_id__in=series_ids, incident__state__in=UNRESOLVED, incident__merged_into=None)
 
 
 def _update(

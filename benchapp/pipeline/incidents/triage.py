@@ -5,16 +5,27 @@ written in the same transaction.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from benchapp.models import Change, Incident, IncidentEvent, IncidentState, Severity, User, Verdict
+from benchapp.models import (
+    UNRESOLVED,
+    Change,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Severity,
+    User,
+    Verdict,
+)
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 from benchapp.pipeline.conflicts import retry_conflicts
 from benchapp.pipeline.incidents.events import (
@@ -33,7 +44,6 @@ from benchapp.times import format_utc_moment
 log = structlog.get_logger(__name__)
 
 LINK_MAXIMUM: Final = 500
-_OPEN: Final = (IncidentState.NEW, IncidentState.ACKNOWLEDGED)
 _check_url: Final = URLValidator(schemes=("http", "https"))
 
 
@@ -67,8 +77,32 @@ def resolve(incident_id: int, *, by: User | None, verdict: str, comment: str = "
     incident = lock_incident(incident_id)
     before = describe_state(incident)
     now = timezone.now()
-    _change_state(incident, _OPEN, state=IncidentState.RESOLVED, verdict=verdict, resolved_at=now)
+    _change_state(incident, UNRESOLVED, state=IncidentState.RESOLVED, verdict=verdict, resolved_at=now)
     return _write(incident, "resolved", by=by, text=read_comment(comment, is_required=False), before=before)
+
+
+@retry_conflicts
+@transaction.atomic
+def resolve_recovered() -> int:
+    """Resolve what recovered BENCHAPP_RECOVERED_QUIET_DAYS ago, without an event since; return the number of incidents.
+
+    An undo is an event, too: the days begin again.
+    """
+    days, now = settings.RECOVERED_QUIET_DAYS, timezone.now()
+    if not days:
+        return 0
+    lock_incidents()
+    since = now - timedelta(days=days)
+    events = IncidentEvent.objects.filter(incident=OuterRef("pk"), at__gt=since)
+    quiet = Incident.objects.filter(
+        ~Exists(events), state__in=UNRESOLVED, merged_into=None, recovered_at__lte=since
+    )
+    incidents = list(quiet.select_for_update().order_by("pk"))
+    for incident in incidents:
+        before = describe_state(incident)
+        _change_state(incident, UNRESOLVED, state=IncidentState.RESOLVED, resolved_at=now)
+        _write(incident, "resolved", by=None, text=f"recovered, and quiet for {days} days", before=before)
+    return len(incidents)
 
 
 @transaction.atomic
@@ -149,7 +183,7 @@ def snooze(incident_id: int, *, by: User | None, until: datetime | None) -> Inci
     if until is not None and until <= timezone.now():
         raise BadTriage(f"{format_utc_moment(until)} is in the past: enter a future time")
     incident = lock_incident(incident_id)
-    if incident.state not in _OPEN:
+    if incident.state not in UNRESOLVED:
         raise NotPossible(f"it is {incident.state} and sends no notifications")
     before = {"snoozed_until": incident.snoozed_until.isoformat() if incident.snoozed_until else None}
     _set(incident, snoozed_until=until)
@@ -169,7 +203,7 @@ def merge(incident_id: int, *, into: int, by: User | None) -> IncidentEvent:
     other, target = (lock_incident(each) for each in (incident_id, into))
     if other.merged_into_id is not None:
         raise NotPossible(f"it is already merged into incident {other.merged_into_id}")
-    if target.state not in _OPEN:
+    if target.state not in UNRESOLVED:
         raise NotPossible(f"incident {into} is {target.state}: reopen it first")
     if other.is_regression != target.is_regression:
         raise BadTriage("regressions and improvements cannot be merged")
@@ -188,7 +222,7 @@ def split(incident_id: int, *, change_ids: Sequence[int], by: User | None) -> In
     """
     lock_incidents()
     incident = lock_incident(incident_id)
-    if incident.state not in _OPEN:
+    if incident.state not in UNRESOLVED:
         raise NotPossible(f"it is {incident.state}: reopen it first")
     selected = list(Change.objects.filter(incident=incident, pk__in=change_ids).select_related("series"))
     if len(selected) != len(set(change_ids)):

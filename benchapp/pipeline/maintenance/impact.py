@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from django.db.models import Exists, OuterRef, Q
 
 from benchapp.grammar import BadFilter, Filter, parse_filter
-from benchapp.models import Change, ChangeState, Host, Incident, IncidentState, Measurement, Run, Series
+from benchapp.models import Change, ChangeState, Host, Incident, Measurement, Run, Series
 from benchapp.models.filtering import match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
 
@@ -97,6 +97,5 @@ def _list_incidents(
     ).exclude(state=ChangeState.WITHDRAWN)
     if metric:
         began = began.filter(metric=metric)
-    found = Incident.objects.filter(Exists(began), is_regression=True, merged_into=None)
-    still_open = found.exclude(state=IncidentState.RESOLVED).order_by("-started_at", "-id")
-    return tuple(still_open.values_list("id", "title")[:_INCIDENTS_NAMED])
+    found = Incident.objects.filter(Exists(began), is_regression=True, is_open=True)
+    return tuple(found.order_by("-started_at", "-id").values_list("id", "title")[:_INCIDENTS_NAMED])

@@ -24,7 +24,7 @@ from benchapp.analysis.incidents.benchmark_health import (
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Filter
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import Change, DetectionResult, DetectionStatus, IncidentState, Series, Verdict
+from benchapp.models import Change, DetectionResult, DetectionStatus, Series, Verdict
 from benchapp.models.filtering import match_series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.incidents.changes import SeriesName, name_series
@@ -216,7 +216,7 @@ def _read_incidents(series_ids: Sequence[int], *, now: datetime) -> list[_Incide
     since = now - timedelta(days=PERIOD_DAYS)
     rows = (
         Change.objects.filter(
-            Q(incident__opened_at__gte=since) | ~Q(incident__state=IncidentState.RESOLVED),
+            Q(incident__opened_at__gte=since) | Q(incident__is_open=True),
             series__in=series_ids,
             incident__isnull=False,
             incident__merged_into__isnull=True,
@@ -225,7 +225,7 @@ def _read_incidents(series_ids: Sequence[int], *, now: datetime) -> list[_Incide
         .values_list(
             "incident_id",
             "incident__verdict",
-            "incident__state",
+            "incident__is_open",
             "incident__opened_at",
             "incident__metric",
             "incident__relative",
@@ -237,10 +237,10 @@ def _read_incidents(series_ids: Sequence[int], *, now: datetime) -> list[_Incide
     facts: dict[int, dict[str, Any]] = {}
     covered: dict[int, set[int]] = defaultdict(set)
     methods: dict[int, set[str]] = defaultdict(set)
-    for pk, verdict, state, opened_at, metric, relative, series_id, method in rows:
+    for pk, verdict, is_open, opened_at, metric, relative, series_id, method in rows:
         facts[pk] = {
             "verdict": verdict,
-            "is_open": state != IncidentState.RESOLVED,
+            "is_open": is_open,
             "opened_at": opened_at,
             "metric": metric,
             "size": abs(relative),

@@ -7,17 +7,19 @@ from math import log1p
 from typing import Final, Literal
 
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import ChangeState, IncidentState, Severity, Verdict
+from benchapp.models import UNRESOLVED, ChangeState, IncidentState, Severity, Verdict
 from benchapp.queries.binary_columns import fetch_rows, write_ids
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted", "muted"]
 _ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "muted": 2, "recovered": 3}
 _LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
-_OPEN: Final = [IncidentState.NEW.value, IncidentState.ACKNOWLEDGED.value]
+_UNRESOLVED: Final = [state.value for state in UNRESOLVED]
+# An open incident may have series that are back already, while others are not.
+_IS_OPEN: Final = "(incident.is_open AND change.evidence->>'is_back' IS DISTINCT FROM 'true')"
 _READ_SERIES: Final = (
-    "SELECT change.series_id, change.id, change.incident_id, change.metric, change.is_regression, change.relative,"
-    " change.started_at, change.evidence->>'is_back' = 'true', incident.state, incident.planned_event_id"
+    "SELECT change.series_id, change.id, change.incident_id, change.metric, change.is_regression, change.relative,"  # noqa: S608
+    f" change.started_at, {_IS_OPEN}, incident.state, incident.planned_event_id"
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " WHERE (incident.state = ANY(%s) OR incident.verdict = %s AND change.metric = %s)"
     # One value, however many series.
@@ -25,19 +27,18 @@ _READ_SERIES: Final = (
     " ORDER BY change.series_id, change.started_at, change.id"
 )
 _COUNT_REGRESSIONS: Final = (
-    "SELECT count(DISTINCT change.series_id)"
+    "SELECT count(DISTINCT change.series_id)"  # noqa: S608
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    " WHERE incident.state = ANY(%s) AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
-    " AND change.evidence->>'is_back' IS DISTINCT FROM 'true'"
+    f" WHERE {_IS_OPEN} AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
     " AND change.series_id IN (SELECT unnest(%s::bigint[]))"
 )
 _READ_SCOPES: Final = (
-    "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"
-    " change.relative, change.started_at, change.evidence->>'is_back' = 'true', incident.severity"
+    "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"  # noqa: S608
+    " change.relative, change.started_at, incident.severity"
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " JOIN benchapp_series series ON series.id = change.series_id"
-    " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression AND incident.state = ANY(%s)"
-    " ORDER BY change.id"
+    " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression"
+    f" AND {_IS_OPEN} ORDER BY change.id"
 )
 
 
@@ -45,7 +46,7 @@ _READ_SCOPES: Final = (
 class SeriesMark:
     """The change of a series that matters most, of the metric shown if it has one, and its incident.
 
-    state: "open": its incident is open; "recovered": it is open, and the values are back at the level before;
+    state: "open": its incident is open; "recovered": it, or this series, is back at the level before, and not resolved;
     "accepted": a person accepted the new level as the baseline; "muted": it was an expected change.
     relative: after / before − 1.
     """
@@ -68,7 +69,9 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     """
     if not series_ids:
         return {}
-    rows = fetch_rows(_READ_SERIES, [_OPEN, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE])
+    rows = fetch_rows(
+        _READ_SERIES, [_UNRESOLVED, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE]
+    )
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
         state = _find_state(*about)
@@ -90,17 +93,19 @@ def list_open_incidents(series_ids: Iterable[int], marks: Mapping[int, SeriesMar
 
 
 def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
-    """Return how many of these series have an open regression of this metric that has not recovered; one query."""
+    """Return how many of these series have an open regression of this metric; one query."""
     if not series_ids:
         return 0
-    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [_OPEN, metric, _LIVE, write_ids(series_ids)])
+    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [metric, _LIVE, write_ids(series_ids)])
     return int(count)
 
 
-def _find_state(is_back: bool | None, incident_state: str, planned_event_id: int | None) -> MarkState:
-    if incident_state not in _OPEN:
-        return "accepted" if planned_event_id is None else "muted"
-    return "recovered" if is_back else "open"
+def _find_state(is_open: bool, incident_state: str, planned_event_id: int | None) -> MarkState:
+    if is_open:
+        return "open"
+    if incident_state != IncidentState.RESOLVED:
+        return "recovered"
+    return "accepted" if planned_event_id is None else "muted"
 
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:
@@ -126,13 +131,10 @@ class ScopeMark:
 
 
 def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
-    """Return the mark of each scope, pool:NAME or host:NAME, with an open regression; one query.
-
-    Recovered changes count only if no other is open.
-    """
+    """Return the mark of each scope, pool:NAME or host:NAME, with an open regression; one query."""
     if not scopes:
         return {}
-    rows = fetch_rows(_READ_SCOPES, [list(scopes), _LIVE, _OPEN])
+    rows = fetch_rows(_READ_SCOPES, [list(scopes), _LIVE])
     found: dict[str, list[SeriesMark]] = {}
     severities: dict[str, list[Severity]] = {}
     for (
@@ -144,12 +146,10 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
         is_regression,
         relative,
         started_at,
-        is_back,
         severity,
     ) in rows:
-        state: MarkState = "recovered" if is_back else "open"
         mark = SeriesMark(
-            series_id, change_id, incident_id, metric, state, is_regression, relative, started_at
+            series_id, change_id, incident_id, metric, "open", is_regression, relative, started_at
         )
         found.setdefault(scope, []).append(mark)
         severities.setdefault(scope, []).append(Severity(severity))

@@ -19,6 +19,7 @@ class Tab(StrEnum):
     NEW = "new"
     ACKNOWLEDGED = "acknowledged"
     SNOOZED = "snoozed"
+    RECOVERED = "recovered"
     RESOLVED = "resolved"
     IMPROVEMENTS = "improvements"
     ALL = "all"
@@ -73,8 +74,8 @@ class IncidentRow:
 
     metric: the typical one; relative, relative_low, relative_high: median, lowest and highest of its changes.
     metric_sizes: of all metrics, the typical one first. pooled_levels: of hosts and pools, the most series first.
-    link_title: the label of the link, or the last part of
-    its URL. planned_event_id: the expected change that muted it. change_count: changes of all metrics of its series.
+    link_title: the label of the link, or the last part of its URL. is_open: neither resolved nor recovered.
+    planned_event_id: the expected change that muted it. change_count: changes of all metrics of its series.
     """
 
     id: int
@@ -101,6 +102,7 @@ class IncidentRow:
     link_title: str
     snoozed_until: datetime | None
     recovered_at: datetime | None
+    is_open: bool
     merged_into_id: int | None
     planned_event_id: int | None
     opened_at: datetime

@@ -8,7 +8,6 @@ from benchapp.metrics import Metric
 from benchapp.models import ChangeState, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_rows
-from benchapp.queries.incidents.incidents import OPEN_STATES
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.series.level_range import read_main_levels
 from benchapp.queries.series.levels import CurrentLevel
@@ -22,7 +21,7 @@ _LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
 # changed, measured: conditions of a filter.
 _LIST: Final = (
     "(SELECT series_id FROM (SELECT series_id, started_at, id FROM benchapp_change WHERE state = ANY(%s)"
-    "  AND incident_id IN (SELECT id FROM benchapp_incident WHERE state = ANY(%s)"
+    "  AND incident_id IN (SELECT id FROM benchapp_incident WHERE is_open"
     "   ORDER BY started_at DESC, id DESC LIMIT %s){changed}"
     "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest"
     " GROUP BY series_id ORDER BY max(started_at) DESC, max(id) DESC LIMIT %s)"
@@ -77,7 +76,6 @@ def _list_series(limit: int, filter: Filter | None) -> list[int]:
         ),
         [
             _LIVE,
-            [state.value for state in OPEN_STATES],
             _INCIDENTS_MAXIMUM,
             *values,
             _CHANGES_MAXIMUM,

@@ -177,6 +177,7 @@ def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentR
         Tab.NEW: "new regression",
         Tab.ACKNOWLEDGED: "acknowledged regression",
         Tab.SNOOZED: "snoozed regression",
+        Tab.RECOVERED: "recovered regression",
     }.get(tab)
     if noun is None:
         return {

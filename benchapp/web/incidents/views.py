@@ -60,8 +60,8 @@ from benchapp.web.site.selection import KINDS
 
 INCIDENTS_ON_A_PAGE: Final = 50
 _VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
-# Tabs with open work: one page, most severe first. The others are paginated by time.
-_OPEN_WORK: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED)
+# Tabs of unresolved regressions: one page, most severe first. The others are paginated by time.
+_UNRESOLVED: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
 def _read_list(
     request: HttpRequest, errors: list[str], asked: IncidentFilter
 ) -> tuple[tuple[IncidentRow, ...], dict[str, Any]]:
-    if asked.tab in _OPEN_WORK:
+    if asked.tab in _UNRESOLVED:
         page = list_most_severe(asked)
         return page.items, {"has_more": page.next_cursor is not None}
     page, links = turn_page(

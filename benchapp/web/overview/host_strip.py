@@ -89,8 +89,7 @@ def _make_cell(host: HostRow, now: datetime) -> HostCell:
     signs = ""
     if mark and host.mark:
         kind = "worse-2" if abs(host.mark.largest.relative) >= LARGE_CHANGE else "worse-1"
-        kind = kind if mark.kind == "worse" else "settled"
-        signs = mark.text[0] if mark.kind == "worse" else "↺"
+        signs = mark.text[0]
         scope = f" (pool {host.pool})" if host.pool else ""
         parts.append(f"{mark.text}{scope};")
     else:
@@ -124,7 +123,6 @@ def _format_short_age(at: datetime, now: datetime) -> str:
 _LABELS: Final = (
     ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
     ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
-    ("settled", "↺", "recovered, incident open"),
     ("silent", "!", "silent"),
     ("fresh", "", "run within a day"),
     ("recent", "3d", "run within 7 days"),

@@ -13,7 +13,7 @@ from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
 MarkKind = Literal["worse", "better", "settled"]
 _TITLES: Final = {
     "open": "open incident",
-    "recovered": "open incident; the values are back at the level before",
+    "recovered": "recovered: the values are back at the level before",
     "accepted": "accepted as the new baseline",
     "muted": "muted, an expected change",
 }

@@ -1,6 +1,7 @@
 """Triage steps: checked against the state, recorded, and undone."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -235,3 +236,50 @@ def test_every_step_writes_an_event() -> None:
 
     assert kinds == ["opened", "confirmed", "acknowledged", "resolved"]
     assert get_incident() == incident
+
+
+def recover(incident: Incident, *, days: int) -> None:
+    """Record the recovery of an incident some days ago, its last event."""
+    at = timezone.now() - timedelta(days=days)
+    IncidentEvent.objects.filter(incident=incident).update(at=at)
+    Incident.objects.filter(pk=incident.pk).update(recovered_at=at)
+
+
+@pytest.mark.parametrize(("quiet", "days", "count"), [(14, 15, 1), (14, 13, 0), (3, 4, 1), (0, 400, 0)])
+def test_recovered_incident_is_resolved_after_quiet_days(
+    quiet: int, days: int, count: int, settings: Any
+) -> None:
+    settings.RECOVERED_QUIET_DAYS = quiet
+    incident = make_incident()
+    recover(incident, days=days)
+
+    assert triage.resolve_recovered() == count
+
+    incident.refresh_from_db()
+    assert (incident.state == IncidentState.RESOLVED, incident.verdict) == (bool(count), "")
+    assert (
+        list(IncidentEvent.objects.filter(kind="resolved").values_list("by", "text"))
+        == [(None, f"recovered, and quiet for {quiet} days")] * count
+    )
+
+
+def test_undone_resolution_of_a_recovered_incident_begins_its_quiet_days_again() -> None:
+    incident = make_incident()
+    recover(incident, days=40)
+    triage.resolve_recovered()
+
+    undo(IncidentEvent.objects.get(kind="resolved").pk, by=make_user(Role.EDITOR))
+
+    incident.refresh_from_db()
+    assert (incident.state, incident.is_open, incident.recovered_at is None) == ("new", False, False)
+    assert triage.resolve_recovered() == 0
+
+
+def test_open_incident_is_never_resolved_by_itself() -> None:
+    incident = make_incident()
+    IncidentEvent.objects.update(at=timezone.now() - timedelta(days=400))
+
+    assert triage.resolve_recovered() == 0
+
+    incident.refresh_from_db()
+    assert incident.is_open

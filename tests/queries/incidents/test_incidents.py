@@ -125,9 +125,16 @@ def test_new_incidents_are_counted_without_snoozed_merged_and_improvements() -> 
     make_incident(merged_into=first)
     make_incident(state=IncidentState.ACKNOWLEDGED)
     make_incident(state=IncidentState.RESOLVED)
+    make_incident(recovered_at=before)
 
     assert count_new() == len(list_incidents(IncidentFilter(tab=Tab.NEW)).items) == 2
-    assert count_tabs(Filter()) == {Tab.OPEN: 3, Tab.NEW: 2, Tab.ACKNOWLEDGED: 1, Tab.SNOOZED: 1}
+    assert count_tabs(Filter()) == {
+        Tab.OPEN: 3,
+        Tab.NEW: 2,
+        Tab.ACKNOWLEDGED: 1,
+        Tab.SNOOZED: 1,
+        Tab.RECOVERED: 1,
+    }
 
 
 def test_incident_is_read_with_four_queries(django_assert_num_queries) -> None:
