@@ -280,11 +280,12 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "numbers",
             "report",
             "unreadable",
+            "value_sources",
             "version",
             "workload",
         },
         "workload": {"numbers", "report"},
-        "wrappers": {"notes", "text"},
+        "wrappers": {"notes", "text", "streams"},
     },
     "analysis": {
         "detection": {"changepoints"},

@@ -11,7 +11,7 @@ from benchapp.fio.notes import Notes
 from benchapp.fio.numbers import read_count
 from benchapp.fio.report import Direction, DirectionName, Latency, Samples
 from benchapp.fio.text_report.draft import DirectionDraft
-from benchapp.fio.text_report.figures import Findings
+from benchapp.fio.text_report.figures import DirectionFindings
 from benchapp.fio.text_report.latency import read_samples, read_text_latency
 from benchapp.fio.text_report.rates import read_rates
 from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
@@ -59,7 +59,7 @@ class JobFacts(Struct, frozen=True, gc=False):
 def build_direction(lines: DirectionDraft, facts: JobFacts, notes: Notes) -> Direction | None:
     """Return the direction of these lines; None if the first one cannot be read."""
     where = f"{facts.where}, {lines.label}"
-    findings = Findings(notes, where, "not-measured" if facts.is_whole else "not-reported")
+    findings = DirectionFindings(notes, where, "not-measured" if facts.is_whole else "not-reported")
     if lines.label == "sync":
         return _build_sync(lines, facts, findings)
     summary = lines.figures
@@ -145,7 +145,7 @@ def _find_block_size(facts: JobFacts, label: str) -> int | None:
 
 
 def _read_latencies(
-    lines: DirectionDraft, findings: Findings, *, runtime_s: float
+    lines: DirectionDraft, findings: DirectionFindings, *, runtime_s: float
 ) -> tuple[Latency | None, Latency | None, Latency | None]:
     """Return submission, completion and total latency."""
     submission, completion, total = [
@@ -163,14 +163,14 @@ def _read_latencies(
 
 
 def _read_latency(
-    lines: DirectionDraft, findings: Findings, *, name: str, kind: str, runtime_s: float | None
+    lines: DirectionDraft, findings: DirectionFindings, *, name: str, kind: str, runtime_s: float | None
 ) -> Latency | None:
     stats, rows = lines.latencies.get(kind, ""), lines.percentiles.get(kind, ())
     return read_text_latency(stats, rows, findings, name=name, kind=kind, runtime_s=runtime_s)
 
 
 def _read_samples(
-    lines: DirectionDraft, facts: JobFacts, findings: Findings, *, is_decimal: bool, runtime_s: float
+    lines: DirectionDraft, facts: JobFacts, findings: DirectionFindings, *, is_decimal: bool, runtime_s: float
 ) -> tuple[Samples | None, Samples | None]:
     """Return samples of bandwidth and of IOPS."""
     found: list[Samples | None] = []
@@ -198,7 +198,7 @@ def _explain_no_samples(word: str, lines: DirectionDraft, facts: JobFacts, *, ru
     return "short-run" if runtime_s < _SHORT_RUN_S else "not-measured"
 
 
-def _build_sync(lines: DirectionDraft, facts: JobFacts, findings: Findings) -> Direction | None:
+def _build_sync(lines: DirectionDraft, facts: JobFacts, findings: DirectionFindings) -> Direction | None:
     """Return fsync and the like: latency only; fio before 3.4 and some engines do not count them."""
     total = _read_latency(lines, findings, name="latency", kind="sync", runtime_s=None)
     if total is None:

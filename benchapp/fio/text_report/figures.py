@@ -79,7 +79,7 @@ class Figure(Struct, frozen=True, gc=False):
     conversion: str
 
 
-class Findings(Struct):
+class DirectionFindings(Struct):
     """Reasons for missing values, sources of the others, and notes, while a direction is built.
 
     where: for notes; unprinted: the reason for values without a line.

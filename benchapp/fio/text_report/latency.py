@@ -8,7 +8,7 @@ from typing import Final
 
 from benchapp.fio.numbers import BIGINT_MAXIMUM, read_count
 from benchapp.fio.report import USUAL_PERCENTS, Latency, Samples
-from benchapp.fio.text_report.figures import Findings
+from benchapp.fio.text_report.figures import DirectionFindings
 
 _UNITS_NS: Final[Mapping[str, int]] = {"nsec": 1, "usec": 1000, "msec": 1_000_000, "sec": 1_000_000_000}
 _FACTORS: Final[Mapping[str, int]] = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -61,7 +61,13 @@ _NO_TABLE: Final[_Table] = ((), False)
 
 
 def read_text_latency(
-    stats: str, rows: Sequence[str], findings: Findings, *, name: str, kind: str, runtime_s: float | None
+    stats: str,
+    rows: Sequence[str],
+    findings: DirectionFindings,
+    *,
+    name: str,
+    kind: str,
+    runtime_s: float | None,
 ) -> Latency | None:
     """Read "(usec): min=3, max=417, avg=12.06, stdev= 5.71" and the table of percentiles, head first; either may
     be empty.

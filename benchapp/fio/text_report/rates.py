@@ -10,9 +10,9 @@ from benchapp.fio.text_report.figures import (
     MODERN,
     OLD_BYTES,
     OLD_COUNTS,
+    DirectionFindings,
     Figure,
     FigureVerdict,
-    Findings,
     Prefixes,
     explain_absence,
     judge_figure,
@@ -86,7 +86,7 @@ class _Reference(Struct, frozen=True, gc=False):
 
 def read_rates(
     summary: RateSummary,
-    findings: Findings,
+    findings: DirectionFindings,
     *,
     total_ios: int | None,
     block_size: int | None,
@@ -125,7 +125,7 @@ def read_rates(
 
 
 def _choose_value(
-    findings: Findings, name: str, printed: _Printed, reference: _Reference | None, version: Version
+    findings: DirectionFindings, name: str, printed: _Printed, reference: _Reference | None, version: Version
 ) -> float | None:
     """Return a value: as printed, or of the reference if that proves a fault of fio."""
     figure = printed.figure
@@ -183,7 +183,7 @@ def _multiply(bandwidth: Figure | None, runtime_ms: int) -> _Reference | None:
 
 
 def _choose_io(
-    findings: Findings,
+    findings: DirectionFindings,
     io: _Printed,
     version: Version,
     *,
@@ -218,7 +218,7 @@ def _find_rate(
 
 
 def _choose_iops(
-    findings: Findings, summary: RateSummary, total_ios: int | None, version: Version
+    findings: DirectionFindings, summary: RateSummary, total_ios: int | None, version: Version
 ) -> float | None:
     prefixes = MODERN if summary.is_modern else OLD_COUNTS
     printed = _Printed(
