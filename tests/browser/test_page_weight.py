@@ -78,8 +78,7 @@ def test_chart_starts_at_the_top_of_a_phone(path: str, visit: Callable[..., Watc
         "document.querySelector('.chart-box, .matrix').getBoundingClientRect().top + scrollY"
     )
 
-    # Above it: what the title counts of all series, and the values that had to be fixed.
-    assert top <= 500
+    assert top <= 400
 
 
 def test_controls_of_a_chart_are_shown_on_request_on_a_phone(

@@ -9,9 +9,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.grammar import BadFilter
+from benchapp.models import Series
 from benchapp.queries.layouts.next_runs import plan_next_runs
 from benchapp.queries.layouts.prices import UnknownRegion, find_region, list_prices, list_regions
-from benchapp.queries.layouts.question import LayoutQuestion
 from benchapp.queries.layouts.ranking import LayoutRanking, rank_layouts
 from benchapp.web.layouts.figure import make_layouts_figure
 from benchapp.web.layouts.next_runs import show_next_runs
@@ -61,9 +61,5 @@ def _make_answer(ranking: LayoutRanking, request: HttpRequest, *, now: datetime)
         else None,
         "canonical_url": f"{base_url}{request.path}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/layouts?{figure.query}"),
-        "steps": None if ranking.all_rows or _narrows(ranking.question) else list_first_steps(base_url),
+        "steps": None if ranking.all_rows or Series.objects.exists() else list_first_steps(base_url),
     }
-
-
-def _narrows(question: LayoutQuestion) -> bool:
-    return bool(question.filter.terms or question.filter.words)

@@ -108,8 +108,13 @@ def test_no_layout_meets_the_requirement(viewer: Client) -> None:
 
 
 def test_without_measurements_or_prices_the_page_says_what_to_do(viewer: Client, editor: Client) -> None:
-    assert "No measurements of this workload" in Page(viewer.get(ASKED)).words
+    words = Page(viewer.get(ASKED)).words
+    assert "No measurements of this workload" in words
+    assert "No results yet" in words
     plant_layouts(has_prices=False)
+    words = Page(viewer.get("/layouts/?iops=1&pattern=write")).words
+    assert "Choose another pattern or block size, or a wider filter." in words
+    assert "No results yet" not in words
 
     words = Page(editor.get(ASKED)).words
     assert "layouts are ranked by margin. Add prices" in words

@@ -20,7 +20,6 @@ from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.layouts.gap_runs import plan_matrix_runs
-from benchapp.queries.titles import describe_value
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
@@ -36,10 +35,9 @@ _Option = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class FixedLine:
-    """A dimension that is fixed, and links to what else there is of it; more: how many have no link."""
+    """Links to the other values of a fixed dimension; more: how many have no link."""
 
     label: str
-    value: str
     others: tuple[tuple[str, str], ...]
     more: int
 
@@ -94,8 +92,7 @@ def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, met
     for choice in others[:_OTHERS_MAXIMUM]:
         query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
         links.append((describe_choice(fixed.dimension, choice, metric), f"?{query.urlencode(safe=':,/*')}"))
-    values = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
-    return FixedLine(dimension.label, values, tuple(links), len(others[_OTHERS_MAXIMUM:]))
+    return FixedLine(dimension.label, tuple(links), len(others[_OTHERS_MAXIMUM:]))
 
 
 def _make_fields(matrix: Matrix) -> dict[str, Any]:
