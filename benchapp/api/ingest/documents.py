@@ -11,7 +11,7 @@ from benchapp.api.ingest.body import Body, Wire
 from benchapp.api.ingest.hints import SUBMISSIONS, refuse_wrapped, suggest_address
 from benchapp.models import Kind
 from benchapp.pipeline.intake.envelope import BadEnvelope, load_document, type_envelope
-from benchapp.pipeline.intake.format_check import check_format_quickly
+from benchapp.pipeline.intake.format_check import Fault, check_format_quickly
 from benchapp.pipeline.intake.metadata import BadLayout
 from benchapp.pipeline.intake.published_document import is_reported, read_reported
 from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
@@ -33,7 +33,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class ReadPost:
-    """What a POST asks for. is_validated: tell what it would become, and store nothing."""
+    """What a POST asks for. is_validated: tell what it would become, and store nothing; its format is not checked."""
 
     submission: IncomingSubmission
     is_validated: bool
@@ -61,7 +61,15 @@ def read_post(post: Post, body: Body, host_id: int) -> ReadPost:
         submission = IncomingSubmission(host_id, kind, body.unpacked, document_id, body.packed)
     else:
         submission = _read_output(pairs, body, host_id, key=key)
+    if submission.kind == Kind.FIO and not is_validated:
+        refuse_fault(check_format_quickly(body.unpacked))
     return ReadPost(submission, is_validated)
+
+
+def refuse_fault(fault: Fault | None) -> None:
+    """Raise Problem 422 if a text is not the output of fio."""
+    if fault is not None:
+        raise Problem(422, fault.code, "No fio output", fault.detail)
 
 
 def refuse_query_parameters(pairs: list[tuple[str, str]], *, valid: tuple[str, ...] = ()) -> None:
@@ -128,9 +136,6 @@ def _read_output(
         raise Problem(
             400, "parameter-invalid", "Bad query parameter", str(error), pointer=error.pointer
         ) from error
-    fault = check_format_quickly(body.unpacked)
-    if fault is not None:
-        raise Problem(422, fault.code, "No fio output", fault.detail)
     return IncomingSubmission(host_id, Kind.FIO, body.unpacked, key, body.packed, parameters)
 
 

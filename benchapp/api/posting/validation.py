@@ -7,10 +7,11 @@ from uuid import UUID
 from msgspec import Meta
 
 from benchapp.api.framework.answers import ApiAnswer, Time, build
+from benchapp.api.ingest.documents import refuse_fault
 from benchapp.api.resources.runs import NoteAnswer
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.api.resources.submissions import ReasonAnswer
-from benchapp.models import DirectionName
+from benchapp.models import DirectionName, Kind
 from benchapp.pipeline.intake.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
 from benchapp.pipeline.normalize.batch import Rejection
 from benchapp.pipeline.normalize.preview import (
@@ -19,6 +20,7 @@ from benchapp.pipeline.normalize.preview import (
     Preview,
     PreviewMeasurement,
     PreviewRun,
+    check_format_in_process,
     preview_incoming,
 )
 from benchapp.queries.badges import BadgeRow, make_badges
@@ -85,7 +87,9 @@ class ValidationAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 def describe_validation(submission: IncomingSubmission, known: AcceptResult) -> ValidationAnswer:
-    """Return what a submission would become, or why it would be rejected."""
+    """Return what a submission would become, or why it would be rejected; raises Problem 422 for no output of fio."""
+    if submission.kind == Kind.FIO:
+        refuse_fault(check_format_in_process(submission.body))
     outcome = preview_incoming(submission, known.id)
     reason = (
         ReasonAnswer(code=outcome.code, detail=outcome.reason) if isinstance(outcome, Rejection) else None

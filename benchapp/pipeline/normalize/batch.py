@@ -23,7 +23,7 @@ from benchapp.pipeline.normalize.plan_published import plan_reported
 from benchapp.pipeline.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.pipeline.normalize.series_budget import count_new_series, judge_new_series
 from benchapp.pipeline.normalize.store import Stored, store_plans
-from benchapp.pipeline.normalize.time_limit import TookTooLong, limit_time
+from benchapp.pipeline.normalize.time_limit import DOCUMENT_LIMIT_S, TookTooLong, limit_time
 from benchapp.pipeline.requests.polling import settle_requests
 
 log = structlog.get_logger(__name__)
@@ -35,8 +35,7 @@ BATCH_BYTES: Final = 16 * 2**20
 ATTEMPTS_MAXIMUM: Final = 5
 # Until the next attempt, by the number of attempts. The first may have been in a batch with the one at fault.
 RETRY_PAUSES_S: Final = [10, 60, 240, 960, 0]
-# CPU time of one document: a usual one takes 2 ms. One that needs more than a second is processed alone, behind others.
-TIME_LIMIT_S: Final = 10.0
+# A document that needs more CPU time is processed alone, behind others.
 BATCH_TIME_LIMIT_S: Final = 1.0
 TIME_OUTS_MAXIMUM: Final = 2
 # Of a batch with slow documents: the rest of it is processed alone, too.
@@ -202,7 +201,8 @@ def _count_time_out(submission_id: UUID) -> None:
     row.save(update_fields=["time_outs", "retry_at"])
     log.warning("normalize.time_out", submission=str(submission_id), time_outs=row.time_outs)
     if row.time_outs >= TIME_OUTS_MAXIMUM:
-        reason = f"processing took more than {TIME_LIMIT_S:.0f} s, in {TIME_OUTS_MAXIMUM} attempts: split the result"
+        limits = f"{DOCUMENT_LIMIT_S:.0f} s, in {TIME_OUTS_MAXIMUM} attempts"
+        reason = f"processing took more than {limits}: split the result"
         _reject([Rejection(submission_id, "took-too-long", reason)], timezone.now())
 
 
@@ -218,7 +218,7 @@ def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
     if not ids:
         return Batch(0, (), (), ())
     try:
-        with limit_time(TIME_LIMIT_S) if len(ids) == 1 else nullcontext():
+        with limit_time(DOCUMENT_LIMIT_S) if len(ids) == 1 else nullcontext():
             return _settle(ids)
     except TookTooLong:
         _count_time_out(ids[0])

@@ -8,8 +8,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
+from benchapp.pipeline.intake.format_check import Fault, check_format_quickly
 from benchapp.pipeline.intake.submissions import IncomingSubmission
 from benchapp.pipeline.normalize.batch import Rejection, plan_or_reject
+from benchapp.pipeline.normalize.parsing_process import ParsingFailed, call_in_process
 from benchapp.pipeline.normalize.plan import PlannedMeasurement, PlannedRun
 from benchapp.pipeline.normalize.sender_context import SubmissionSource
 
@@ -66,6 +68,14 @@ class Preview:
     not_compared: int
 
 
+def check_format_in_process(output: bytes) -> Fault | None:
+    """Return what `check_format_quickly` does; None if it took too long, which the preview then gives as the reason."""
+    try:
+        return call_in_process(check_format_quickly, output)
+    except ParsingFailed:
+        return None
+
+
 def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Preview | Rejection:
     """Return what a submission that is not stored would write, or why it would be rejected; received now."""
     return preview_submission(
@@ -82,8 +92,14 @@ def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Pre
 
 
 def preview_submission(source: SubmissionSource) -> Preview | Rejection:
-    """Return what storing a submission would write, or why it would be rejected; two queries and one per direction."""
-    plan = plan_or_reject(source)
+    """Return what storing a submission would write, or why it would be rejected; two queries and one per direction.
+
+    It is parsed in another process, within the time limit of a worker.
+    """
+    try:
+        plan = call_in_process(plan_or_reject, source)
+    except ParsingFailed as error:
+        plan = Rejection(source.submission_id, error.code, f"{error}: split the result")
     if isinstance(plan, Rejection):
         return plan
     planned = {each.series_key: (run, each) for run in plan.runs for each in run.measurements}

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+# CPU time of one document: a usual one takes 2 ms.
+DOCUMENT_LIMIT_S: Final = 10.0
 # A document may wait for PostgreSQL, locks and other processes; an endless wait is a time-out, too.
 _ELAPSED_FACTOR: Final = 3
 _CHECK_S: Final = 1.0

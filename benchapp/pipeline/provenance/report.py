@@ -15,6 +15,7 @@ from benchapp.metrics import count_fitting
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.pipeline.normalize.measurement import measurement_columns
+from benchapp.pipeline.normalize.parsing_process import ParsingFailed, call_in_process
 from benchapp.pipeline.normalize.plan import list_measured_directions
 from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
 from benchapp.pipeline.provenance.shapes import (
@@ -52,7 +53,7 @@ _NAME_LENGTH: Final = 200
 _LEVELS_MAXIMUM: Final = 20
 # Unpacked: larger outputs are parsed only for signed-in readers.
 OPEN_BYTES_MAXIMUM: Final = 8 * 2**20
-# Concurrent parses per process: each takes up to two seconds of a thread, and 150 MB.
+# Concurrent parses per process: each takes up to two seconds, and 150 MB.
 _CONCURRENT_MAXIMUM: Final = 2
 _SLOTS: Final = BoundedSemaphore(_CONCURRENT_MAXIMUM)
 
@@ -70,16 +71,27 @@ class ProvenanceBusy(Exception):
 def derive_packed(
     packed: bytes, number: int, *, has_envelope: bool, position: int = 0, limit: int = ROWS_MAXIMUM
 ) -> ReportProvenance:
-    """Unpack a stored body and call `derive_body`. Raises ProvenanceBusy if too many calls run at the same time.
+    """Call `derive_body` for a stored body in another process, within DOCUMENT_LIMIT_S, after which it is unavailable.
 
-    Any reader may call it, and the largest output takes two seconds and 150 MB.
+    Any reader may call it, and the largest output takes two seconds and 150 MB. Raises ProvenanceBusy if too many calls
+    run at the same time.
     """
     if not _SLOTS.acquire(blocking=False):
         raise ProvenanceBusy(f"{_CONCURRENT_MAXIMUM} outputs are being parsed: try again")
     try:
-        return derive_body(unpack(packed), number, has_envelope=has_envelope, position=position, limit=limit)
+        return call_in_process(
+            _unpack_and_derive, packed, number, has_envelope=has_envelope, position=position, limit=limit
+        )
+    except ParsingFailed as error:
+        raise ProvenanceUnavailable(f"{error}; the values of the run are still stored") from error
     finally:
         _SLOTS.release()
+
+
+def _unpack_and_derive(
+    packed: bytes, number: int, *, has_envelope: bool, position: int, limit: int
+) -> ReportProvenance:
+    return derive_body(unpack(packed), number, has_envelope=has_envelope, position=position, limit=limit)
 
 
 def derive_body(

@@ -23,7 +23,7 @@ from benchapp.pipeline.intake.submissions import (
     find_known,
 )
 from benchapp.pipeline.normalize.batch import Rejection
-from benchapp.pipeline.normalize.preview import preview_incoming
+from benchapp.pipeline.normalize.preview import check_format_in_process, preview_incoming
 from benchapp.web.uploads.previews import PreviewedSeries, describe_preview
 
 _STATUSES: Final = {AcceptOutcome.NEW: 202, AcceptOutcome.REPLAYED: 200, AcceptOutcome.CONFLICT: 409}
@@ -72,10 +72,25 @@ def take_files(
 
     is_preview: tell what each would become, and store nothing.
     """
+    if not is_preview:
+        return _take_all(host_id, files, parameters=parameters, is_preview=False)
+    if not _PREVIEWS.acquire(blocking=False):
+        detail = "other files are being previewed: try again"
+        return [FileResult(file.name or "", 503, "busy", detail) for file in files]
+    try:
+        return _take_all(host_id, files, parameters=parameters, is_preview=True)
+    finally:
+        _PREVIEWS.release()
+
+
+def _take_all(
+    host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: FileParameters, is_preview: bool
+) -> list[FileResult]:
     contents, names, results = _read_all(files)
     logs = [name for name, content in contents.items() if is_log(name, content[:64])]
     others = [name for name in contents if name not in logs]
-    faults = {name: fault for name in others if (fault := check_format_quickly(contents[name])) is not None}
+    check = check_format_in_process if is_preview else check_format_quickly
+    faults = {name: fault for name in others if (fault := check(contents[name])) is not None}
     outputs = [name for name in others if name not in faults]
     pairing = pair_logs(outputs, logs)
     for name in outputs:
@@ -182,13 +197,8 @@ def _preview(name: str, submission: IncomingSubmission, *, log_count: int) -> Fi
         limit = VALIDATED_BYTES_MAXIMUM // 2**20
         # The preview is unavailable; nothing is known about the file.
         return FileResult(name, 503, detail=f"a preview reads at most {limit} MiB; the file can be uploaded")
-    if not _PREVIEWS.acquire(blocking=False):
-        return FileResult(name, 503, "busy", "other files are being previewed: try again")
     known = find_known(submission)
-    try:
-        found = preview_incoming(submission, known.id)
-    finally:
-        _PREVIEWS.release()
+    found = preview_incoming(submission, known.id)
     if isinstance(found, Rejection):
         return _reject(name, found.code, found.reason)
     series, omitted = describe_preview(found)

@@ -1,6 +1,10 @@
 """validate=1: what a submission would become; nothing is stored."""
 
 import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,10 +20,14 @@ from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Run, Scope, Series, Submission
 from benchapp.pipeline.access.tokens import issue_token
+from benchapp.pipeline.intake.envelope import read_envelope
 from benchapp.pipeline.intake.submissions import VALIDATED_BYTES_MAXIMUM
+from benchapp.pipeline.normalize import parsing_process, preview
 from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from tests.api.ingest.test_app import post, refused
 from tests.envelopes import pack_envelope, read_fio
+from tests.pipeline.normalize.test_parsing_process import match_badly, spin
 
 pytestmark = pytest.mark.django_db
 
@@ -216,6 +224,58 @@ def test_further_validation_at_the_same_time_is_busy_and_a_result_is_stored(toke
     assert isinstance(problem, Problem)
     assert (problem.status, problem.code, problem.headers) == (503, "busy", {"Retry-After": "2"})
     assert status == 202
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/api/v1/submissions", pack_envelope()), ("/api/v1/fio", read_fio("01_normal.out").encode())],
+)
+def test_result_that_takes_too_long_to_parse_would_be_rejected(
+    path: str, body: bytes, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsing_process, "DOCUMENT_LIMIT_S", 0.2)
+    monkeypatch.setattr(preview, "check_format_quickly", spin)
+    monkeypatch.setattr(preview, "plan_or_reject", spin)
+
+    answer = validate(body, token, path=path)
+
+    reason = {"code": "took-too-long", "detail": "parsing took more than 0 s: split the result"}
+    assert (answer["state"], answer["reason"], answer["runs"]) == ("rejected", reason, [])
+    assert Submission.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_other_requests_are_answered_while_a_text_is_parsed(
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a parser that holds the lock of the interpreter and does not return."""
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(preview, "plan_or_reject", parse_forever)
+
+    def validate_in_thread() -> dict[str, Any]:
+        try:
+            return validate(pack_envelope(fio_output=str(pipe)), token)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        validation = threads.submit(validate_in_thread)
+        pid = int(pipe.read_text())
+        try:
+            status = post(pack_envelope(), token).status
+            is_parsing = not validation.done()
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        reason = validation.result()["reason"]
+
+    assert (status, is_parsing) == (202, True)
+    assert reason["code"] == "reader-fault"
+
+
+def parse_forever(source: SubmissionSource) -> None:
+    Path(read_envelope(source.body).fio_output).write_text(str(os.getpid()))
+    match_badly()
 
 
 def test_failed_validations_leave_room_for_others(token: str) -> None:

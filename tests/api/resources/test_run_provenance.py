@@ -5,11 +5,13 @@ import json
 import pytest
 
 from benchapp.models import Kind
+from benchapp.pipeline.normalize import parsing_process
 from benchapp.pipeline.provenance import report as explain_module
 from benchapp.pipeline.provenance.report import PARSER_VERSION
 from tests.api.framework.test_openapi import find_differences, refer
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import make_host, make_measurement, make_run, make_submission
+from tests.pipeline.normalize.test_parsing_process import spin
 
 pytestmark = pytest.mark.django_db
 
@@ -139,7 +141,7 @@ def test_report_is_told_piece_by_piece(reader):
     assert names == [["job-0", "job-1"], ["job-2", "job-3"], ["job-4"]]
 
 
-def test_only_what_is_asked_for_is_explained(reader, monkeypatch):
+def test_only_what_is_asked_for_is_explained(monkeypatch):
     explained = []
     explain = explain_module.derive_values
     monkeypatch.setattr(
@@ -147,12 +149,11 @@ def test_only_what_is_asked_for_is_explained(reader, monkeypatch):
         "derive_values",
         lambda *given, **more: explained.append(1) or explain(*given, **more),
     )
-    run = make_read_run(make_jobs(300))
 
-    body = reader.get(f"/api/v1/runs/{run.id}/report?position=290").json()
+    report = explain_module.derive_body(make_jobs(300), 0, has_envelope=False, position=290)
 
-    assert [each["position"] for each in body["measurements"]] == list(range(290, 300))
-    assert (len(explained), body["next"]) == (10, None)
+    assert [each.position for each in report.measurements] == list(range(290, 300))
+    assert (len(explained), report.next_position) == (10, None)
 
 
 @pytest.mark.parametrize("query", ["limit=201", "limit=0", "position=-1", "position=x", "cursor=1"])
@@ -171,6 +172,18 @@ def test_third_report_at_once_is_asked_to_come_back(reader):
     assert (response.status_code, response.json()["code"]) == (503, "busy")
     assert response.headers["Retry-After"] == "15"
     assert reader.get(f"/api/v1/runs/{run.id}/report").status_code == 200
+
+
+def test_output_that_takes_too_long_to_parse_is_a_conflict_and_its_values_remain(reader, monkeypatch):
+    run = make_read_run()
+    monkeypatch.setattr(parsing_process, "DOCUMENT_LIMIT_S", 0.2)
+    monkeypatch.setattr(explain_module, "_unpack_and_derive", spin)
+
+    response = reader.get(f"/api/v1/runs/{run.id}/report")
+
+    assert (response.status_code, response.json()["code"]) == (409, "report-unreadable")
+    assert response.json()["detail"] == "parsing took more than 0 s; the values of the run are still stored"
+    assert reader.get(f"/api/v1/runs/{run.id}").status_code == 200
 
 
 def test_large_output_is_not_read_again_for_strangers(client, reader, settings, monkeypatch):

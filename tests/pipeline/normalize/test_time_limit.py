@@ -48,7 +48,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(plan, "read_output", read_or_spin)
     monkeypatch.setattr(batch, "BATCH_TIME_LIMIT_S", 0.2)
-    monkeypatch.setattr(batch, "TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr(batch, "DOCUMENT_LIMIT_S", 0.2)
 
 
 @pytest.mark.parametrize("work", [spin, match_badly])

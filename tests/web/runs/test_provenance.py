@@ -7,11 +7,13 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Run, Trace
+from benchapp.pipeline.normalize import parsing_process
 from benchapp.pipeline.provenance import report as report_module
 from benchapp.queries.runs.traces import TraceRow
 from benchapp.web.runs.traces import describe_trace
 from tests.envelopes import read_fio
 from tests.factories import make_host, make_measurement, make_run, make_series, make_submission, make_workload
+from tests.pipeline.normalize.test_parsing_process import spin
 from tests.web.pages import Page
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -143,6 +145,19 @@ def test_report_that_has_no_room_says_so_in_words(viewer: Client) -> None:
 
     assert (response.status_code, response.headers["Retry-After"]) == (503, "15")
     assert "Try again in a few seconds" in Page(response).words
+
+
+def test_output_that_takes_too_long_to_parse_says_so_in_words(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_read_run()
+    monkeypatch.setattr(parsing_process, "DOCUMENT_LIMIT_S", 0.2)
+    monkeypatch.setattr(report_module, "_unpack_and_derive", spin)
+
+    response = viewer.get(reverse("run_report", args=[run.pk]))
+
+    assert response.status_code == 409
+    assert "arsing took more than 0 s; the values of the run are still stored" in Page(response).words
 
 
 def test_large_output_is_shown_to_those_who_are_signed_in(

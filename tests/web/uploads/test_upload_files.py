@@ -11,9 +11,12 @@ from django.urls import reverse
 
 from benchapp.models import Kind, Role, Series, State, Submission
 from benchapp.pipeline.intake.submissions import unpack
+from benchapp.pipeline.normalize import parsing_process, preview
 from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.web.uploads import file_intake
 from tests.envelopes import read_fio
 from tests.factories import make_host, make_target, make_user
+from tests.pipeline.normalize.test_parsing_process import spin
 from tests.web.pages import Page
 
 OUTPUT = read_fio("07_json.out").encode()
@@ -242,6 +245,26 @@ def test_file_that_is_too_big_for_a_preview_is_no_problem(editor: Client, host: 
 
     assert (answer["status"], answer["code"], answer["series"]) == (503, "", None)
     assert "the file can be uploaded" in answer["detail"]
+
+
+def test_preview_of_a_file_that_takes_too_long_to_parse_is_a_problem(
+    editor: Client, host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsing_process, "DOCUMENT_LIMIT_S", 0.2)
+    monkeypatch.setattr(preview, "plan_or_reject", spin)
+
+    (answer,) = post(editor, {"a.json": OUTPUT}, do="preview").json()["files"]
+
+    assert (answer["status"], answer["code"], answer["series"]) == (422, "took-too-long", None)
+    assert answer["detail"] == "parsing took more than 0 s: split the result"
+
+
+def test_third_preview_at_the_same_time_is_asked_to_come_back(editor: Client, host: Any) -> None:
+    with file_intake._PREVIEWS, file_intake._PREVIEWS:
+        (answer,) = post(editor, {"a.json": OUTPUT}, do="preview").json()["files"]
+
+    assert (answer["name"], answer["status"], answer["code"]) == ("a.json", 503, "busy")
+    assert post(editor, {"a.json": OUTPUT}, do="preview").json()["files"][0]["status"] == 200
 
 
 def test_preview_without_script_is_on_the_same_page_with_the_form(editor: Client, host: Any) -> None:
