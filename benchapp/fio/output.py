@@ -13,7 +13,7 @@ from benchapp.fio.invariants import check_document
 from benchapp.fio.json.documents import Findings, find_documents, find_whole, list_messages, name_place
 from benchapp.fio.json.report import read_document
 from benchapp.fio.json.snapshots import drop_snapshots
-from benchapp.fio.merging.duplicates import choose_documents, list_once
+from benchapp.fio.merging.duplicates import Executions, list_once
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Document, Reading, Report
 from benchapp.fio.shell_time.reader import read_timing
@@ -85,7 +85,7 @@ def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
     whole = find_whole(output)
     text = "" if whole else decode_output(output, notes)
     streams = [Stream("", "")] if whole else separate_streams(text)
-    documents: list[Document] = []
+    executions = Executions(notes)
     lines: list[str] = []
     prefixes: list[str] = []
     has_reports = False
@@ -93,12 +93,12 @@ def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
         findings = whole or find_documents(stream.text, notes)
         has_reports |= bool(findings.reports)
         found = _read_stream(findings, notes, lines)
-        documents = choose_documents(documents, found, notes) if documents else found
+        executions.add(found)
         if found:
             prefixes.append(stream.prefix)
     documents = [
         check_document(_place_in_zone(document, time_zone, notes), where=name_place(number), notes=notes)
-        for number, document in enumerate(list_once(documents, notes))
+        for number, document in enumerate(list_once(executions.documents, notes))
     ]
     messages = list_messages(lines, notes)
     if not documents:
@@ -141,22 +141,21 @@ def _note_streams(prefixes: Sequence[str], notes: Notes) -> None:
 
 def _read_stream(findings: Findings, notes: Notes, lines: list[str]) -> list[Document]:
     """Return the reports of one stream in all formats, and add the other lines."""
-    documents = _read_json(findings, notes)
+    executions = Executions(notes)
+    executions.add(_read_json(findings, notes))
     rest = findings.rest
     for read in _READERS:
         # A script that times fio itself does not measure small files.
-        is_due = not documents if read is read_timing else True
+        is_due = not executions.documents if read is read_timing else True
         if is_due and rest and not rest.isspace():
             remarks = Notes()
             reading = read(rest, remarks)
-            found = reading.documents
-            documents = choose_documents(documents, found, notes)
             # Warnings about a report that was dropped are not useful.
-            if not found or any(one is other for one in found for other in documents):
+            if executions.add(reading.documents):
                 notes.add_all(remarks)
             rest = reading.rest
     lines += rest.splitlines()
-    return documents
+    return executions.documents
 
 
 def _read_json(findings: Findings, notes: Notes) -> list[Document]:

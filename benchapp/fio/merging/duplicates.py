@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,35 +14,99 @@ from benchapp.fio.report import Direction, Document, Job
 _BYTES_WITHIN: Final = 0.1
 # Reports of one moment with the same rates; more are not compared.
 _ALIKE_MAXIMUM: Final = 8
+# Of an execution with one of another format, which usually is the one behind the last that was found. Texts with
+# thousands of both cost no more.
+_COMPARISONS_PER_JOB: Final = 32
 _NAMES: Final = {"json": "JSON", "json+": "JSON+", "terse": "terse", "normal": "text", "time": "timing"}
 
+_JobKey = tuple[str, int]
 
-def choose_documents(
-    preferred: Sequence[Document], others: Sequence[Document], notes: Notes
-) -> list[Document]:
-    """Return the preferred documents and, behind them, the others that are not the same execution as one of them.
+
+class Executions:
+    """The executions of a text: each once, in the first format that has it; linear in the number of jobs.
 
     A terse document gets the options and the number of clones of the text. A complete report is preferred to a
     truncated one.
     """
-    chosen = list(preferred)
-    unmatched = []
-    for other in others:
-        place = next((place for place, one in enumerate(chosen) if is_same_run(one, other)), None)
-        if place is None:
-            unmatched.append(other)
-            continue
-        kept, left = chosen[place], other
+
+    def __init__(self, notes: Notes) -> None:
+        self.documents: list[Document] = []
+        self._notes = notes
+        self._jobs: list[list[Job]] = []
+        # By the first job, where documents may be of one execution, and which of them was found last.
+        self._alike: defaultdict[_JobKey, list[int]] = defaultdict(list)
+        self._last: dict[_JobKey, int] = {}
+        self._comparisons_left = 0
+
+    def add(self, documents: Sequence[Document]) -> bool:
+        """Add those that are none of the executions so far; return whether any of them was kept, or there is none."""
+        own = [_sort_jobs(document) for document in documents]
+        self._comparisons_left += _COMPARISONS_PER_JOB * sum(map(len, own))
+        new = []
+        has_kept = not documents
+        for document, jobs in zip(documents, own, strict=True):
+            place = self._find(document, jobs)
+            if place is None:
+                new.append((document, jobs))
+            else:
+                has_kept |= self._choose(place, document)
+        for document, jobs in new:
+            if jobs:
+                self._alike[_name_job(jobs[0])].append(len(self.documents))
+            self.documents.append(document)
+            self._jobs.append(jobs)
+        return has_kept or bool(new)
+
+    def _find(self, document: Document, jobs: Sequence[Job]) -> int | None:
+        """Return the place of the same execution: mostly behind the one that was found before."""
+        if not jobs:
+            return None
+        key = _name_job(jobs[0])
+        places = self._alike.get(key, ())
+        first = self._last.get(key, 0)
+        for step in range(len(places)):
+            at = (first + step) % len(places)
+            if self._comparisons_left <= 0:
+                break
+            if self._is_same_run(places[at], document, jobs):
+                self._last[key] = at
+                return places[at]
+        return None
+
+    def _is_same_run(self, place: int, other: Document, theirs: Sequence[Job]) -> bool:
+        """Return whether a document of another format is of one execution: the same jobs with the same I/O."""
+        one, jobs = self.documents[place], self._jobs[place]
+        self._comparisons_left -= 1
+        if one.format == other.format or "time" in (one.format, other.format):
+            return False
+        # The jobs in a truncated text must be the same.
+        if len(jobs) != len(theirs) and not (one.is_partial or other.is_partial):
+            return False
+        for job, their in zip(jobs, theirs, strict=False):
+            self._comparisons_left -= 1
+            if not _did_the_same(job, their):
+                return False
+        return True
+
+    def _choose(self, place: int, other: Document) -> bool:
+        """Keep one of two documents of one execution; return whether it is the other one."""
+        kept, left = self.documents[place], other
         if kept.is_partial and not left.is_partial:
             kept, left = left, kept
-        notes.add(
+        self._notes.add(
             "same-run-other-format",
             "",
             f"the output has one execution in two formats: {_NAMES[kept.format]} was read,"
             f" {_NAMES[left.format]} was skipped",
         )
-        chosen[place] = _borrow(kept, left, notes) if kept.format == "terse" else kept
-    return [*chosen, *unmatched]
+        self.documents[place] = _borrow(kept, left, self._notes) if kept.format == "terse" else kept
+        self._jobs[place] = _sort_jobs(self.documents[place])
+        self._comparisons_left -= len(self._jobs[place])
+        return self.documents[place] is other
+
+
+def _name_job(job: Job) -> _JobKey:
+    return job.name, job.groupid
 
 
 def list_once(documents: Sequence[Document], notes: Notes) -> list[Document]:
@@ -66,21 +129,6 @@ def _list_digits(direction: Direction) -> tuple[object, ...]:
     return direction.name, direction.io_bytes, direction.total_ios, direction.iops, direction.runtime_s
 
 
-def is_same_run(one: Document, other: Document) -> bool:
-    """Return whether two documents of different formats are of one execution: the same jobs with the same I/O."""
-    if one.format == other.format or "time" in (one.format, other.format):
-        return False
-    jobs, theirs = _sort_jobs(one), _sort_jobs(other)
-    # The jobs in a truncated text must be the same.
-    shared = (
-        min(len(jobs), len(theirs)) if one.is_partial or other.is_partial else max(len(jobs), len(theirs))
-    )
-    pairs = list(zip_longest(jobs, theirs))[:shared]
-    return bool(pairs) and all(
-        job is not None and their is not None and _did_the_same(job, their) for job, their in pairs
-    )
-
-
 def _sort_jobs(document: Document) -> list[Job]:
     jobs = [job for job in document.jobs if not job.is_aggregate and _list_active(job)]
     return sorted(jobs, key=lambda job: job.groupid)
@@ -95,7 +143,7 @@ def _list_active(job: Job) -> dict[str, Direction]:
 
 
 def _did_the_same(job: Job, their: Job) -> bool:
-    if (job.name, job.groupid) != (their.name, their.groupid):
+    if _name_job(job) != _name_job(their):
         return False
     mine, theirs = _list_active(job), _list_active(their)
     # unified_rw_reporting: both formats need not show the same directions.
@@ -115,11 +163,11 @@ def _agrees(one: Direction, other: Direction) -> bool:
 def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
     """Give the jobs of a terse document what only the text has: options, number of clones, counts, trims."""
     lenders = _find_lenders(text)
-    names = Counter((job.name, job.groupid) for job in text.jobs)
+    names = Counter(map(_name_job, text.jobs))
     jobs = tuple(
         _lend(job, lenders.get(key), is_alone=names[key] == 1)
         for job in terse.jobs
-        for key in [(job.name, job.groupid)]
+        for key in [_name_job(job)]
     )
     return replace(
         terse,
@@ -131,9 +179,9 @@ def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
     )
 
 
-def _find_lenders(text: Document) -> dict[tuple[str, int], Job]:
+def _find_lenders(text: Document) -> dict[_JobKey, Job]:
     """Return the one job of each name and group; of clones printed one by one, any: their options are the same."""
-    return {(job.name, job.groupid): job for job in text.jobs if not job.is_aggregate}
+    return {_name_job(job): job for job in text.jobs if not job.is_aggregate}
 
 
 def _lend(job: Job, lender: Job | None, *, is_alone: bool) -> Job:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from benchapp.fio.merging.duplicates import choose_documents
+from benchapp.fio.merging.duplicates import Executions
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document, Format, Job
@@ -28,8 +28,16 @@ def regroup(document: Document) -> Document:
 
 def choose(preferred: Document, other: Document) -> tuple[list[str], list[str]]:
     notes = Notes()
-    documents = choose_documents([preferred], [other], notes)
-    return [document.format for document in documents], [note.code for note in notes.list_all()]
+    return [document.format for document in join([preferred], [other], notes)], [
+        note.code for note in notes.list_all()
+    ]
+
+
+def join(preferred: list[Document], others: list[Document], notes: Notes) -> list[Document]:
+    executions = Executions(notes)
+    executions.add(preferred)
+    executions.add(others)
+    return executions.documents
 
 
 def test_text_of_the_same_execution_is_skipped_with_a_note() -> None:
@@ -66,7 +74,7 @@ def test_terse_gets_options_and_clones_from_the_text() -> None:
     (job,) = text.jobs
     text = regroup(replace(text, jobs=(replace(job, options={"rw": "randread", "bs": "4096"}, clones=4),)))
 
-    (kept,) = choose_documents([make_document("terse", total_ios=None)], [text], Notes())
+    (kept,) = join([make_document("terse", total_ios=None)], [text], Notes())
 
     assert kept.format == "terse"
     assert kept.groups[0].options == {"rw": "randread", "bs": "4096"}
@@ -75,3 +83,13 @@ def test_terse_gets_options_and_clones_from_the_text() -> None:
 
 def test_documents_of_different_jobs_are_all_kept() -> None:
     assert choose(make_document("json"), make_document("normal", name="b"))[0] == ["json", "normal"]
+
+
+def test_each_of_many_executions_of_one_job_is_found_in_the_other_format() -> None:
+    executions = Executions(Notes())
+    executions.add([make_document("json", total_ios=number) for number in range(1, 301)])
+    newest = [make_document("normal", total_ios=number) for number in range(250, 301)]
+
+    assert not executions.add(newest)
+    assert executions.add([make_document("normal", total_ios=301)])
+    assert len(executions.documents) == 301
