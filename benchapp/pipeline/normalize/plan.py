@@ -85,6 +85,22 @@ class Plan:
         return next((run.values["command"]["failure"] for run in self.runs if run.values["error"]), "")
 
 
+@dataclass(frozen=True, slots=True)
+class _Concurrent:
+    """Workloads that ran together, with their counts. digest: of many, which are not named; computed once for all."""
+
+    counts: Counter[str]
+    total: int
+    digest: str = ""
+
+    def describe_others(self, own: str) -> str:
+        """Name the other workloads; of many, their number and the digest."""
+        if self.digest:
+            return f"{self.total - 1} others of {self.digest}"
+        counts = {workload: count - (workload == own) for workload, count in sorted(self.counts.items())}
+        return ", ".join(f"{workload} × {count}" for workload, count in counts.items() if count)
+
+
 def plan_submission(source: SubmissionSource) -> Plan:
     """Parse a submission and return its rows. Raises Unstorable."""
     sender = parse_context(source)
@@ -233,14 +249,14 @@ def _plan_measurements(
             repetitions[key] += 1
 
 
-def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: Counter[str]) -> dict[str, Any]:
+def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: _Concurrent) -> dict[str, Any]:
     options = bound_options(spec.extra)
     if group.options.get("time_based") in ("1", ""):
         # As configured: whether the runtime ended the run depends on its speed.
         options["time_based"] = "1"
-    if concurrent.total() > 1:
+    if concurrent.total > 1:
         # Concurrent jobs share the storage: such a measurement is only comparable with the same combination.
-        options["beside"] = _describe_concurrent(concurrent, _describe_workload(spec))
+        options["beside"] = concurrent.describe_others(_describe_workload(spec))
     return {
         "rw": spec.rw,
         "block_size_bytes": spec.block_size_bytes,
@@ -275,28 +291,26 @@ def bound_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def _find_concurrent(
     document: Document, specs: Sequence[WorkloadSpec]
-) -> dict[tuple[int, str | None], Counter[str]]:
-    """Return the workloads that ran together with their counts, by groupid and host."""
-    concurrent: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+) -> dict[tuple[int, str | None], _Concurrent]:
+    """Return the workloads that ran together, by groupid and host."""
+    counts: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
     for group, spec in zip(document.groups, specs, strict=True):
-        concurrent[group.groupid, group.hostname][_describe_workload(spec)] += 1
-    return concurrent
+        counts[group.groupid, group.hostname][_describe_workload(spec)] += 1
+    return {key: _count_concurrent(workloads) for key, workloads in counts.items()}
+
+
+def _count_concurrent(counts: Counter[str]) -> _Concurrent:
+    if len(counts) <= _CONCURRENT_NAMED:
+        return _Concurrent(counts, counts.total())
+    digest = hashlib.sha256(
+        "\n".join(f"{workload} × {counts[workload]}" for workload in sorted(counts)).encode()
+    )
+    return _Concurrent(counts, counts.total(), digest.hexdigest()[:16])
 
 
 def _describe_workload(spec: WorkloadSpec) -> str:
     size = spec.block_size_bytes if spec.block_size_bytes is not None else spec.block_size_text
     return f"{spec.rw} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
-
-
-def _describe_concurrent(concurrent: Counter[str], own: str) -> str:
-    """Name the other workloads; of many, their number and a digest."""
-    if len(concurrent) > _CONCURRENT_NAMED:
-        digest = hashlib.sha256(
-            "\n".join(f"{workload} × {concurrent[workload]}" for workload in sorted(concurrent)).encode()
-        )
-        return f"{concurrent.total() - 1} others of {digest.hexdigest()[:16]}"
-    counts = {workload: count - (workload == own) for workload, count in sorted(concurrent.items())}
-    return ", ".join(f"{workload} × {count}" for workload, count in counts.items() if count)
 
 
 def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
