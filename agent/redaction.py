@@ -10,16 +10,17 @@ import string
 from typing import Any, Iterator, Mapping
 
 REMOVED = "(removed)"
+_OWNERS = "(?:access|account|api|auth|customer|encryption|master|private|s3|sas|shared|signing|storage)[_-]?"
 _NAME = (
     r"(?:password|passwd|passphrase|secret|token|signature|credential|(?<![a-z])pass(?:code)?(?![a-z])"
-    r"|(?:access|account|api|auth|customer|encryption|master|private|s3|sas|shared|signing|storage)[_-]?key(?![a-z]))"
+    rf"|{_OWNERS}key(?![a-z]))"
 )
-# Each name contains one of these. How far it may begin before "key", and its value after it.
+# Each name contains one of these, and begins with it, but for "key", before which it begins at most so far.
 _WORDS = ("pass", "secret", "token", "signature", "credential", "key")
 _PREFIX_MAXIMUM = 11
-_WINDOW = 120
 _QUOTE = r"(?:\\{0,8}[\"']|&quot;|&#34;|&#39;)"
 _FLAGS = re.ASCII | re.IGNORECASE
+_OWNER = re.compile(rf"{_OWNERS}\Z")
 _SECRET_NAME = re.compile(_NAME, _FLAGS)
 _ASSIGNMENT = re.compile(
     rf"{_NAME}[\w.-]{{0,40}}(?P<named>{_QUOTE}?)[ \t]{{0,20}}(?P<sign>[=:]|(?<=[\w-])[ \t](?=[^\s=:-]))[ \t]{{0,20}}",
@@ -142,14 +143,17 @@ def _remove(text: str, values: set[str]) -> str:
 
 
 def _find_assignments(text: str, lower: str) -> Iterator[re.Match[str]]:
-    """Yield what looks like a secret's name with a value: a search around each of a few words, the only fast one."""
+    """Yield what looks like a secret's name with a value: a match at each of a few words, the only fast one."""
     places = {place: word for word in _WORDS for place in _find_all(lower, word)}
     for place in sorted(places):
+        start = place
         if places[place] == "key":
-            found = _ASSIGNMENT.search(text, max(place - _PREFIX_MAXIMUM, 0), place + _WINDOW)
-        else:
-            found = _ASSIGNMENT.match(text, place)
-        if found and found.start() <= place:
+            owner = _OWNER.search(lower, max(place - _PREFIX_MAXIMUM, 0), place)
+            if owner is None:
+                continue
+            start = owner.start()
+        found = _ASSIGNMENT.match(text, start)
+        if found:
             yield found
 
 

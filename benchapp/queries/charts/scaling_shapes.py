@@ -30,7 +30,7 @@ CHART_RUNS_MAXIMUM: Final = 5000
 _NAME_MAXIMUM: Final = 60
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 _VALUE: Final = re.compile(
-    r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*+(?P<unit>[A-Za-zµ/]{0,6})\s*+(?P<each>\*\s*+n)?", re.IGNORECASE
+    r"(?P<number>\d{1,12}(?:\.\d{1,6})?)\s*(?P<unit>[A-Za-zµ/]{0,6})\s*(?P<each>\*\s*+n)?", re.IGNORECASE
 )
 _UNITS: Final[dict[str, dict[str, float]]] = {
     "operations/s": {"": 1.0, "iops": 1.0, "k": 1e3, "kiops": 1e3, "m": 1e6},
