@@ -73,6 +73,7 @@ API = {
     "api/v1/hosts/<str:name>/requests": (API_READERS, Row("POST", API_EDITORS)),
     "api/v1/hosts/<str:name>/requests/<uuid:request_id>": (API_READERS, Row("DELETE", API_EDITORS)),
     "api/v1/hosts/<str:name>": (API_READERS, Row("PATCH", API_ADMINS)),
+    "api/v1/hosts/<str:name>/pool-move": (API_READERS,),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/changes": (API_READERS,),
     **{
@@ -254,7 +255,7 @@ WEB = {
     "requests/confirmation": (Row("POST", PAGE_EDITORS),),
     "requests/add": (Row("POST", PAGE_EDITORS),),
     "hosts/<host_name:name>/token": (Row("POST", PAGE_ADMINS),),
-    "hosts/<host_name:name>/pool": (Row("POST", PAGE_ADMINS),),
+    "hosts/<host_name:name>/pool": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
     "hosts/<host_name:name>/retired": (Row("POST", PAGE_ADMINS),),
     "tokens/": (Row("GET", PAGE_ADMINS),),
     "tokens/add": (Row("POST", PAGE_ADMINS),),

@@ -346,6 +346,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "layouts": {"audit", "csv_lines"},
         "maintenance": {"audit", "bad_value", "conflicts"},
         "normalize": {"conflicts", "identity", "intake", "requests"},
+        "pools": {"conflicts", "hosts", "identity", "incidents", "normalize"},
         "notifications": {"access", "audit", "bad_value", "conflicts", "notifications/channels"},
         "pinned_charts": {"audit", "studies"},
         "saved_views": {"audit", "studies"},

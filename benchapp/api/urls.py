@@ -105,6 +105,7 @@ urlpatterns = [
         name="api_host_request",
     ),
     path("hosts/<str:name>", hosts.OneHost.as_view(), name="api_host"),
+    path("hosts/<str:name>/pool-move", hosts.HostPoolMove.as_view(), name="api_host_pool_move"),
     path("hosts/<str:name>/tokens", tokens.HostTokens.as_view(), name="api_host_tokens"),
     path("tokens", tokens.Tokens.as_view(), name="api_tokens"),
     path("tokens/<str:public_id>/rotation", tokens.TokenRotation.as_view(), name="api_token_rotation"),

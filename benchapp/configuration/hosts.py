@@ -6,7 +6,7 @@ from typing import Final
 from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.models import Host, User
 from benchapp.pipeline.bad_value import BadValue
-from benchapp.pipeline.hosts import set_pool
+from benchapp.pipeline.pools import set_pool
 
 POOL_MAXIMUM: Final = 100
 

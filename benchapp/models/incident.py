@@ -142,7 +142,8 @@ class IncidentEvent(models.Model):
     """One event of an incident: its activity, its audit trail, and the earlier values for undo.
 
     kind: opened, grew, confirmed, withdrawn, recovered, reopened, acknowledged, resolved, assigned, commented, linked,
-    rated, snoozed, merged, split, accepted, undone. by: null for automatic events. before: earlier values, for undo.
+    rated, snoozed, merged, split, moved, accepted, undone. by: null for automatic events.
+    before: earlier values, for undo.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events", db_index=False)

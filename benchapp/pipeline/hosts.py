@@ -86,7 +86,7 @@ def retire_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     now = timezone.now()
     if Host.objects.active().filter(name=name).update(retired_at=now) != 1:
         return False
-    _note_change("retired", name, {"retired_at": None}, {"retired_at": now}, by=by, via=via)
+    note_change("retired", name, {"retired_at": None}, {"retired_at": now}, by=by, via=via)
     return True
 
 
@@ -97,22 +97,11 @@ def restore_host(name: str, *, by: User | None = None, via: str = "") -> bool:
     if host is None:
         return False
     Host.objects.filter(pk=host.pk).update(retired_at=None)
-    _note_change("restored", name, {"retired_at": host.retired_at}, {"retired_at": None}, by=by, via=via)
+    note_change("restored", name, {"retired_at": host.retired_at}, {"retired_at": None}, by=by, via=via)
     return True
 
 
-@transaction.atomic
-def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> bool:
-    """Set the pool of a host ("" for none); later results belong to the pool's series. False if it is unknown."""
-    host = Host.objects.select_for_update(no_key=True).filter(name=name).first()
-    if host is None:
-        return False
-    Host.objects.filter(pk=host.pk).update(pool=pool)
-    _note_change("pool_set", name, {"pool": host.pool}, {"pool": pool}, by=by, via=via)
-    return True
-
-
-def _note_change(
+def note_change(
     action: str, name: str, before: dict[str, Any], after: dict[str, Any], *, by: User | None, via: str
 ) -> None:
     """Log a change of a host and record it; via: the token that asked."""
@@ -153,7 +142,7 @@ def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by
         Host.objects.filter(pk=host_id).update(
             schedule=rows, schedule_since_at=timezone.now(), schedule_reported_by=reported_by[:100]
         )
-        _note_change(
+        note_change(
             "schedule_replaced",
             host.name,
             {"schedule": host.schedule},

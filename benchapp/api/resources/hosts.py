@@ -31,6 +31,7 @@ from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
     PageParameters,
+    Parameters,
     flag_parameter,
     read_parameters,
     refuse_parameters,
@@ -48,11 +49,13 @@ from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.grammar import write_filter
-from benchapp.models import Severity
-from benchapp.pipeline.hosts import restore_host, retire_host, set_pool
+from benchapp.models import Host, Severity
+from benchapp.pipeline.hosts import restore_host, retire_host
+from benchapp.pipeline.pools import preview_pool, set_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
 from benchapp.queries.hosts.schedules import HostSchedule, ScheduledProfile
+from benchapp.queue import wake_up
 
 
 class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -263,7 +266,7 @@ class HostChanges(serializers.Serializer[Any]):
         required=False,
         allow_blank=True,
         max_length=_POOL_MAXIMUM,
-        help_text="empty: none. Later results belong to the series of the pool",
+        help_text="empty: none. All results of the host move to the series of the pool",
     )
     is_retired = serializers.BooleanField(
         required=False, help_text="true: its history is kept, its tokens are rejected; false: reactivate it"
@@ -297,10 +300,46 @@ class OneHost(ApiView):
                 set_pool(own, wanted["pool"], **actor)
             if "is_retired" in wanted:
                 (retire_host if wanted["is_retired"] else restore_host)(own, **actor)
+        wake_up()
         host = read_host(own)
         if host is None:
             raise no_host(name)
         return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
+
+
+class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
+    to_scope: str
+    series: Annotated[int, Meta(description="with results of the host")]
+    joined: Annotated[int, Meta(description="of these, joined with results that the new scope has already")]
+    shared: Annotated[int, Meta(description="of these, divided: results of other hosts stay")]
+    measurements: int
+    incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
+
+
+class PoolMoveParameters(Parameters):
+    """The pool to preview."""
+
+    pool = text_parameter(_POOL_MAXIMUM, allow_blank=True, default="", help_text="empty, the default: none")
+
+
+class HostPoolMove(ApiView):
+    """What a move to another pool would change."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="preview_pool_move", parameters=[PoolMoveParameters], responses=PoolMoveAnswer
+    )
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Return what `PATCH /hosts/{name}` with this pool would move; changes nothing."""
+        wanted = read_parameters(request, PoolMoveParameters)
+        host = Host.objects.filter(name=name.lower()).first()
+        if host is None:
+            raise no_host(name)
+        move = preview_pool(host, wanted["pool"])
+        ids = [incident_id for incident_id, _ in move.incidents]
+        return answer_json(request, build(PoolMoveAnswer, move, incidents=ids))
 
 
 def no_host(name: str) -> Problem:

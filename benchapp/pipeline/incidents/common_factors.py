@@ -53,7 +53,7 @@ def read_shares(changes: Iterable[Change]) -> dict[str, float]:
     """Return for each host the median share of the step to the new level."""
     by_metric: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
-        if change.after_median != change.before_median:
+        if change.after_median != change.before_median and "points_to" in change.evidence:
             by_metric[change.metric].append(change)
     ways: dict[str, list[float]] = defaultdict(list)
     for metric, members in by_metric.items():

@@ -207,11 +207,14 @@ def _count_time_out(submission_id: UUID) -> None:
 
 
 def exclude_imports() -> None:
-    """Make imports of archives wait until the end of this transaction; raises ImportRunning while one runs."""
+    """Make imports of archives, and moves of hosts to pools, wait for this transaction.
+
+    Raises ImportRunning while one runs.
+    """
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_NO_IMPORT}")
         if cursor.fetchone() != (True,):
-            raise ImportRunning("an archive is being imported")
+            raise ImportRunning("an archive is being imported, or a host moves to another pool")
 
 
 def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
@@ -301,7 +304,8 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
         SubmissionSource(
             submission_id=row.id,
             host_id=row.host_id,
-            scope=row.scope or row.host.scope,
+            # Not the pool at the time of the upload: the results of a host follow it.
+            scope=row.host.scope,
             kind=row.kind,
             body=unpack(bytes(row.body or b"")),
             parameters=row.parameters,

@@ -8,10 +8,11 @@ from django.contrib import messages
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import parse_etags
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.agent_archive import read_agent_archive, read_agent_version
 from benchapp.charts.texts.level_range import describe_level_range
@@ -19,7 +20,8 @@ from benchapp.grammar import Filter, write_filter
 from benchapp.models import Host, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
-from benchapp.pipeline.hosts import set_pool as save_pool
+from benchapp.pipeline.pools import preview_pool
+from benchapp.pipeline.pools import set_pool as save_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.environment import list_host_environment_changes
 from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories
@@ -31,6 +33,7 @@ from benchapp.queries.incidents.incidents import list_incidents_by_id
 from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.series.relative_levels import HISTORY_DAYS
+from benchapp.queue import wake_up
 from benchapp.times import format_day
 from benchapp.web.accounts.forms import HostNameForm, LabelForm, PoolForm
 from benchapp.web.accounts.one_time_secret import keep_for_next_page, take_from_last_page
@@ -58,6 +61,7 @@ from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_er
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
 from benchapp.web.site.time_range import DAY_PRESETS, AskedRange, make_time_range, read_time_range
+from benchapp.web.site.value_texts import format_count
 
 RUNS_OF_A_HOST: Final = 10
 
@@ -176,6 +180,8 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         "tokens": read_tokens(row.id),
         "now": timezone.now(),
         "one_time_secret": take_from_last_page(request),
+        # Of a move that can be undone.
+        "former_pool": request.GET.get("former_pool"),
     }
     return render(request, "hosts/host_settings.html", context)
 
@@ -222,19 +228,24 @@ def make_enrollment_token(request: HttpRequest) -> HttpResponse:
     return redirect("hosts")
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.ADMIN)
 def set_pool(request: HttpRequest, name: str) -> HttpResponse:
-    """Set or clear the pool of a host."""
-    form = PoolForm(request.POST)
+    """Show what moves with a host to another pool, or out of it; POST moves it."""
+    host = get_object_or_404(Host, name=name)
+    form = PoolForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
         return _refuse(request, form)
-    if not save_pool(name, form.cleaned_data["pool"], by=read_person(request)):
-        raise Http404(f"Host {name} does not exist.")
-    messages.success(
-        request, f"Pool of {name} saved. New results belong to the series of this pool.", extra_tags="good"
-    )
-    return redirect("host_settings", name=name)
+    pool = form.cleaned_data["pool"]
+    if request.method != "POST":
+        context = {"host": host, "pool": pool, "move": preview_pool(host, pool)}
+        return render(request, "hosts/pool.html", context)
+    move = save_pool(name, pool, by=read_person(request))
+    wake_up()
+    count = format_count(move.series if move else 0, "series")
+    place = f"to pool {pool}" if pool else "out of its pool"
+    messages.success(request, f"{name} moved {place}, with {count}.", extra_tags="good")
+    return redirect(f"{reverse('host_settings', args=[name])}?{urlencode({'former_pool': host.pool})}")
 
 
 @require_POST

@@ -39,6 +39,7 @@ _ACTIONS: Final = {
     "snoozed": "snoozed",
     "merged": "merged",
     "split": "split",
+    "moved": "moved",
     "accepted": "accepted a new baseline",
     "undone": "undid",
 }

@@ -38,6 +38,7 @@ HELP: Final = {
     "home": "overview",
     "host": "hosts#host",
     "host_settings": "hosts#host",
+    "set_pool": "hosts#pools",
     "hosts": "hosts#list",
     "incident": "triage#the-page-of-an-incident",
     "incident_baseline": "triage#the-page-of-an-incident",

@@ -250,6 +250,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/hosts", {}, None),
     ("GET", "/api/v1/hosts", {"fields": "name"}, None),
     ("GET", "/api/v1/hosts/{name}", {}, None),
+    ("GET", "/api/v1/hosts/{name}/pool-move", {"pool": "blue"}, None),
     ("GET", "/api/v1/hosts/{name}/tokens", {}, None),
     ("POST", "/api/v1/hosts/{name}/tokens", {}, {"label": "cron"}),
     ("GET", "/api/v1/status-badge", {}, None),

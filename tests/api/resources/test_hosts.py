@@ -3,7 +3,7 @@ from django.test import Client
 from structlog.testing import capture_logs
 
 from benchapp.models import Host, Scope
-from tests.factories import NOON, add_series, make_host, make_run, make_token
+from tests.factories import NOON, add_series, make_host, make_run, make_series, make_token
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +87,24 @@ def test_host_asks_who_it_is(client_of):
 
 def test_only_a_host_has_a_self(reader):
     assert reader.get("/api/v1/hosts/me").status_code == 403
+
+
+def test_move_to_a_pool_is_previewed(reader):
+    make_series([1.0, 2.0], host=make_host("db-7"))
+
+    body = reader.get("/api/v1/hosts/DB-7/pool-move?pool=blue").json()
+
+    assert body == {
+        "from_scope": "host:db-7",
+        "to_scope": "pool:blue",
+        "series": 1,
+        "joined": 0,
+        "shared": 0,
+        "measurements": 2,
+        "incidents": [],
+    }
+    assert reader.get("/api/v1/hosts/nobody/pool-move?pool=blue").status_code == 404
+    assert reader.get("/api/v1/hosts/db-7/pool-move").json()["series"] == 0
 
 
 def test_admin_sets_the_pool_and_retires_a_host(admin):

@@ -35,6 +35,8 @@ from benchapp.pipeline.normalize.batch import (
     has_waiting,
     normalize_batch,
 )
+from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
+from benchapp.pipeline.pools import set_pool
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, make_host
 
@@ -484,14 +486,20 @@ def test_time_based_is_identity() -> None:
     assert Series.objects.count() == 2
 
 
-def test_result_belongs_to_the_pool_of_when_it_came() -> None:
+def test_results_before_and_after_a_move_to_a_pool_are_one_series() -> None:
     host = Host.objects.create(name="db-1")
     submit(host)
-    Host.objects.update(pool="db")
+    normalize_batch()
+    ids = set(Series.objects.values_list("pk", flat=True))
+    # It waits while the host moves.
+    submit(host)
+    set_pool("db-1", "db")
 
     normalize_batch()
+    list(renormalize(select_submissions(), is_dry_run=False))
 
-    assert set(Series.objects.values_list("scope", flat=True)) == {"host:db-1"}
+    assert set(Series.objects.values_list("pk", flat=True)) == ids
+    assert set(Series.objects.values_list("scope", "measurement_count")) == {("pool:db", 2)}
 
 
 def test_document_that_is_no_longer_found_goes() -> None:

@@ -24,7 +24,7 @@ from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
 from benchapp.web.hosts.schedule_texts import format_run_interval
 from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
-from tests.factories import NOON, add_series, make_host, make_run, make_token
+from tests.factories import NOON, add_series, make_host, make_run, make_series, make_token
 from tests.web.pages import Page
 
 VERSION = read_agent_version()
@@ -333,7 +333,7 @@ def test_revoked_token_is_rejected(admin: Client) -> None:
 
     response = admin.post(reverse("revoke_token", args=[token.public_id]))
 
-    assert response["Location"] == "/hosts/db-01/settings/"
+    assert response["Location"].partition("?")[0] == "/hosts/db-01/settings/"
     with pytest.raises(TokenRefused):
         read_token(secret)
     assert "revoked" in admin.get("/hosts/db-01/settings/").content.decode()
@@ -355,14 +355,21 @@ def test_retired_host_keeps_its_history_and_its_tokens_are_rejected(admin: Clien
 
 def test_host_joins_and_leaves_a_pool(admin: Client) -> None:
     host = make_host("db-01")
+    make_series([1.0, 2.0], host=host)
 
-    admin.post(reverse("set_pool", args=["db-01"]), {"pool": "blue"})
+    preview = Page(admin.get(reverse("set_pool", args=["db-01"]), {"pool": "blue"}))
+    moved = Page(admin.post(reverse("set_pool", args=["db-01"]), {"pool": "blue"}, follow=True))
     host.refresh_from_db()
     assert host.pool == "blue"
 
-    admin.post(reverse("set_pool", args=["db-01"]), {"pool": ""})
+    assert "1, with 2 results" in preview.words
+    assert "db-01 moved to pool blue, with 1 series" in moved.words
+    # The form of Undo has the former pool.
+    assert "Moved from no pool. Undo" in moved.words
+    undone = Page(admin.post(reverse("set_pool", args=["db-01"]), {"pool": ""}, follow=True))
     host.refresh_from_db()
     assert host.pool == ""
+    assert "db-01 moved out of its pool, with 1 series" in undone.words
 
 
 def test_enrollment_token_is_shown_with_the_commands_that_use_it(admin: Client) -> None:
@@ -436,9 +443,9 @@ def test_settings_have_labels_schedule_pool_and_tokens_and_the_host_page_has_not
     state = Page(admin.get(reverse("host", args=["db-01"])))
     settings = Page(admin.get(reverse("host_settings", args=["db-01"])))
 
-    for words in ("rack", "r12", "every 6 h", token.public_id, "Retire host", "Set pool"):
+    for words in ("rack", "r12", "every 6 h", token.public_id, "Retire host", "Preview the move"):
         assert words in settings.words
-    for words in (token.public_id, "Retire host", "Set pool"):
+    for words in (token.public_id, "Retire host", "Preview the move"):
         assert words not in state.words
     assert reverse("host_settings", args=["db-01"]) in state.links
     assert reverse("host", args=["db-01"]) in settings.links
@@ -457,4 +464,4 @@ def test_forms_of_the_settings_lead_back_to_them(name: str, values: dict[str, st
 
     response = admin.post(reverse(name, args=["db-01"]), values)
 
-    assert response["Location"] == "/hosts/db-01/settings/"
+    assert response["Location"].partition("?")[0] == "/hosts/db-01/settings/"
