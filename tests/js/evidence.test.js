@@ -57,6 +57,7 @@ test("the description of a change has sign, word, size, interval and state", () 
     describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.2, relative_low: null, relative_high: null, state: "suspected" }),
     "▲ improvement +20 %, suspected",
   );
+  assert.equal(describeDetectedChange({ ...CHANGE, is_regression: false, relative: 0.33, recovers_from: -0.25 }), "recovered from −25 %, confirmed");
 });
 
 test("the first run of a new level is described as such in its metric only", () => {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log, sqrt
 from statistics import median
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 # Minimum runs that must be back; a single good run can be chance.
 RUNS_MINIMUM: Final = 3
@@ -39,6 +39,42 @@ def is_recovery(level: float, *, before_median: float, after_median: float) -> b
     """Return whether a later level leaves at most 35 % of the step between two levels."""
     shift = after_median - before_median
     return bool(shift) and (level - before_median) / shift <= _LEFT_SHARE
+
+
+class LevelStep(Protocol):
+    """A change of one metric of one series."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def is_regression(self) -> bool: ...
+    @property
+    def incident_id(self) -> int | None: ...
+    @property
+    def before_median(self) -> float: ...
+    @property
+    def after_median(self) -> float: ...
+
+
+_Change = TypeVar("_Change", bound=LevelStep)
+
+
+def find_recoveries(changes: Sequence[_Change]) -> dict[int, _Change]:
+    """Return the improvements that end a regression, by id, each with the newest regression that it ends.
+
+    changes: of one metric of one series, oldest first. An improvement with its own incident ends none.
+    """
+    found = {}
+    for place, change in enumerate(changes):
+        if change.is_regression or change.incident_id is not None:
+            continue
+        for earlier in reversed(changes[:place]):
+            if earlier.is_regression and is_recovery(
+                change.after_median, before_median=earlier.before_median, after_median=earlier.after_median
+            ):
+                found[change.id] = earlier
+                break
+    return found
 
 
 def has_returned(after: Sequence[float], *, before_median: float, after_median: float, spread: float) -> bool:

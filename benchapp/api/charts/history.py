@@ -87,6 +87,9 @@ class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     relative: Annotated[float, Meta(description="after / before − 1")]
     relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
     relative_high: float | None
+    recovers_from: Annotated[
+        float | None, Meta(description="the regression that this improvement ends; null if it ends none")
+    ]
     before: Annotated[float, Meta(description="median of the previous level, in the base unit of the metric")]
     after: float
     incident: int | None

@@ -38,7 +38,15 @@ from benchapp.charts.texts.history import (
     list_levels,
     name_threshold,
 )
-from benchapp.metrics import CATALOG, Metric, format_change_size, format_count, format_value, format_with_unit
+from benchapp.metrics import (
+    CATALOG,
+    Metric,
+    format_change_size,
+    format_count,
+    format_signed_percent,
+    format_value,
+    format_with_unit,
+)
 from benchapp.models import ChangeState
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
@@ -485,6 +493,8 @@ class _HistoryPanel:
 
 def describe_change_mark(mark: ChangeMark, *, has_incident: bool) -> str:
     """Return the label of a change: "▼ 21 %, incident 12"."""
+    if mark.recovers_from is not None:
+        return f"recovered from {format_signed_percent(mark.recovers_from)}"
     sign = "▲" if mark.relative > 0 else "▼"
     incident = f", incident {mark.incident_id}" if has_incident and mark.incident_id else ""
     return f"{sign} {format_change_size(mark.relative)}{incident}"

@@ -15,7 +15,7 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from benchapp.analysis.detection.levels import LevelStatistics, divide_levels
-from benchapp.analysis.detection.recovery import find_end
+from benchapp.analysis.detection.recovery import find_end, find_recoveries
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import find_detected_metric
 from benchapp.models import METRIC_FIELDS, Change, ChangeState, Level
@@ -222,9 +222,13 @@ def _find_boundaries(history: StoredHistory, metric: str, changes: Sequence[Chan
     # A drift starts 1 µs after its first run, a pooled change 2 µs. Changes before a cut history belong to the stored
     # level that continues.
     read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
+    recoveries = find_recoveries(changes)
     changes = [change for change in changes if to_microseconds(change.started_at) > read_from]
     starts = [to_microseconds(change.started_at) - 2 for change in changes]
-    found = [_Boundary(at, change.pk) for at, change in zip(starts, changes, strict=True)]
+    found = [
+        _Boundary(at, recoveries.get(change.pk, change).pk, is_recovery=change.pk in recoveries)
+        for at, change in zip(starts, changes, strict=True)
+    ]
     places = np.searchsorted(times, starts).tolist()
     for index, change in zip(places, changes, strict=True):
         if not change.evidence.get("is_back") or index >= len(values):

@@ -1,18 +1,18 @@
 """Candidates: changes that may belong to incidents, and the family of tests for their significance."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log1p
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Count, Q
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.noise_profile import BASELINE_RUNS
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
-from benchapp.analysis.detection.recovery import is_recovery
+from benchapp.analysis.detection.recovery import find_recoveries
 from benchapp.analysis.incidents.grouping import Moment
 from benchapp.analysis.incidents.significance import ChangeClaim, ScopeTests, count_separated
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
@@ -42,6 +42,14 @@ _FIELDS: Final = (
     "evidence__usual_spread",
     "evidence__interval_s",
 )
+
+
+class _WaitingStep(NamedTuple):
+    id: int
+    is_regression: bool
+    incident_id: int | None
+    before_median: float
+    after_median: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,12 @@ def read_candidates(
         .order_by("started_at", "id")
         .values(*_FIELDS)
     )
-    recoveries = _find_recoveries(rows)
+    lines: dict[tuple[int, str], list[_WaitingStep]] = defaultdict(list)
+    for row in rows:
+        lines[row["series_id"], row["metric"]].append(
+            _WaitingStep(*(row[name] for name in _WaitingStep._fields))
+        )
+    recoveries = {change_id for line in lines.values() for change_id in find_recoveries(line)}
     is_waiting = reads_results or any(row["incident_id"] is None for row in rows)
     judged = _read_results(rows) if is_waiting else {}
     return [
@@ -183,27 +196,3 @@ def _read_results(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], De
     if not ids:
         return {}
     return {(row.series_id, row.metric): row for row in DetectionResult.objects.filter(series_id__in=ids)}
-
-
-def _find_recoveries(rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Return the improvements that end a regression of the same series and metric."""
-    lines: dict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        lines[(row["series_id"], row["metric"])].append(row)
-    return {row["id"] for line in lines.values() for row in _list_recoveries(line)}
-
-
-def _list_recoveries(line: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for place, row in enumerate(line):
-        if row["is_regression"] or row["incident_id"] is not None:
-            continue
-        if any(before["is_regression"] and _ends_at(row, before) for before in line[:place]):
-            yield row
-
-
-def _ends_at(improvement: Mapping[str, Any], regression: Mapping[str, Any]) -> bool:
-    return is_recovery(
-        improvement["after_median"],
-        before_median=regression["before_median"],
-        after_median=regression["after_median"],
-    )

@@ -159,6 +159,7 @@ def mark_row(mark: ChangeMark) -> Row:
         "relative": mark.relative,
         "relative_low": mark.relative_low,
         "relative_high": mark.relative_high,
+        "recovers_from": mark.recovers_from,
         "before": mark.before_median,
         "after": mark.after_median,
         "incident": mark.incident_id,

@@ -1,7 +1,8 @@
 """Changes: all, newest first, and those of one series."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, Protocol, get_args
@@ -13,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK
+from benchapp.analysis.detection.recovery import find_recoveries
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_changes
@@ -110,7 +112,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """A change as marked in a chart."""
+    """A change as marked in a chart. recovers_from: the size of the regression that it ends; None if it ends none."""
 
     id: int
     series_id: int
@@ -126,6 +128,7 @@ class ChangeMark:
     after_median: float
     incident_id: int | None
     method: str
+    recovers_from: float | None = None
 
     @property
     def is_drift(self) -> bool:
@@ -245,9 +248,15 @@ def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dic
         .order_by("-started_at", "-id")
         .values_list(*_MARKED)[:MARKS_MAXIMUM]
     )
+    marks = [ChangeMark(*row) for row in reversed(rows)]
+    lines: dict[tuple[int, str], list[ChangeMark]] = defaultdict(list)
+    for mark in marks:
+        lines[mark.series_id, mark.metric].append(mark)
+    ended = {key: ended for line in lines.values() for key, ended in find_recoveries(line).items()}
     found: dict[int, list[ChangeMark]] = {}
-    for row in reversed(rows):
-        mark = ChangeMark(*row)
+    for mark in marks:
+        if mark.id in ended:
+            mark = replace(mark, recovers_from=ended[mark.id].relative)
         found.setdefault(mark.series_id, []).append(mark)
     return found
 
@@ -264,6 +273,15 @@ def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
     changes = Change.objects.filter(series_id=series_id, metric=metric)
     return read_change_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
+
+
+def find_ended(rows: Iterable[ChangeRow]) -> dict[int, ChangeRow]:
+    """Return the improvements that end a regression among these changes, by id, each with that regression."""
+    lines: dict[tuple[int, str], list[ChangeRow]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.started_at, row.id)):
+        if row.is_live:
+            lines[row.series.id, row.metric].append(row)
+    return {key: ended for line in lines.values() for key, ended in find_recoveries(line).items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from benchapp.models import ChangeState, Severity
 from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel
-from benchapp.queries.incidents.changes import ChangeRow, SeriesName
+from benchapp.queries.incidents.changes import ChangeRow, SeriesName, find_ended
 from benchapp.queries.incidents.shapes import IncidentRow
 from benchapp.web.incidents.texts import (
     STATES,
@@ -58,7 +58,10 @@ class IncidentLine:
 
 @dataclass(frozen=True, slots=True)
 class AffectedSeriesLine:
-    """One metric of a series, before and after a change."""
+    """One metric of a series, before and after a change.
+
+    recovery: "recovered from −25 %" if it ends a regression, else ""; ended: that regression.
+    """
 
     row: ChangeRow
     label: str
@@ -68,6 +71,8 @@ class AffectedSeriesLine:
     state: str
     confidence: str
     url: str
+    recovery: str
+    ended: ChangeRow | None
 
 
 def make_incident_lines(rows: Iterable[IncidentRow]) -> list[IncidentLine]:
@@ -100,6 +105,7 @@ def _find_range(row: IncidentRow) -> tuple[float | None, float | None]:
 
 def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
     """Return the rows of an incident's or a series' changes."""
+    ended = find_ended(rows)
     return [
         AffectedSeriesLine(
             row=row,
@@ -112,6 +118,10 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
             state=_describe_state(row),
             confidence=format_confidence(row.confidence),
             url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
+            recovery=f"recovered from {format_signed_percent(ended[row.id].relative)}"
+            if row.id in ended
+            else "",
+            ended=ended.get(row.id),
         )
         for row in rows
     ]

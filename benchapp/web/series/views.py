@@ -36,7 +36,7 @@ from benchapp.queries.charts.small_steps import read_small_steps
 from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
-from benchapp.queries.incidents.series_marks import read_series_marks
+from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
 from benchapp.queries.layouts.mixes import MIX_PATTERNS
 from benchapp.queries.maintenance import read_planned_marks
 from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
@@ -83,8 +83,11 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         raise Http404(f"Series {series_id} does not exist or has no measurements.")
     row = detail.row
     metrics = list_series_metrics(row)
-    asked = read_history_request(request.GET, default=metrics[0])
+    mark = _read_mark(series_id, metrics[0].name)
+    asked = read_history_request(request.GET, default=_choose_metric(mark, metrics))
     metric = asked.metric
+    if metric is not metrics[0]:
+        mark = _read_mark(series_id, metric.name)
     errors = list(asked.errors)
     versions = read_series_versions([series_id])
     levels = read_levels([series_id], [metric.name])[series_id][metric.name]
@@ -98,9 +101,7 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "detail": detail,
         "metric": metric,
         "title": title,
-        "mark": show_mark(
-            read_series_marks([series_id], metric=metric.name).get(series_id), metric=metric.name
-        ),
+        "mark": show_mark(mark, metric=metric.name),
         "sentences": [
             *sentences,
             *describe_thresholds(
@@ -140,6 +141,22 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "errors": errors,
     }
     return render(request, "series/series.html", context, status=400 if errors else 200)
+
+
+def _read_mark(series_id: int, metric: str) -> SeriesMark | None:
+    return read_series_marks([series_id], metric=metric).get(series_id)
+
+
+def _choose_metric(mark: SeriesMark | None, metrics: Sequence[Metric]) -> Metric:
+    """Return the metric of the open incident of a series, else its first one; the first one if both are open.
+
+    mark: of the series and its first metric.
+    """
+    if mark is not None and mark.state != "open" and mark.metric == metrics[0].name:
+        # It hides an open one of another metric.
+        mark = _read_mark(mark.series_id, "")
+    name = mark.metric if mark is not None and mark.state == "open" else ""
+    return next((metric for metric in metrics if metric.name == name), metrics[0])
 
 
 def _link_mixes(row: SeriesRow) -> str:

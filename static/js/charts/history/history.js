@@ -150,8 +150,11 @@ export function withUnit(value, unit) {
   return unit === "operations/s" ? `${formatValue(value, unit)} IOPS` : formatValue(value, unit);
 }
 
-/** Describe a detected change: "▼ regression −15.2 % (−18.1 to −12.4), confirmed". */
-export function describeDetectedChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state }) {
+/** Describe a detected change: "▼ regression −15.2 % (−18.1 to −12.4), confirmed"; "recovered from −25 %, confirmed". */
+export function describeDetectedChange({ is_regression: isRegression, relative, relative_low: low, relative_high: high, state, recovers_from: ended = null }) {
+  if (ended !== null) {
+    return `recovered from ${formatSignedPercent(ended)}, ${state}`;
+  }
   const word = isRegression ? "regression" : "improvement";
   const interval = low === null || high === null ? "" : ` (${formatSignedPercent(low).replace(" %", "")} to ${formatSignedPercent(high)})`;
   return `${signOf(relative)} ${word} ${formatSignedPercent(relative)}${interval}, ${state}`;

@@ -224,13 +224,13 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
   ctx.textBaseline = "top";
   ctx.lineJoin = "round";
   let free = -Infinity;
-  for (const { at, relative, is_regression: isRegression, state } of found.sort((a, b) => a.at - b.at)) {
+  for (const { at, relative, is_regression: isRegression, state, recovers_from: ended = null } of found.sort((a, b) => a.at - b.at)) {
     const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
     ctx.strokeStyle = isRegression ? colors.regression : colors.improvement;
     ctx.lineWidth = 1.5;
     ctx.setLineDash(state === "suspected" ? [3, 3] : []);
     drawVertical(ctx, x, chartArea);
-    const text = `${signOf(relative)} ${formatChangeSize(relative)}`;
+    const text = ended === null ? `${signOf(relative)} ${formatChangeSize(relative)}` : "recovered";
     const { width } = ctx.measureText(text);
     const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
     // Overlapping labels are only in the tooltip.
