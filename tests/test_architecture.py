@@ -395,7 +395,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "layouts": {"site"},
         "maintenance": {"site"},
         "overview": {"incidents", "runs", "saved_views", "site", "studies"},
-        "policies": {"incidents", "site"},
+        "policies": {"site"},
         "requests": {"site"},
         "runs": {"requests", "site"},
         "saved_views": {"site", "studies"},

@@ -15,7 +15,7 @@ from benchapp.models.change import (
 )
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.heartbeat import Heartbeat, Pulse
-from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope
+from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope, name_scopes
 from benchapp.models.incident import (
     UNRESOLVED,
     Incident,
@@ -174,6 +174,7 @@ __all__ = [
     "is_shown_to_stranger",
     "label_link",
     "name_person",
+    "name_scopes",
     "note_reader",
     "shown_to",
 ]

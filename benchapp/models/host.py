@@ -1,14 +1,47 @@
 """Hosts, and API tokens."""
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final, Self
 
 from django.db import models
 
+from benchapp.metrics import format_count
 from benchapp.models.account import User
 
 # The host of the sample data (manage.py load_sample). Counts of hosts leave it out: nothing runs on it.
 SAMPLE_HOST: Final = "ebs-2013"
+# Names and ranges of a sentence; more hosts are counted.
+_PLACES_MAXIMUM: Final = 3
+_RANGE_FROM: Final = 3
+
+
+def name_scopes(scopes: Sequence[str]) -> str:
+    """Name scopes in a sentence: "db-1", "pool web", "db-03 and db-09 to db-16", "20 hosts", "2 hosts and 1 pool"."""
+    pools = [scope for scope in scopes if scope.startswith("pool:")]
+    places = [f"pool {scope.removeprefix('pool:')}" for scope in sorted(pools)]
+    places += _name_ranges([scope.removeprefix("host:") for scope in scopes if scope not in pools])
+    if len(places) <= _PLACES_MAXIMUM:
+        *first, last = places or [""]
+        return " and ".join([*([", ".join(first)] if first else []), last])
+    counts = [(len(scopes) - len(pools), "host"), (len(pools), "pool")]
+    return " and ".join(format_count(count, noun) for count, noun in counts if count)
+
+
+def _name_ranges(names: Sequence[str]) -> list[str]:
+    """Return the names in the order of their last number, three and more with consecutive numbers as a range."""
+    numbered = sorted(
+        (match[1], int(match[2] or -1), name)
+        for name in names
+        if (match := re.fullmatch(r"(.*?)([0-9]{0,9})", name, re.ASCII | re.DOTALL))
+    )
+    places: list[str] = []
+    for _, members in groupby(enumerate(numbered), key=lambda entry: (entry[1][0], entry[1][1] - entry[0])):
+        own = [name for _, (_, _, name) in members]
+        places += own if len(own) < _RANGE_FROM else [f"{own[0]} to {own[-1]}"]
+    return places
 
 
 class HostQuerySet(models.QuerySet["Host"]):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchapp.models import name_scopes
 from benchapp.queries.shapes import TargetRow, WorkloadRow
 from benchapp.queries.titles import (
     describe_block_size,
@@ -158,3 +159,22 @@ def test_block_size_is_said_as_fio_writes_it(size_bytes, text, said):
 
 def test_scope_is_named_without_its_kind():
     assert name_scope("pool:db:1") == "db:1"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "text"),
+    [
+        (["host:db-1"], "db-1"),
+        (["pool:web"], "pool web"),
+        (["host:db-10", "host:db-9"], "db-9 and db-10"),
+        (["host:db-09", "host:db-03", "host:db-10", "host:db-11"], "db-03 and db-09 to db-11"),
+        (["host:a", "host:b", "host:c"], "a, b and c"),
+        (["host:a", "pool:edge"], "pool edge and a"),
+        ([f"host:h{number}" for number in (1, 3, 5, 7)], "4 hosts"),
+        ([*(f"host:h{number}" for number in (1, 3, 5)), "pool:edge"], "3 hosts and 1 pool"),
+        ([f"host:h{number}" for number in range(1, 1100)], "h1 to h1099"),
+        ([], ""),
+    ],
+)
+def test_scopes_are_named_by_name_or_range_and_counted_beyond(scopes: list[str], text: str) -> None:
+    assert name_scopes(scopes) == text

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
-from benchapp.models import SAMPLE_HOST
+from benchapp.models import SAMPLE_HOST, name_scopes
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
     SERIES_MAXIMUM,
@@ -25,7 +25,6 @@ from benchapp.queries.incidents.benchmark_health import (
     VerdictRow,
     read_benchmark_health,
 )
-from benchapp.web.incidents.texts import describe_scopes
 from benchapp.web.site.access import may_read
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
@@ -133,7 +132,7 @@ def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> H
         detail = f"{row.series.scope_name} · {row.series.target_title}"
         url = reverse("series", args=[row.series.id])
     elif grouping == "host":
-        name = describe_scopes([row.key])
+        name = name_scopes([row.key])
         kind, _, value = row.key.partition(":")
         url = _link_series(filter.with_value(kind, value))
     else:
@@ -200,7 +199,7 @@ def _format_precision(verdicts: VerdictCounts) -> str:
 def _make_tables(health: BenchmarkHealth) -> list[VerdictTable]:
     named = (
         ("Detector version", health.by_method, str),
-        ("Host or pool", health.by_scope, lambda scope: describe_scopes([scope])),
+        ("Host or pool", health.by_scope, lambda scope: name_scopes([scope])),
         ("Workload", health.by_workload, str),
     )
     return [

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from benchapp.metrics import CATALOG, format_value
-from benchapp.models import ChangeState, Severity
+from benchapp.models import ChangeState, Severity, name_scopes
 from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.incidents.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
 from benchapp.times import format_moment
@@ -52,7 +52,7 @@ def describe_incident(detail: IncidentDetail) -> str:
         return row.title
     way = "up" if row.relative > 0 else "down"
     workload = f"{detail.workloads[0]} " if len(detail.workloads) == 1 else ""
-    what = f"{workload}{_name_metric(row.metric)} of {describe_scopes(detail.scopes)}"
+    what = f"{workload}{_name_metric(row.metric)} of {name_scopes(detail.scopes)}"
     size = format_change_size(row.relative)
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_moment(largest.accepted_from_at)
@@ -62,16 +62,6 @@ def describe_incident(detail: IncidentDetail) -> str:
         span = f"{format_moment(largest.slope_from_at)} and {format_moment(largest.slope_to_at)}"
         return f"{what} {verb} by {size} between {span}{_describe_coincidence(row)}"
     return f"{what} {way} {size} since {format_moment(row.started_at)}{_describe_coincidence(row)}"
-
-
-def describe_scopes(scopes: Sequence[str]) -> str:
-    """Return the place: a host's name, "pool db", "4 hosts", "2 hosts and 1 pool"."""
-    pools = sum(scope.startswith("pool:") for scope in scopes)
-    if len(scopes) == 1:
-        kind, _, name = scopes[0].partition(":")
-        return f"pool {name}" if kind == "pool" else name
-    counts = [(len(scopes) - pools, "host"), (pools, "pool")]
-    return " and ".join(format_count(count, noun) for count, noun in counts if count)
 
 
 def format_confidence_interval(low: float | None, high: float | None) -> str:

@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.metrics import CATALOG
-from benchapp.models import DryRunState
+from benchapp.models import DryRunState, name_scopes
 from benchapp.pipeline.policies.dry_runs import DRY_RUN_DAYS
 from benchapp.queries.policies import DetectionPolicyRow, DryRunIncident, DryRunRow
-from benchapp.web.incidents.texts import describe_scopes
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
@@ -88,9 +87,7 @@ def list_dry_run_incidents(incidents: Sequence[DryRunIncident]) -> list[DryRunIn
 def _make_line(incident: DryRunIncident) -> DryRunIncidentLine:
     metric = CATALOG[incident.metric].label
     size = format_signed_percent(incident.relative)
-    title = (
-        f"{describe_scopes([incident.scope])}: {metric} {size} in {format_count(incident.series, 'series')}"
-    )
+    title = f"{name_scopes([incident.scope])}: {metric} {size} in {format_count(incident.series, 'series')}"
     if incident.incident_id is not None:
         link = f"incident {incident.incident_id}"
         return DryRunIncidentLine(incident, title, reverse("incident", args=[incident.incident_id]), link)
