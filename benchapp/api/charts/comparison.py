@@ -112,7 +112,8 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     cliffs_delta: float
     effect: Literal["negligible", "small", "medium", "large"]
     is_significant: Annotated[bool, Meta(description="the interval excludes 1 and adjusted_p is below 0.05")]
-    is_worse: Annotated[bool | None, Meta(description="null if the medians are equal")]
+    smallest_change: Annotated[float, Meta(description="relative difference that counts, as in detection")]
+    is_worse: Annotated[bool | None, Meta(description="null if the difference is below the smallest change")]
     usual_low: Annotated[
         float | None, Meta(description="for fewer than 5 values: p10 / median of the series")
     ]
@@ -120,7 +121,7 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     a_series: Sequence[int]
     a_change_state: Annotated[
         MarkState | None,
-        Meta(description="of the open or accepted change that matters most on the side"),
+        Meta(description="of the open or accepted change that matters most among those of the side's values"),
     ]
     a_incident: Annotated[int | None, Meta(description="of that change")]
     b_series: Sequence[int]
@@ -133,13 +134,20 @@ class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
     title: str
 
 
+class PatternAnswer(ApiAnswer, kw_only=True, frozen=True):
+    pattern: Annotated[str, Meta(description="rw, with the direction if mixed: randread, randrw read")]
+    metric: MetricName
+    is_worse: bool
+    relative: Annotated[float | None, Meta(description="median of B / A − 1 over the differences")]
+    count: Annotated[int, Meta(description="of the differences")]
+    series_count: Annotated[int, Meta(description="series of the pattern with that metric")]
+
+
 class ScopeAnswer(ApiAnswer, kw_only=True, frozen=True):
-    name: Annotated[str, Meta(description="of the host or pool")]
-    metric: Annotated[MetricName, Meta(description="the first compared metric that has values")]
-    ratio: Annotated[float | None, Meta(description="median of B / A over its series in that metric")]
-    series_count: Annotated[int, Meta(description="series with that metric")]
+    scope: Annotated[str, Meta(description="host:NAME or pool:NAME")]
+    differences: Annotated[Sequence[PatternAnswer], Meta(description="the largest first")]
     values: int
-    worse: Annotated[int, Meta(description="values with a significant regression")]
+    worse: Annotated[int, Meta(description="values that are worse")]
     better: int
 
 
@@ -178,7 +186,7 @@ class ComparisonView(ApiView):
         sides = read_comparison(wanted)
         found = sides.found
         is_cut = found.is_cut or found.values_maximum is not None
-        scopes = summarize_scopes(found.pairs, wanted.get("metrics", DEFAULT_METRICS))
+        scopes = summarize_scopes(found.pairs)
         return answer_rows(
             request,
             ComparisonPage,
@@ -197,7 +205,16 @@ class ComparisonView(ApiView):
                 "series_of_a": found.counts[0],
                 "series_of_b": found.counts[1],
                 "is_cut": is_cut,
-                "scopes": [build(ScopeAnswer, each) for each in scopes.scopes] if scopes else [],
+                "scopes": [
+                    build(
+                        ScopeAnswer,
+                        each,
+                        differences=[build(PatternAnswer, difference) for difference in each.differences],
+                    )
+                    for each in scopes.scopes
+                ]
+                if scopes
+                else [],
             },
             context={
                 "a": describe_side(sides.a),

@@ -159,7 +159,7 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden
         color = _choose_color(canvas, line.pair)
         if line.low and line.high:
             axes.plot([line.low, line.high], [place, place], color=color, linewidth=2)
-        is_sure = line.pair.is_significant
+        is_sure = line.pair.is_different
         axes.plot(
             [line.at],
             [place],
@@ -216,7 +216,7 @@ def _list_foot(
     yield " · ".join([*shared, f"{format_count(len(found.pairs), 'value')} compared", counts])
     yield (
         "Marks: median of B / median of A, beyond 1 better; lines: 95 % interval of the ratio; hollow: not significant"
-        " (adjusted p ≥ 0.05)."
+        " (adjusted p ≥ 0.05) or below the metric's smallest change."
     )
     if found.pairs:
         yield describe_comparison(found, *names)[-1]

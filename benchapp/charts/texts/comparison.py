@@ -11,12 +11,14 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import (
     CATALOG,
+    UNKNOWN,
     format_count,
     format_integer,
     format_signed_percent,
     format_value,
     lower_label,
 )
+from benchapp.models import name_scopes
 from benchapp.queries.charts.comparison import (
     COMPARED_MAXIMUM,
     SERIES_MAXIMUM,
@@ -24,10 +26,11 @@ from benchapp.queries.charts.comparison import (
     Pair,
     Side,
 )
+from benchapp.queries.comparison_scopes import PatternDifference, summarize_patterns
+from benchapp.queries.titles import describe_value
 from benchapp.times import format_day, format_moment
 
 _NAMED_MAXIMUM: Final = 3
-_SCOPE: Final = "host or pool"
 # Of workload, layout and host, and within a layout.
 _PARTS: Final = re.compile(r" · |, ")
 
@@ -58,12 +61,13 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     """Return the two sides and the main result."""
     if not found.pairs:
         return f"{b} vs. {a}: no matching series"
-    worse, better = (sum(_is(pair, is_worse=flag) for pair in found.pairs) for flag in (True, False))
+    different = [pair for pair in found.pairs if pair.is_different]
+    worse, better = (sum(pair.is_worse is flag for pair in different) for flag in (True, False))
     few = _count_few(found)
     if few == len(found.pairs):
         answer = f"{format_count(few, 'value')}, too few runs"
     elif not worse and not better:
-        answer = f"no significant difference in {format_count(len(found.pairs), 'value')}"
+        answer = f"no difference in {format_count(len(found.pairs), 'value')}"
     else:
         counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
         answer = "{} of {} worse, {} better".format(*counts)
@@ -71,14 +75,16 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
 
 
 def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
-    """Return sentences: the largest differences, values with too few runs, what was compared, the environments."""
+    """Return sentences: differences by pattern, values with too few runs, what was compared, environments."""
     if not found.pairs:
         return [_describe_nothing(found, a, b)]
-    significant = [pair for pair in found.pairs if pair.is_significant]
-    sentences = [_describe_pair(pair) for pair in significant[:_NAMED_MAXIMUM]]
-    if len(significant) > _NAMED_MAXIMUM:
-        more = len(significant) - _NAMED_MAXIMUM
-        sentences.append(f"{format_count(more, 'more significant difference')} in the table.")
+    differences = summarize_patterns(found.pairs)
+    sentences = [
+        _describe_pair(each.largest) if each.count == 1 else f"{describe_difference(each)}."
+        for each in differences[:_NAMED_MAXIMUM]
+    ]
+    if more := sum(each.count for each in differences[_NAMED_MAXIMUM:]):
+        sentences.append(f"{format_count(more, 'more difference')} in the table.")
     few = _count_few(found)
     if found.is_cut:
         sentences.append(
@@ -97,7 +103,8 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
         )
     if found.free:
         names = ", ".join(
-            lower_label(DIMENSIONS[name].label) if name in DIMENSIONS else _SCOPE for name in found.free
+            lower_label(DIMENSIONS[name].label) if name in DIMENSIONS else name_scope_kind(found)
+            for name in found.free
         )
         sentences.append(f"Compared by: {names}.")
     if found.environment:
@@ -111,6 +118,21 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     else:
         sentences.append(f"No environment differences{_describe_scopes(found)}.")
     return sentences
+
+
+def name_scope_kind(found: ComparisonResult) -> str:
+    """Return what the compared values are of: "host", "pool", or "host or pool" where both occur."""
+    kinds = {scope.partition(":")[0] for scopes in found.scopes for scope in scopes}
+    return " or ".join(sorted(kinds)) or "host"
+
+
+def describe_difference(difference: PatternDifference) -> str:
+    """Return "random read, IOPS −18 % (8 of 10 series)"."""
+    pattern = describe_value("pattern", difference.pattern)
+    label, relative = CATALOG[difference.metric].label, difference.relative
+    change = UNKNOWN if relative is None else format_signed_percent(relative)
+    counts = f"{format_integer(difference.count)} of {format_integer(difference.series_count)} series"
+    return f"{pattern}, {label} {change} ({counts})"
 
 
 def _describe_scopes(found: ComparisonResult) -> str:
@@ -150,11 +172,6 @@ def _describe_pair(pair: Pair) -> str:
     return f"{subject}, {metric.label}: {before} → {after}{change}, {word}, {_describe_effect(pair)}; {runs}."
 
 
-def name_scopes(scopes: Sequence[str]) -> str:
-    """Return hosts or pools for a sentence: "db-1", "db-1 and db-2", "5 hosts or pools"."""
-    return " and ".join(scopes) if len(scopes) < 3 else f"{format_integer(len(scopes))} hosts or pools"
-
-
 def _describe_effect(pair: Pair) -> str:
     """Return the effect size: "large effect"."""
     return f"{pair.comparison.effect} effect"
@@ -163,10 +180,6 @@ def _describe_effect(pair: Pair) -> str:
 def _count_few(found: ComparisonResult) -> int:
     """Return how many values have too few runs for an interval."""
     return sum(pair.has_few_runs for pair in found.pairs)
-
-
-def _is(pair: Pair, *, is_worse: bool) -> bool:
-    return pair.is_significant and pair.is_worse is is_worse
 
 
 def split_title(title: str) -> list[str]:
@@ -192,8 +205,10 @@ def describe_place(pair: Pair) -> str:
 def describe_result(pair: Pair) -> tuple[str, str]:
     """Return the result of a pair, and its class: worse, better or none."""
     found = pair.comparison
-    if pair.is_significant and pair.is_worse is not None:
+    if pair.is_different:
         return ("worse", "worse") if pair.is_worse else ("better", "better")
+    if pair.is_significant:
+        return f"same: below {pair.smallest_change * 100:g} %", "none"
     if found.low is None:
         if pair.is_usual is not None:
             return ("within the usual range" if pair.is_usual else "outside the usual range", "none")

@@ -1,16 +1,21 @@
 """Compare two sides: their series are matched on all dimensions that are not compared."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchapp.analysis.charts.comparison import INTERVAL_FROM, Comparison, adjust, compare
+from benchapp.analysis.incidents.typical_change import measure_multiple
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOG
+from benchapp.metrics import CATALOG, SMALLEST_CHANGES, find_detected_metric
 from benchapp.models import Level
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.charts.comparison_labels import (
     EnvironmentDifference,
     Titles,
@@ -29,7 +34,6 @@ from benchapp.queries.charts.comparison_sides import (
 )
 from benchapp.queries.incidents.series_marks import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.queries.shapes import TargetRow, names_of
-from benchapp.queries.titles import name_scope
 
 __all__ = [
     "COMPARED_MAXIMUM",
@@ -54,6 +58,7 @@ DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 
 _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
 _UNHASHABLE: Final = "options"
+_NO_ROWS: Final = np.empty(0, dtype=np.int64)
 # Their columns are matched on, one by one.
 _UNMATCHED: Final = frozenset({"id", "target_id", "workload_id", _UNHASHABLE})
 
@@ -63,11 +68,12 @@ class Pair:
     """One metric of what both sides measured.
 
     title: workload and layout common to both sides. a_ids, b_ids: series. adjusted_p: among all pairs.
-    is_worse: B against A by the metric's better direction; None where the medians are equal.
+    smallest_change: relative, that counts, as detection has it for these series.
+    is_worse: B against A by the metric's better direction; None where the difference is below the smallest change.
     usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
     (p10, p90) / median; None where that is not known either.
-    a_mark, b_mark: the open or accepted change that matters most among the series of the side. a_scopes, b_scopes:
-    names of the hosts or pools of the series, in alphabetical order.
+    a_mark, b_mark: the open or accepted change that matters most among those whose values the side has. a_scopes,
+    b_scopes: of the series, in alphabetical order.
     """
 
     title: str
@@ -76,6 +82,7 @@ class Pair:
     rw: str
     comparison: Comparison
     adjusted_p: float | None
+    smallest_change: float
     is_worse: bool | None
     usual: tuple[float, float] | None
     a_ids: tuple[int, ...]
@@ -101,6 +108,16 @@ class Pair:
         """Return whether the interval excludes 1 and the adjusted p is below 0.05."""
         return self.comparison.is_significant and self.adjusted_p is not None and self.adjusted_p < 0.05
 
+    @property
+    def is_different(self) -> bool:
+        """Return whether B is worse or better: significantly, and by the smallest change or more."""
+        return self.is_significant and self.is_worse is not None
+
+    @property
+    def size(self) -> float:
+        """Return the difference in multiples of the smallest change; half counts as much as double."""
+        return measure_multiple((self.comparison.ratio or 1) - 1, self.smallest_change)
+
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
@@ -112,11 +129,11 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both sides. pairs: most significant first. free: names of the compared columns that differ.
+    """Both sides. pairs: differences first. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
-    values, whose rest is left out. scopes: names of the compared hosts or pools of each side, of all if none is
-    compared, in alphabetical order.
+    values, whose rest is left out. scopes: hosts and pools of the compared values of each side, of all if none is
+    compared, in alphabetical order. environment: of the runs of the compared values.
     values_maximum: newest values of each series that are compared, if the sides have too many series for all.
     labels: of two compared series, by what they differ in; ("", "") for other sides.
     """
@@ -168,15 +185,24 @@ def compare_sides(
         read_values(side, [row["id"] for row in rows], metrics)
         for side, rows in zip((a, b), compared, strict=True)
     ]
+    found = list(_compare_groups(both.values(), wanted, metrics))
+    counted = [
+        np.unique(np.concatenate([each.rows[place] for each in found] or [_NO_ROWS])) for place in (0, 1)
+    ]
     return ComparisonResult(
-        pairs=_compare_groups(both.values(), wanted, metrics, free),
+        pairs=_make_pairs(found, wanted, free),
         only_a=_list_unmatched(groups, place=0),
         only_b=_list_unmatched(groups, place=1),
         free=_list_differing(both.values(), free),
-        environment=list_environment_differences(*count_environments(wanted)),
+        environment=list_environment_differences(
+            *count_environments([side.run_ids[rows] for side, rows in zip(wanted, counted, strict=True)])
+        ),
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
-        scopes=(_list_scopes(compared[0] or first), _list_scopes(compared[1] or second)),
+        scopes=(
+            _list_scopes([row for each in found for row in each.sides[0]] or first),
+            _list_scopes([row for each in found for row in each.sides[1]] or second),
+        ),
         labels=labels,
         values_maximum=min((one.cut_at for one in wanted if one.cut_at), default=None),
     )
@@ -213,7 +239,7 @@ def _find_differing(first: Sequence[SideRow], second: Sequence[SideRow]) -> froz
 
 
 def _list_scopes(rows: Iterable[SideRow]) -> tuple[str, ...]:
-    return tuple(sorted({name_scope(row["scope"]) for row in rows}))
+    return tuple(sorted({row["scope"] for row in rows}))
 
 
 def match_rows(
@@ -236,43 +262,89 @@ def _make_key(row: SideRow, free: frozenset[str]) -> Hashable:
     return (*kept, options)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Values of one metric that both sides have. rows: of each side, in its `SideValues`."""
+
+    sides: MatchedRows
+    metric: str
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    comparison: Comparison
+
+
 def _compare_groups(
-    groups: Iterable[MatchedRows], values: Sequence[SideValues], metrics: Sequence[str], free: frozenset[str]
-) -> tuple[Pair, ...]:
-    found: list[tuple[MatchedRows, str, Comparison]] = []
+    groups: Iterable[MatchedRows], values: Sequence[SideValues], metrics: Sequence[str]
+) -> Iterator[_Found]:
     for sides in groups:
         ids = [[row["id"] for row in rows] for rows in sides]
         for metric in metrics:
-            a, b = (known.of(own, metric) for own, known in zip(ids, values, strict=True))
+            a, b = (known.find(own, metric) for own, known in zip(ids, values, strict=True))
             if len(a) and len(b):
-                found.append((sides, metric, compare(a, b)))
-    adjusted = adjust([comparison.p for _, _, comparison in found])
+                comparison = compare(values[0].columns[metric][a], values[1].columns[metric][b])
+                yield _Found(sides, metric, (a, b), comparison)
+
+
+def _make_pairs(
+    found: Sequence[_Found], values: Sequence[SideValues], free: frozenset[str]
+) -> tuple[Pair, ...]:
+    adjusted = adjust([each.comparison.p for each in found])
     usual = _read_usual(found)
     marks = _read_marks(found)
+    thresholds = read_thresholds({row["id"] for each in found for rows in each.sides for row in rows})
     titles = Titles(free)
-    pairs = [
-        _make_pair(
-            sides,
-            metric,
-            comparison,
-            adjusted_p=p,
-            titles=titles,
-            usual=usual.get((sides[0][0]["id"], metric)),
-            marks=marks[metric],
+    pairs = []
+    for each, p in zip(found, adjusted, strict=True):
+        row = each.sides[0][0]
+        a_ids, b_ids = (tuple(row["id"] for row in rows) for rows in each.sides)
+        a_mark, b_mark = (
+            find_worst_mark(
+                mark for id_ in ids if (mark := marks[each.metric].get(id_)) and side.has_reached(rows, mark)
+            )
+            for ids, side, rows in zip((a_ids, b_ids), values, each.rows, strict=True)
         )
-        for (sides, metric, comparison), p in zip(found, adjusted, strict=True)
-    ]
+        # Of the maximum that of p99.
+        limited = (
+            each.metric
+            if each.metric in SMALLEST_CHANGES
+            else find_detected_metric(each.metric, SMALLEST_CHANGES)
+        )
+        smallest = min(thresholds[id_][limited] for id_ in (*a_ids, *b_ids))
+        pairs.append(
+            Pair(
+                title=titles.describe(row),
+                metric=each.metric,
+                direction=row["direction"],
+                rw=row["rw"],
+                comparison=each.comparison,
+                adjusted_p=p,
+                smallest_change=smallest,
+                is_worse=_find_direction(each, smallest),
+                usual=usual.get((row["id"], each.metric)),
+                a_ids=a_ids,
+                b_ids=b_ids,
+                a_mark=a_mark,
+                b_mark=b_mark,
+                a_scopes=_list_scopes(each.sides[0]),
+                b_scopes=_list_scopes(each.sides[1]),
+            )
+        )
     return tuple(sorted(pairs, key=_rank))
 
 
-def _read_usual(
-    found: Iterable[tuple[MatchedRows, str, Comparison]],
-) -> dict[tuple[int, str], tuple[float, float]]:
+def _find_direction(found: _Found, smallest_change: float) -> bool | None:
+    """Return whether B is worse; None if the difference is below the smallest change."""
+    before, after, ratio = found.comparison.a.median, found.comparison.b.median, found.comparison.ratio
+    if before == after or (ratio is not None and measure_multiple(ratio - 1, smallest_change) < 1):
+        return None
+    return (after > before) == (CATALOG[found.metric].better == "lower")
+
+
+def _read_usual(found: Iterable[_Found]) -> dict[tuple[int, str], tuple[float, float]]:
     """Return p10 and p90 over the median, by (series, metric), of pairs with too few values for an interval."""
     few = {
-        (sides[0][0]["id"], metric)
-        for sides, metric, comparison in found
-        if min(comparison.a.n, comparison.b.n) < INTERVAL_FROM
+        (each.sides[0][0]["id"], each.metric)
+        for each in found
+        if min(each.comparison.a.n, each.comparison.b.n) < INTERVAL_FROM
     }
     rows = Level.objects.filter(
         is_current=True, series_id__in={series_id for series_id, _ in few}, n__gte=INTERVAL_FROM, median__gt=0
@@ -284,51 +356,19 @@ def _read_usual(
     }
 
 
-def _read_marks(found: Iterable[tuple[MatchedRows, str, Comparison]]) -> dict[str, dict[int, SeriesMark]]:
+def _read_marks(found: Iterable[_Found]) -> dict[str, dict[int, SeriesMark]]:
     """Return the marks of the compared series, by metric and series id; one query per metric."""
     ids: dict[str, set[int]] = defaultdict(set)
-    for sides, metric, _ in found:
-        ids[metric].update(row["id"] for rows in sides for row in rows)
+    for each in found:
+        ids[each.metric].update(row["id"] for rows in each.sides for row in rows)
     return {metric: read_series_marks(sorted(some), metric=metric) for metric, some in ids.items()}
 
 
-def _make_pair(
-    sides: MatchedRows,
-    metric: str,
-    comparison: Comparison,
-    *,
-    adjusted_p: float | None,
-    titles: Titles,
-    usual: tuple[float, float] | None,
-    marks: Mapping[int, SeriesMark],
-) -> Pair:
-    row = sides[0][0]
-    a_ids, b_ids = (tuple(row["id"] for row in rows) for rows in sides)
-    before, after = comparison.a.median, comparison.b.median
-    is_higher = after > before
-    return Pair(
-        title=titles.describe(row),
-        metric=metric,
-        direction=row["direction"],
-        rw=row["rw"],
-        comparison=comparison,
-        adjusted_p=adjusted_p,
-        is_worse=None if after == before else is_higher == (CATALOG[metric].better == "lower"),
-        usual=usual,
-        a_ids=a_ids,
-        b_ids=b_ids,
-        a_mark=find_worst_mark(marks[id_] for id_ in a_ids if id_ in marks),
-        b_mark=find_worst_mark(marks[id_] for id_ in b_ids if id_ in marks),
-        a_scopes=_list_scopes(sides[0]),
-        b_scopes=_list_scopes(sides[1]),
-    )
-
-
-def _rank(pair: Pair) -> tuple[bool, float, str, str]:
-    """Sort significant differences first, then ratios by their distance from 1."""
+def _rank(pair: Pair) -> tuple[int, float, str, str]:
+    """Sort differences first, then significant ones that are too small, then ratios by their distance from 1."""
     ratio = pair.comparison.ratio
     distance = max(ratio, 1 / ratio) if ratio and ratio > 0 else 1.0
-    return (not pair.is_significant, -distance, pair.title, pair.metric)
+    return (2 - pair.is_significant - pair.is_different, -distance, pair.title, pair.metric)
 
 
 def _list_unmatched(groups: Mapping[Hashable, MatchedRows], *, place: int) -> tuple[Unmatched, ...]:

@@ -16,6 +16,7 @@ from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.charts.downsampling import to_us
+from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.queries.series.environment_levels import (
     find_maintenance,
     select_latest_level,
@@ -66,12 +67,17 @@ class SideValues:
     columns: Mapping[str, NDArray[np.float64]]
     cut_at: int | None
 
-    def of(self, series_ids: Sequence[int], metric: str) -> NDArray[np.float64]:
-        """Return the known values of a metric of some series, one series after the other."""
+    def find(self, series_ids: Sequence[int], metric: str) -> NDArray[np.int64]:
+        """Return the rows of the known values of a metric of some series, one series after the other."""
         bounds = np.searchsorted(self.series_ids, [(each, each + 1) for each in series_ids]).tolist()
-        values = np.concatenate([self.columns[metric][first:end] for first, end in bounds])
-        known: NDArray[np.float64] = values[~np.isnan(values)]
+        rows = np.concatenate([np.arange(first, end) for first, end in bounds])
+        known: NDArray[np.int64] = rows[~np.isnan(self.columns[metric][rows])]
         return known
+
+    def has_reached(self, rows: NDArray[np.int64], mark: SeriesMark) -> bool:
+        """Return whether the change of a mark is among these rows: its series has a value since then."""
+        own = rows[self.series_ids[rows] == mark.series_id]
+        return bool(len(own)) and int(self.started_at[own].max()) >= to_us(mark.started_at)
 
 
 def read_side(side: Side, common: Filter, *, series_ids: Sequence[int] = ()) -> list[SideRow]:
@@ -190,9 +196,12 @@ def _select_latest(
     return {name: array[is_in_any] for name, array in selected.items()}
 
 
-def count_environments(sides: Sequence[SideValues]) -> list[dict[int, int]]:
-    """Return for each side how many of its measurements had which environment; one query."""
-    counted = [np.unique(side.run_ids, return_counts=True) for side in sides]
+def count_environments(run_ids: Sequence[NDArray[np.int64]]) -> list[dict[int, int]]:
+    """Return for each side how many of its measurements had which environment; one query.
+
+    run_ids: of each side, of each of its measurements.
+    """
+    counted = [np.unique(ids, return_counts=True) for ids in run_ids]
     with connection.cursor() as cursor:
         # As one value: of thousands Django writes each into the query.
         cursor.execute(

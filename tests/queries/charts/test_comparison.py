@@ -117,6 +117,21 @@ def test_what_differs_in_the_environment_stands_beside() -> None:
     assert [(line.name, line.a, line.b) for line in found.environment] == [("kernel", ("5.15",), ("6.1",))]
 
 
+def test_environment_is_that_of_the_compared_runs() -> None:
+    for name, hours in (("both", (1, 13)), ("only before", (1, 20))):
+        host = make_host(name)
+        series = add_series([], host=host)
+        for hour in hours:
+            environment = make_environment(kernel="6.1" if name == "both" else "5.15")
+            run = make_run(host, environment=environment, started_at=NOON.replace(hour=hour))
+            make_measurement(run, series, iops=100.0)
+
+    found = compare_sides(Side(to_at=NOON), Side(from_at=NOON, to_at=NOON.replace(hour=18)))
+
+    assert ([pair.a_scopes for pair in found.pairs], found.environment) == ([("host:both",)], ())
+    assert found.scopes == (("host:both",), ("host:both",))
+
+
 def test_zone_that_only_the_newer_runs_tell_is_no_difference() -> None:
     host = make_host()
     series = add_series([], host=host)

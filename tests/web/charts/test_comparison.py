@@ -37,7 +37,7 @@ def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -
     assert "), worse, large effect; " in page.words
     assert page.words.index("0.800") < page.words.index("1.000")
     assert "no significant difference" in page.words
-    assert "Compared by: host or pool." in page.words
+    assert "Compared by: host." in page.words
 
 
 def test_lines_of_several_hosts_begin_with_the_host(db: None) -> None:
@@ -148,9 +148,9 @@ def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client, two_host
 
 
 def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
-    # The session and its person, two sides, the levels and maintenance of each, the environments of their runs; values
-    # are read beside Django's cursor.
-    with django_assert_num_queries(12):
+    # The session and its person, two sides, the levels and maintenance of each, policies, the environments of their
+    # runs; values are read beside Django's cursor.
+    with django_assert_num_queries(13):
         viewer.get(reverse("compare"), HOSTS)
 
 

@@ -73,7 +73,11 @@ def test_sides_are_the_runs_with_each_kernel(fleet: dict[str, Series]) -> None:
         pair.a_scopes[0]: (pair.comparison.a.median, pair.comparison.b.median, pair.comparison.a.n)
         for pair in found.pairs
     }
-    assert medians == {"db-1": (1000, 1000, 12), "db-2": (500, 501, 12), "db-9": (1000, 780, 12)}
+    assert medians == {
+        "host:db-1": (1000, 1000, 12),
+        "host:db-2": (500, 501, 12),
+        "host:db-9": (1000, 780, 12),
+    }
     assert [series.id for series in found.only_a] == [fleet["db-3"].pk]
     assert ("kernel", (OLD,), (NEW,)) in [(each.name, each.a, each.b) for each in found.environment]
 
@@ -130,12 +134,22 @@ def test_page_and_answer_name_the_worst_host_first(viewer: Client, fleet: dict[s
     page = Page(viewer.get(reverse("compare"), sides))
     answer = viewer.get("/api/v1/comparison", sides).json()
 
-    assert [(each["name"], each["worse"], each["ratio"]) for each in answer["scopes"]] == [
-        ("db-9", 1, pytest.approx(0.78)),
-        ("db-1", 0, 1.0),
-        ("db-2", 0, pytest.approx(501 / 500)),
+    assert [(each["scope"], each["worse"]) for each in answer["scopes"]] == [
+        ("host:db-9", 1),
+        ("host:db-1", 0),
+        ("host:db-2", 0),
     ]
-    assert "1 of 3 hosts or pools is worse: db-9 (IOPS −22" in page.words
+    assert answer["scopes"][0]["differences"] == [
+        {
+            "pattern": "randread",
+            "metric": "iops",
+            "is_worse": True,
+            "relative": pytest.approx(-0.22),
+            "count": 1,
+            "series_count": 1,
+        }
+    ]
+    assert "1 of 3 hosts is worse: db-9: random read, IOPS −22 % (1 of 1 series)." in page.words
     table = page.words[page.words.index("By host") :]
     assert table.index("db-9") < table.index("db-1") < table.index("db-2") < table.index("All")
 
@@ -173,7 +187,7 @@ def test_overview_links_a_recent_change_to_its_comparison(viewer: Client, fleet:
     (link,) = [url for url in page.links if "kernel" in url and url.startswith("/compare/")]
     assert parse_qs(urlsplit(link).query) == {"a": [f"kernel:{OLD}"], "b": [f"kernel:{NEW}"]}
     assert "Kernel 5.15.0-91 → 6.1.0-18" in page.words or "kernel 5.15.0-91 → 6.1.0-18" in page.words
-    assert "1 of 3 hosts or pools is worse: db-9" in Page(viewer.get(link)).words
+    assert "1 of 3 hosts is worse: db-9" in Page(viewer.get(link)).words
 
 
 def test_history_offers_the_comparison_of_an_environment_change(

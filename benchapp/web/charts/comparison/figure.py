@@ -182,7 +182,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         metrics=read_metrics(query, []),
     )
     names = _describe_sides(a, b, found)
-    scopes = summarize_scopes(found.pairs, read_metrics(query, []))
+    scopes = summarize_scopes(found.pairs)
     most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
     lines = make_lines(found.pairs[:most])
     chart = make_chart(lines, key)
