@@ -132,7 +132,11 @@ def _name_missed(chart: ScalingChart, reach: TargetReach) -> str:
     """Return the values that miss a target if they are few and others reach it, else ""."""
     if not reach.reached or len(reach.missed) > _MISSED_NAMED:
         return ""
-    return " and ".join(chart.x.settings[place] for place in reach.missed)
+    cells = chart.facets[reach.facet].lines[reach.line].cells
+    return " and ".join(
+        f"{chart.x.settings[place]}{' (open regression)' if cells[place].is_regressed else ''}"
+        for place in reach.missed
+    )
 
 
 def _name_values(chart: ScalingChart) -> tuple[str, str]:
@@ -174,8 +178,11 @@ def _describe_knee(chart: ScalingChart, bend: Bend, key: str) -> Sentence:
         return Sentence(f"{curve}: no knee (throughput and latency grow together, or too few points).")
     cell = chart.facets[bend.facet].lines[bend.line].cells[bend.place]
     at = f"{format_with_unit(cell.over, chart.over)}, {writer.format(cell.value or 0.0)}"
+    cells = chart.facets[bend.facet].lines[bend.line].cells
+    regressed = writer.name_regressions([place for place, each in enumerate(cells) if each.is_regressed])
     return Sentence(
-        f"{curve}: knee at {writer.describe_x(bend.place)} ({at}); above it, latency grows faster than throughput.",
+        f"{curve}: knee at {writer.describe_x(bend.place)} ({at}); above it, latency grows faster than throughput"
+        f"{f', with {regressed}' if regressed else ''}.",
         (f"{key}-{bend.facet}-{bend.line}-{bend.place}",),
     )
 
@@ -219,7 +226,7 @@ def _list_answers(chart: ScalingChart, findings: Sequence[Finding]) -> Iterator[
     for kind in FINDING_ORDER:
         groups: dict[str, list[Clause]] = {}
         for clause in (writer.write(finding) for finding in findings if isinstance(finding, kind)):
-            same = groups.setdefault(clause.predicate, [])
+            same = groups.setdefault(clause.claim, [])
             if clause.subject not in named and clause.subject not in [other.subject for other in same]:
                 same.append(clause)
         for clauses in filter(None, groups.values()):
@@ -232,14 +239,14 @@ def _join_clauses(chart: ScalingChart, clauses: Sequence[Clause]) -> str:
     clause, count = clauses[0], len(clauses)
     curves = len(chart.facets) * len(chart.facets[0].lines)
     if curves == 1:
-        return clause.predicate
+        return clause.claim
     if count == 1:
-        return clause.join(clause.subject, clause.predicate)
+        return clause.join(clause.subject, clause.claim)
     names = [clause.subject.removesuffix(":") for clause in clauses]
     subject = f"{', '.join(names[:-1])} and {names[-1]}"
     if count > _SUBJECTS_MAXIMUM:
         subject = f"{count} of {curves} curves"
-    predicate = clause.predicate
+    predicate = clause.claim
     if not clause.has_subject:
         predicate = _VERB.sub(lambda found: _PLURALS[found[0]], predicate)
     return clause.join(subject, predicate)

@@ -1,6 +1,7 @@
 """Findings of a scaling chart as text: the curve, what it does, and the numbers that show it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchapp.metrics import format_change_size, format_percent, format_value, format_with_unit, lower_label
@@ -20,10 +21,13 @@ from benchapp.queries.charts.scaling_findings import (
     Steady,
     Unclear,
     list_places,
+    list_replaced,
 )
 
 # Values of these dimensions can be the subject of a sentence; others are followed by a colon.
 _SUBJECT_DIMENSIONS: Final = ("pattern", "rw")
+# Of replaced values that a sentence names.
+_PLACES_MAXIMUM: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,14 @@ class Clause:
 
     subject: the curve, with a colon if a verb cannot follow it: "random read", "16 volumes:". predicate: begins with
     a verb, or with its own subject if has_subject; then subject is "" where the chart has one curve. numbers: what
-    follows the predicate, with its separator: " (5 000 → 5 010 IOPS)".
+    follows the predicate, with its separator: " (5 000 → 5 010 IOPS)". aside: what the finding leaves out, likewise.
     """
 
     subject: str
     predicate: str
     numbers: str = ""
     has_subject: bool = False
+    aside: str = ""
 
     def join(self, subject: str, predicate: str) -> str:
         """Return a subject and a predicate as one clause."""
@@ -49,7 +54,12 @@ class Clause:
     @property
     def sentence(self) -> str:
         """Return the finding with its numbers."""
-        return f"{self.join(self.subject, self.predicate)}{self.numbers}."
+        return f"{self.join(self.subject, self.predicate)}{self.numbers}{self.aside}."
+
+    @property
+    def claim(self) -> str:
+        """Return the predicate with what the finding leaves out, without numbers."""
+        return f"{self.predicate}{self.aside}"
 
 
 class SentenceWriter:
@@ -60,7 +70,19 @@ class SentenceWriter:
         self._is_more_better = chart.metric.better == "higher"
 
     def write(self, finding: Finding) -> Clause:
-        """Return the clause of a finding."""
+        """Return the clause of a finding, which says where it uses the level before an open regression."""
+        aside = self.name_regressions(list_replaced(self._chart, finding))
+        return replace(self._write(finding), aside=f", without {aside}" if aside else "")
+
+    def name_regressions(self, places: Sequence[int]) -> str:
+        """Return "the open regression at 16 volumes" for places on x; "" for none."""
+        if not places:
+            return ""
+        is_named = len(places) <= _PLACES_MAXIMUM and len(self._chart.x.values) > 1
+        at = f" at {' and '.join(map(self.describe_x, places))}" if is_named else ""
+        return f"{'the open regression' if len(places) == 1 else 'open regressions'}{at}"
+
+    def _write(self, finding: Finding) -> Clause:
         curve = self.name_curve(list_places(finding)[0])
         match finding:
             case Saturates(start, _, level):

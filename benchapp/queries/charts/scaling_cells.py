@@ -140,6 +140,9 @@ class _CellBuilder:
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
+            before=_mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
+            if levels.before.keys() & set(ids)
+            else None,
             settings=list_settings(self._table, valued, self._grid.named),
             runs=_order_runs(run for each in ids for run in levels.runs.get(each, ())),
         )

@@ -70,6 +70,8 @@ __all__ = [
     "find_reach",
     "is_target_reached",
     "list_places",
+    "list_replaced",
+    "list_replaced_in",
 ]
 
 # A difference between patterns is expected.
@@ -246,14 +248,30 @@ def _make_curve(chart: ScalingChart, row: int, column: int) -> Curve:
     for place, (x, cell) in enumerate(
         zip(chart.x.values, chart.facets[row].lines[column].cells, strict=True)
     ):
-        if cell.value is not None:
+        # A regression does not decide how a layout scales.
+        spread = cell.before or cell.spread
+        if spread is not None and spread.median is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
-            points.append(CurvePoint(CurvePlace(row, column, place), cell.value, count, _find_error(cell)))
+            error = estimate_error(spread.p10, spread.p90, spread.n)
+            points.append(CurvePoint(CurvePlace(row, column, place), spread.median, count, error))
     return Curve(tuple(points), chart.metric.better == "higher")
 
 
-def _find_error(cell: ScalingPoint) -> float | None:
-    return estimate_error(cell.spread.p10, cell.spread.p90, cell.spread.n) if cell.spread else None
+def list_replaced(chart: ScalingChart, finding: Finding) -> tuple[int, ...]:
+    """Return the places on x where a finding uses the level before an open regression, in order."""
+    places = list_places(finding)
+    if not isinstance(finding, Cliff | ContrastFinding):
+        # The finding of a curve rests on all its values.
+        return list_replaced_in(chart.facets[places[0].facet].lines[places[0].line])
+    replaced = {
+        place.x for place in places if chart.facets[place.facet].lines[place.line].cells[place.x].before
+    }
+    return tuple(sorted(replaced))
+
+
+def list_replaced_in(line: ScalingLine) -> tuple[int, ...]:
+    """Return the places on x of a line that has the level before an open regression there."""
+    return tuple(place for place, cell in enumerate(line.cells) if cell.before)
 
 
 def _list_cliffs(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:

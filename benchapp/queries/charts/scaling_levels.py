@@ -15,7 +15,7 @@ from benchapp.queries.charts.scaling_shapes import (
     ScalingSpread,
 )
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
+from benchapp.queries.incidents.series_marks import SeriesMark, read_levels_before, read_series_marks
 from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.queries.series.level_runs import (
     LevelSpan,
@@ -31,26 +31,46 @@ from benchapp.queries.series.levels import read_current_columns
 class SeriesLevels:
     """Levels of series by id: shown, of the earlier period, and of the throughput that a latency is plotted against.
 
-    marks: open and accepted changes; none at an earlier time. runs: the newest of the level shown, oldest first; only
-    if the request has them.
+    marks: open and accepted changes; none at an earlier time. before: the level before an open regression. runs: the
+    newest of the level shown, oldest first; only if the request has them.
     """
 
     shown: Mapping[int, ScalingSpread]
     earlier: Mapping[int, ScalingSpread]
     overs: Mapping[int, ScalingSpread]
     marks: Mapping[int, SeriesMark]
+    before: Mapping[int, ScalingSpread]
     runs: Mapping[int, tuple[ScalingRun, ...]] = field(default_factory=dict)
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:
-    """Return the levels of the series of a table; two queries, four for each of a past end and the earlier period."""
+    """Return the levels of the series of a table; two queries, four for each of a past end and the earlier period.
+
+    One more with an open regression.
+    """
     span, earlier_at = resolved.request.span, resolved.earlier_at
+    marks = {} if span.to_at else _read_marks(table, resolved.metric.base)
     return SeriesLevels(
         shown=_read(table, resolved.metric, span),
         earlier={} if earlier_at is None else _read(table, resolved.metric, LevelRange(to_at=earlier_at)),
         overs={} if resolved.over is None else _read(table, resolved.over, span),
-        marks={} if span.to_at else _read_marks(table, resolved.metric.base),
+        marks=marks,
+        before=_read_before(table, resolved.metric, marks),
     )
+
+
+def _read_before(
+    table: SeriesTable, metric: ScalingMetric, marks: Mapping[int, SeriesMark]
+) -> Mapping[int, ScalingSpread]:
+    """Return the levels before open regressions; none of groups of runs, which are shown as they are."""
+    if table.group_levels is not None:
+        return {}
+    found = read_levels_before(marks, metric=metric.base)
+    levels = {
+        series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
+        for series_id, level in found.items()
+    }
+    return _divide_all(table, levels) if metric.is_per_volume else levels
 
 
 def _read_marks(table: SeriesTable, metric: str) -> Mapping[int, SeriesMark]:
@@ -79,8 +99,10 @@ def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mappin
             series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
             for series_id, level in past.items()
         }
-    if not metric.is_per_volume:
-        return levels
+    return _divide_all(table, levels) if metric.is_per_volume else levels
+
+
+def _divide_all(table: SeriesTable, levels: Mapping[int, ScalingSpread]) -> Mapping[int, ScalingSpread]:
     counts = dict(zip(table.column("id"), table.column("volume_count"), strict=True))
     return {series_id: _divide(level, counts[series_id]) for series_id, level in levels.items()}
 

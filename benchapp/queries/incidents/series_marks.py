@@ -6,7 +6,7 @@ from datetime import datetime
 from math import log1p
 from typing import Final, Literal
 
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.metrics import SMALLEST_CHANGES, list_detected_metrics
 from benchapp.models import UNRESOLVED, ChangeState, IncidentState, Severity, Verdict
 from benchapp.queries.binary_columns import fetch_rows, write_ids
 
@@ -31,6 +31,16 @@ _COUNT_REGRESSIONS: Final = (
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     f" WHERE {_IS_OPEN} AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
     " AND change.series_id IN (SELECT unnest(%s::bigint[]))"
+)
+_READ_BEFORE: Final = (
+    "SELECT DISTINCT ON (level.series_id) level.series_id, level.median, level.p10, level.p90, level.n, level.to_at"  # noqa: S608
+    " FROM benchapp_level level JOIN (SELECT change.series_id, min(change.started_at) AS started_at"
+    "  FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
+    f"  WHERE {_IS_OPEN} AND change.is_regression AND change.state = ANY(%s) AND change.metric = ANY(%s)"
+    "  AND change.series_id IN (SELECT unnest(%s::bigint[])) GROUP BY change.series_id"
+    " ) AS regressed ON regressed.series_id = level.series_id"
+    " WHERE level.metric = %s AND NOT level.is_current AND level.from_at < regressed.started_at"
+    " ORDER BY level.series_id, level.from_at DESC"
 )
 _READ_SCOPES: Final = (
     "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"  # noqa: S608
@@ -106,6 +116,30 @@ def _find_state(is_open: bool, incident_state: str, planned_event_id: int | None
     if incident_state != IncidentState.RESOLVED:
         return "recovered"
     return "accepted" if planned_event_id is None else "muted"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBefore:
+    """The level of a series before its open regressions, in the metric's base unit. last_at: its last run."""
+
+    median: float
+    p10: float
+    p90: float
+    n: int
+    last_at: datetime
+
+
+def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[int, LevelBefore]:
+    """Return the level of a metric before its open regressions, by series id; one query, none without an open mark.
+
+    marks: of `read_series_marks`. Of a series whose runs are a single level, as of a drift, there is none.
+    """
+    regressed = [mark.series_id for mark in marks.values() if mark.state == "open" and mark.is_regression]
+    if not regressed:
+        return {}
+    detected = sorted(list_detected_metrics([metric]))
+    rows = fetch_rows(_READ_BEFORE, [_LIVE, detected, write_ids(regressed), metric])
+    return {series_id: LevelBefore(*level) for series_id, *level in rows}
 
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:

@@ -602,3 +602,34 @@ def test_heading_counts_the_shown_series_and_rows_name_their_depth(viewer: Clien
     assert "db-1 (4 series: 10.0 IOPS to 11.0 IOPS)" in words
     assert "sequential readdepth 4" in words
     assert "random readdepth 16" in words
+
+
+@pytest.fixture
+def regressed(db: Any) -> None:
+    """Throughput is linear in the volumes; at 16 volumes it has lost 65 % since the newest ten runs."""
+    host = make_host("db-01")
+    for count in (1, 2, 4, 8, 16):
+        values = judging.make_level(1000.0 * count, 40)
+        if count == 16:
+            values[30:] = judging.make_level(5600.0, 10)
+        make_series(values, host=host, target=make_target(volume_type="gp3", volume_count=count))
+    judge_due()
+
+
+def test_finding_does_not_rest_on_a_regressed_value(regressed: None, viewer: Client) -> None:
+    response = viewer.get(reverse("scaling"), {"model": "1"})
+
+    without = ", without the open regression at 16 volumes."
+    assert [sentence.text for sentence in response.context["figure"].sentences] == [
+        f"Random read: no maximum up to 24 volumes; from 8 to 16 volumes 2.00x (Linear){without}",
+        f"Random read scales linearly: 16x from 1 to 16 volumes (100 % of ideal){without}",
+    ]
+    words = Page(response).words
+    assert "scales linearly: 16x from 1 to 16 volumes, without the open regression at 16 volumes" in words
+    assert "▼ −65 %" in words
+
+
+def test_target_that_a_regressed_value_misses_says_so(regressed: None) -> None:
+    assert "1 of 2 layouts reaches Database (6 000 IOPS); not 16 volumes (open regression)." in describe(
+        "q=volume_count:8,16&target=iops:6000:Database"
+    )

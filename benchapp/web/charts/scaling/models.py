@@ -15,6 +15,7 @@ from benchapp.queries.charts.scaling_findings import (
     Interval,
     ModelName,
     ScalingModel,
+    list_replaced_in,
 )
 from benchapp.web.site.value_texts import format_percent
 
@@ -66,7 +67,9 @@ def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterat
         if found.model is None:
             yield Sentence(f"{curve}: no scaling model; {found.reason}.")
             continue
-        yield Sentence(f"{curve}: {_describe_reach(chart, found, found.model)}.")
+        replaced = list_replaced_in(chart.facets[found.facet].lines[found.line])
+        aside = f", without {writer.name_regressions(replaced)}" if replaced else ""
+        yield Sentence(f"{curve}: {_describe_reach(chart, found, found.model)}{aside}.")
         if len(models) > 1:
             continue
         for prediction in found.predictions:
