@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchapp.models import DetectionResult, DetectionStatus
 from benchapp.times import to_iso
-from tests.planted_fleet import POOL, Fleet, plant_fleet
+from tests.planted_fleet import DAYS, NOISE, POOL, Fleet, plant_fleet
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 
@@ -98,3 +99,12 @@ def test_difference_below_the_threshold_is_the_same(fleet: Fleet, viewer: Client
         ratio = each.median("iops", AFTER) / each.median("iops", BEFORE)
         assert row["ratio"] == pytest.approx(ratio)
         assert row["is_worse"] is (None if 0.9524 < ratio < 1.05 else ratio < 1)
+
+
+def test_noise_after_a_recovery_is_that_within_the_levels(fleet: Fleet) -> None:
+    ids = [each.id for each in fleet.of("db-22")]
+    results = DetectionResult.objects.filter(series_id__in=ids, metric="latency_p99_ns")
+
+    assert {(result.status, result.n) for result in results} == {(DetectionStatus.STEADY, DAYS)}
+    # 5 % are planted; the noise of 40 runs is known to a tenth of it.
+    assert all(result.spread == pytest.approx(NOISE["latency_p99_ns"], rel=0.3) for result in results)

@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.segmentation import take_median
+from benchapp.analysis.changepoints.level_shift import measure_separation
+from benchapp.analysis.changepoints.noise import clip_spikes, measure_spread
+from benchapp.analysis.changepoints.segmentation import LEAST_LEVEL, Levels, find_boundaries, take_median
 
 Array = npt.NDArray[np.float64]
 
@@ -29,6 +31,10 @@ _SPIKE_SPREADS: Final = 5.0
 _MOST_CORRELATION: Final = 0.9
 # Multiple of the level from which a value counts as infinite; its square is still finite.
 _MOST_RESIDUAL: Final = 1e9
+# Of the logarithm; as the detector's.
+_LEAST_SPREAD: Final = 0.001
+# Gap between the values of two levels, as share of the distance of their medians.
+_LEAST_GAP: Final = 0.1
 
 
 class SeriesState(StrEnum):
@@ -84,6 +90,36 @@ def profile_noise(values: Iterable[float], changes: Iterable[int] = ()) -> Noise
         find_smallest_change(spread, correlation, old_runs=points) if points >= FEWEST_NEW_RUNS + 1 else None
     )
     return NoiseProfile(spread, correlation, points, smallest)
+
+
+def find_distinct_levels(values: Array, *, smallest_change: float) -> list[int]:
+    """Return where levels begin that do not overlap with their neighbors: ascending indices of finite values.
+
+    For the noise alone: the detector takes a short excursion, as a regression that recovered, for chance, but its runs
+    say nothing about how much runs of one level differ. Two levels differ by smallest_change (relative) or more, and
+    their values are apart by a tenth of that difference. Of 1 080 histories of nine kinds of noise without changes 5
+    have such levels. Values that are not all positive have none.
+    """
+    if len(values) < 2 * LEAST_LEVEL or values.min() <= 0:
+        return []
+    ratios = np.log(values)
+    spread = measure_spread(ratios, least=_LEAST_SPREAD)
+    places = find_boundaries(Levels(clip_spikes(ratios, spread) - ratios[0]), spread)
+    while places:
+        edges = [0, *places, len(ratios)]
+        apart = [
+            _measure_gap(ratios[start:place], ratios[place:end], least=math.log1p(smallest_change))
+            for start, place, end in zip(edges, edges[1:], edges[2:], strict=False)
+        ]
+        if min(apart) >= _LEAST_GAP:
+            break
+        del places[apart.index(min(apart))]
+    return places
+
+
+def _measure_gap(before: Array, after: Array, *, least: float) -> float:
+    is_step = abs(take_median(after) - take_median(before)) >= least
+    return measure_separation(before, after) if is_step else 0.0
 
 
 def find_smallest_change(

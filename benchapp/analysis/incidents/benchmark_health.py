@@ -63,7 +63,8 @@ class VerdictCounts:
 class HealthFacts:
     """What is known about one series, or about all series of a host or profile.
 
-    stale_count: series without a recent run. noisy_count: series with a metric too noisy for detection.
+    stale_count: series without a recent run. noisy_count: series with a metric too noisy for detection,
+    of which buffered_count do not use direct I/O.
     spread_increase_count, two_states_count: series with a metric whose spread increased, or that has two states.
     unchanged_count: series of RUNS_WITHOUT_CHANGE runs or more in which no change was ever detected.
     incident_count: incidents of the period. unresolved_count: open ones older than UNRESOLVED_DAYS.
@@ -73,6 +74,7 @@ class HealthFacts:
     series_count: int
     stale_count: int
     noisy_count: int
+    buffered_count: int
     spread_increase_count: int
     two_states_count: int
     unchanged_count: int
@@ -161,10 +163,11 @@ def _find_noisy(facts: HealthFacts) -> HealthFinding | None:
     smallest = facts.smallest_detectable_change
     size = f"; the smallest detectable change is {smallest * 100:.0f} %" if smallest is not None else ""
     which = f"{facts.noisy_count} of {facts.series_count} series are " if facts.is_group else ""
+    steps = ["Run longer or with a ramp time", *(["use direct I/O"] if facts.buffered_count else [])]
     return HealthFinding(
         "high-spread",
         f"{which}too noisy for detection{size}",
-        "Run longer or with a ramp time, use direct I/O, and repeat runs.",
+        f"{', '.join(steps)}, and repeat runs.",
     )
 
 

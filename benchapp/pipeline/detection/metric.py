@@ -16,6 +16,7 @@ from benchapp.analysis.detection.noise_profile import (
     SeriesState,
     StateResult,
     count_runs_needed,
+    find_distinct_levels,
     judge_state,
     profile_noise,
 )
@@ -46,6 +47,8 @@ RUNS_MINIMUM: Final = 6
 # Multiple of the threshold that must be detectable, otherwise the series is too noisy. A quarter of real histories is
 # (spread above 7.5 % for IOPS); with the threshold itself half of them would be.
 _NOISY_FROM: Final = 4.0
+# From which the noise is divided by levels that are no changes: for all series it would take a third of the evaluation.
+_DIVIDED_FROM: Final = 2.0
 # Two of three runs are outliers: once in 26 000 runs for noise with tails of t with 3 degrees of freedom.
 _SUSPICION_CHANCE: Final = 1 / 26_000
 
@@ -129,7 +132,11 @@ def judge_metric(
     fresh = [change for change in found if not _is_near(change, confirmed)]
     lasting = _find_lasting(values, fresh, smallest_change, usual_spread) if fresh else set()
     level = remove_trend(values[start:], tolerated_change=smallest_change)
-    profile = profile_noise(np.concatenate((values[:start], level)), starts)
+    flat = np.concatenate((values[:start], level))
+    profile = profile_noise(flat, starts)
+    if profile.smallest_change is not None and profile.smallest_change > _DIVIDED_FROM * smallest_change:
+        # Noise is that within levels, also within those that are too short for a change.
+        profile = profile_noise(flat, [*starts, *find_distinct_levels(flat, smallest_change=smallest_change)])
     state = judge_state(profile, runs=len(values), wanted_change=_NOISY_FROM * smallest_change)
     return MetricResult(
         values=values,

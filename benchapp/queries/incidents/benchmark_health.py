@@ -111,6 +111,7 @@ class _SeriesFacts:
     last_at: datetime
     is_stale: bool
     is_noisy: bool
+    is_buffered: bool
     has_spread_increase: bool
     has_two_states: bool
     is_unchanged: bool
@@ -179,7 +180,7 @@ def read_benchmark_health(
 
 def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
     found = Series.objects.filter(condition, measurement_count__gt=0).order_by("pk")
-    columns = ("pk", "scope", "rw", "direction", "first_at", "last_at", "measurement_count")
+    columns = ("pk", "scope", "rw", "direction", "is_direct", "first_at", "last_at", "measurement_count")
     rows = list(found.values_list(*columns)[: SERIES_MAXIMUM + 1])
     ids = [row[0] for row in rows]
     noisy = dict(
@@ -202,12 +203,13 @@ def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
             last_at=last_at,
             is_stale=is_stale(first_at, last_at, n=count, now=now),
             is_noisy=pk in noisy,
+            is_buffered=is_direct is False,
             has_spread_increase=pk in wider,
             has_two_states=pk in alternating,
             is_unchanged=count >= RUNS_WITHOUT_CHANGE and pk not in changed,
             smallest_detectable_change=noisy.get(pk),
         )
-        for pk, scope, rw, direction, first_at, last_at, count in rows
+        for pk, scope, rw, direction, is_direct, first_at, last_at, count in rows
     ]
 
 
@@ -301,6 +303,7 @@ def _make_row(
         series_count=len(group),
         stale_count=sum(each.is_stale for each in group),
         noisy_count=sum(each.is_noisy for each in group),
+        buffered_count=sum(each.is_noisy and each.is_buffered for each in group),
         spread_increase_count=sum(each.has_spread_increase for each in group),
         two_states_count=sum(each.has_two_states for each in group),
         unchanged_count=sum(each.is_unchanged for each in group),

@@ -10,6 +10,7 @@ from benchapp.analysis.detection.noise_profile import (
     SeriesState,
     StateResult,
     count_runs_needed,
+    find_distinct_levels,
     find_smallest_change,
     judge_state,
     measure_residuals,
@@ -50,6 +51,27 @@ def test_spread_and_correlation_are_those_around_the_levels() -> None:
     assert profile.spread == pytest.approx(0.02, rel=0.15)
     assert 0.3 < profile.correlation < 0.75
     assert profile.points == 200
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_runs_of_an_excursion_are_no_noise(seed: int) -> None:
+    noise = 1 + 0.05 * np.clip(np.random.default_rng(seed).standard_normal(40), -2, 2)
+    values = noise * np.repeat([1.0, 1.43, 1.0], [14, 10, 16])
+
+    starts = find_distinct_levels(values, smallest_change=0.2)
+
+    assert starts == [14, 24]
+    assert profile_noise(values, starts).spread == pytest.approx(0.05, rel=0.3)
+    assert profile_noise(values).spread > 0.15
+
+
+@pytest.mark.parametrize("kind", ["even", "tails", "spikes", "states", "skewed", "buckets"])
+def test_noise_alone_has_no_distinct_levels(kind: str) -> None:
+    for seed in range(20):
+        generator = make_generator("distinct", kind, seed)
+        values = np.array(make_history(kind, 60, variation=0.15, generator=generator))
+
+        assert find_distinct_levels(values, smallest_change=0.2) == []
 
 
 def test_uncorrelated_noise_has_hardly_any_correlation() -> None:

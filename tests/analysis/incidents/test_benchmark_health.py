@@ -11,6 +11,7 @@ GOOD = {
     "series_count": 1,
     "stale_count": 0,
     "noisy_count": 0,
+    "buffered_count": 0,
     "spread_increase_count": 0,
     "two_states_count": 0,
     "unchanged_count": 0,
@@ -96,3 +97,18 @@ def test_a_threshold_leaves_out_noise_and_few_true_incidents(noise, real, expect
 
     found = proposal and (proposal.threshold, proposal.noise_left_out, proposal.real_left_out)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("buffered_count", "remedy"),
+    [
+        (0, "Run longer or with a ramp time, and repeat runs."),
+        (1, "Run longer or with a ramp time, use direct I/O, and repeat runs."),
+    ],
+)
+def test_direct_io_is_advised_where_it_is_off(buffered_count: int, remedy: str) -> None:
+    (finding,) = find_health_problems(
+        HealthFacts(**{**GOOD, "noisy_count": 1, "buffered_count": buffered_count})
+    )
+
+    assert finding.remedy == remedy
