@@ -231,6 +231,20 @@ def list_examples(dimension: Dimension) -> tuple[str, ...]:
     return _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
 
 
+_PATTERNS: Final = {
+    "read": "sequential read",
+    "write": "sequential write",
+    "trim": "sequential trim",
+    "rw": "sequential read/write",
+    "readwrite": "sequential read/write",
+    "randread": "random read",
+    "randwrite": "random write",
+    "randtrim": "random trim",
+    "randrw": "random read/write",
+    "trimwrite": "trim, then write",
+    "randtrimwrite": "random trim, then write",
+}
+
 # The direction of each rw with a single direction; patterns of the others include the direction.
 _NATURAL: Final = {
     "read": "read",
@@ -251,3 +265,17 @@ def split_pattern(pattern: str) -> tuple[str, str | None]:
     """Return rw and direction of a pattern; None if it has no direction ("randrw")."""
     rw, _, direction = pattern.partition(" ")
     return rw, direction or _NATURAL.get(rw)
+
+
+def name_rw(rw: str) -> str:
+    """Return the name of fio's rw: "random read"; unknown values unchanged."""
+    return _PATTERNS.get(rw, rw)
+
+
+def describe_pattern(pattern: str) -> str:
+    """Return a pattern in words: "random read", "random read/write, reads"."""
+    rw, _, direction = pattern.partition(" ")
+    shown = name_rw(rw)
+    return (
+        f"{shown}, {direction}s" if direction in ("read", "write", "trim") else f"{shown} {direction}".strip()
+    )

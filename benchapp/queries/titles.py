@@ -6,7 +6,7 @@ Pure: works on any object with the columns. Also: order and display of the value
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from benchapp.dimensions import DIMENSIONS, get_filter_dimension, split_pattern
+from benchapp.dimensions import DIMENSIONS, describe_pattern, get_filter_dimension, name_rw, split_pattern
 from benchapp.grammar import Value
 from benchapp.metrics import cut_text, format_integer, lower_label
 
@@ -14,19 +14,6 @@ UNKNOWN_LAYOUT: Final = "unknown layout"
 # Three lines of a page. A title has texts that a document may choose, and is repeated in every list.
 TITLE_MAXIMUM: Final = 300
 
-_PATTERNS: Final = {
-    "read": "sequential read",
-    "write": "sequential write",
-    "trim": "sequential trim",
-    "rw": "sequential read/write",
-    "readwrite": "sequential read/write",
-    "randread": "random read",
-    "randwrite": "random write",
-    "randtrim": "random trim",
-    "randrw": "random read/write",
-    "trimwrite": "trim, then write",
-    "randtrimwrite": "random trim, then write",
-}
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
@@ -211,11 +198,6 @@ def _format_raid(level: str) -> str:
     return level.upper() if level.lower().startswith("raid") else level
 
 
-def name_rw(rw: str) -> str:
-    """Return the name of fio's rw: "random read"; unknown values unchanged."""
-    return _PATTERNS.get(rw, rw)
-
-
 def format_size(size_bytes: int) -> str:
     """Format a size: "64 MiB"."""
     return _format_size(size_bytes, _BINARY, separator=" ")
@@ -261,7 +243,7 @@ def describe_value(name: str, value: Value | None) -> str:
     if value is None or value == "":
         return UNKNOWN
     if name in ("pattern", "rw"):
-        return _describe_pattern(str(value))
+        return describe_pattern(str(value))
     kind = get_filter_dimension(name).kind
     if kind == "flag":
         return _FLAGS.get(name, ("no", "yes"))[bool(value)]
@@ -304,11 +286,3 @@ def order_value(name: str, value: Value | None) -> tuple[Any, ...]:
         rw = split_pattern(str(value))[0]
         return (0, _ORDER.index(rw) if rw in _ORDER else len(_ORDER), str(value))
     return (0, 0, str(value)) if get_filter_dimension(name).kind == "text" else (0, value, "")
-
-
-def _describe_pattern(pattern: str) -> str:
-    rw, _, direction = pattern.partition(" ")
-    shown = name_rw(rw)
-    return (
-        f"{shown}, {direction}s" if direction in ("read", "write", "trim") else f"{shown} {direction}".strip()
-    )

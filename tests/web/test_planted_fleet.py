@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from benchapp.models import DetectionResult, DetectionStatus
+from benchapp.models import DetectionResult, DetectionStatus, Incident
 from benchapp.times import to_iso
 from tests.planted_fleet import DAYS, NOISE, POOL, Fleet, plant_fleet
 from tests.shared_rows import shared_rows
@@ -108,3 +108,13 @@ def test_noise_after_a_recovery_is_that_within_the_levels(fleet: Fleet) -> None:
     assert {(result.status, result.n) for result in results} == {(DetectionStatus.STEADY, DAYS)}
     # 5 % are planted; the noise of 40 runs is known to a tenth of it.
     assert all(result.spread == pytest.approx(NOISE["latency_p99_ns"], rel=0.3) for result in results)
+
+
+def test_incident_titles_name_the_cause_that_people_recognize(fleet: Fleet) -> None:
+    titles = {
+        incident.scope: incident.title for incident in Incident.objects.filter(merged_into=None, is_open=True)
+    }
+
+    assert titles["host:db-30"].endswith("in 8 of 20 series, random 4k only")
+    assert titles[""].startswith("db-03 and db-09 to db-16: IOPS ")
+    assert titles[""].endswith("in 72 of 180 series, random read only")

@@ -58,8 +58,8 @@ TRIAGE_PROBLEMS: Final[ErrorProblems] = {
 
 
 class CommonFactorAnswer(ApiAnswer, kw_only=True, frozen=True):
-    dimension: str
-    value: str
+    dimension: Annotated[str, Meta(description="name, or two separated by a comma")]
+    value: Annotated[str, Meta(description="in the filter language; of two dimensions separated by a space")]
     share: Annotated[float, Meta(description="of the affected series")]
     text: str
 

@@ -3,6 +3,7 @@
 For a pool, whose hosts share series: which of its hosts changed.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from psycopg import sql
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.common_factors import CommonFactor, find_common_factors
 from benchapp.analysis.incidents.grouping import find_event_window
-from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, name_pattern
+from benchapp.dimensions import DIMENSIONS, SERIES_DIMENSIONS, describe_pattern, name_pattern
 from benchapp.grammar import write_value
 from benchapp.metrics import CATALOG, format_integer
 from benchapp.models import Change, ChangeState, Incident, Series
@@ -82,8 +83,32 @@ def _read_levels(metric: str, changes: list[Change]) -> list[tuple[str, int, flo
 
 # Series of a scope that are read; a sweep has 320.
 _CELLS_MAXIMUM: Final = 5000
-FACTOR_DIMENSIONS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool"))
+# Whether a workload is random or sequential: "random", "sequential", or "" if unknown.
+_ACCESS: Final = "access"
+# What follows from the pattern in most profiles, or is a part of it.
+_LAST: Final = ("iodepth", "numjobs", "rw", "direction")
+FACTOR_DIMENSIONS: Final = (
+    "pattern",
+    _ACCESS,
+    *(name for name in SERIES_DIMENSIONS if name not in ("host", "pool", "pattern", *_LAST)),
+    *_LAST,
+)
+_PAIRED: Final = (
+    "pattern",
+    _ACCESS,
+    "block_size_bytes",
+    "file_size_bytes",
+    "volume_type",
+    "volume_count",
+    "instance_type",
+)
+# "4k random read", "random 4k".
+_NAMES: Final = (("pattern", "block_size_bytes"), (_ACCESS, "block_size_bytes"))
+_PART_OF: Final = {_ACCESS: "pattern", "rw": "pattern", "direction": "pattern"}
 _COLUMNS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool", "pattern"))
+_ACCESS_FILTERS: Final = {"random": "rand*", "sequential": "read,write,rw,readwrite,trim,trimwrite"}
+# The values of a pair: in quotes if they have a space.
+_VALUES: Final = re.compile(r'(?:"[^"]*"|[^\s"])+')
 # Formatted as counts: "16 stripes".
 _COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
 
@@ -110,7 +135,9 @@ def measure_breadth(incident: Incident) -> Breadth:
     cells = list(_read_cells(scopes))
     changed = [cell for cell in cells if cell["id"] in changed_ids]
     others = [cell for cell in cells if cell["id"] not in changed_ids]
-    found = find_common_factors(changed, others, FACTOR_DIMENSIONS)
+    found = find_common_factors(
+        changed, others, FACTOR_DIMENSIONS, paired=_PAIRED, names=_NAMES, part_of=_PART_OF
+    )
     factors = [_describe(one, len(changed)) for one in found]
     if not others and len(changed) > 1:
         everything = f"all {format_integer(len(changed))} series"
@@ -129,7 +156,7 @@ def measure_breadth(incident: Incident) -> Breadth:
         # Drifts have no common start, and the steps of their slopes have many.
         if not changes.filter(method=DRIFT_METHOD).exists():
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
-    shares = [one.coverage for one in found if one.dimension == "volume_type"]
+    shares = [one.coverage for one in found if one.dimensions == ("volume_type",)]
     reach = max([len(changed) / max(len(cells), 1), *shares])
     return Breadth(tuple(scopes), len(changed), len(cells), reach, factors)
 
@@ -137,18 +164,45 @@ def measure_breadth(incident: Incident) -> Breadth:
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
     rows = Series.objects.filter(scope__in=scopes, detection_results__isnull=False).distinct().order_by("id")
     for row in rows.values("id", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
-        yield {**row, "pattern": name_pattern(row["rw"], row["direction"])}
+        access = "random" if "rand" in row["rw"] else "sequential" if row["rw"] else ""
+        yield {**row, "pattern": name_pattern(row["rw"], row["direction"]), _ACCESS: access}
 
 
 def _describe(one: CommonFactor, changed: int) -> dict[str, Any]:
-    value = name_value(one.dimension, one.value)
+    name = _name_factor(dict(zip(one.dimensions, one.values, strict=True)))
     if one.share < 1:
-        text = f"mostly {value} ({_write_counts(round(one.share * changed), changed)} series)"
+        text = f"mostly {name} ({_write_counts(round(one.share * changed), changed)} series)"
     elif one.share_of_others == 0:
-        text = f"exactly the series with {value}"
+        text = f"{name} only"
     else:
-        text = f"{value} only ({_write_counts(changed, one.cells)} series)"
-    return _entry(one.dimension, write_value(DIMENSIONS[one.dimension], one.value), one.share, text)
+        text = f"{name} only ({_write_counts(changed, one.cells)} series)"
+    values = " ".join(map(_write_factor_value, one.dimensions, one.values))
+    columns = ",".join("rw" if dimension == _ACCESS else dimension for dimension in one.dimensions)
+    return _entry(columns, values, one.share, text)
+
+
+def _name_factor(values: Mapping[str, Any]) -> str:
+    """Name values as people do: "4k random read", "random 4k", "volume type st1 with 4 volumes"."""
+    parts = dict(values)
+    pattern, access = parts.pop("pattern", ""), parts.pop(_ACCESS, "")
+    size = parts.pop("block_size_bytes", None) if pattern or access else None
+    written = "" if size is None else write_value(DIMENSIONS["block_size_bytes"], size)
+    if pattern:
+        name = f"{written} {describe_pattern(pattern)}".strip()
+    else:
+        name = f"{access} {written or 'I/O'}" if access else ""
+    return " with ".join([*([name] if name else []), *(name_value(*part) for part in parts.items())])
+
+
+def _write_factor_value(dimension: str, value: Any) -> str:
+    return _ACCESS_FILTERS[value] if dimension == _ACCESS else write_value(DIMENSIONS[dimension], value)
+
+
+def write_factor_filter(factor: Mapping[str, Any]) -> str:
+    """Return a stored common factor as a filter: "volume_type:st1", "rw:rand* block_size_bytes:4k"."""
+    names = factor["dimension"].split(",")
+    values = [factor["value"]] if len(names) == 1 else _VALUES.findall(factor["value"])
+    return " ".join(f"{name}:{value}" for name, value in zip(names, values, strict=True))
 
 
 def _write_counts(part: int, whole: int) -> str:

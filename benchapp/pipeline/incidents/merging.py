@@ -13,7 +13,7 @@ from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.grammar import parse_filter
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User
 from benchapp.models.filtering import match_series
-from benchapp.pipeline.incidents.common_factors import read_intervals
+from benchapp.pipeline.incidents.common_factors import read_intervals, write_factor_filter
 from benchapp.pipeline.incidents.events import Events, describe_state, write_event
 from benchapp.pipeline.incidents.refresh import Slope, find_slope
 
@@ -109,7 +109,7 @@ def _list_signatures(incident: Incident) -> list[Sign]:
 
 def _list_factors(incident: Incident) -> list[Sign]:
     factors = (one for one in incident.common_factors if one["dimension"] not in _OF_ONE_SCOPE)
-    return [("factor", one["dimension"], one["value"]) for one in factors]
+    return [("factor", write_factor_filter(one)) for one in factors]
 
 
 def has_other_factors(incident: Incident, other: Incident) -> bool:
@@ -121,7 +121,7 @@ def has_other_factors(incident: Incident, other: Incident) -> bool:
 def find_wide_factor(incident: Incident) -> str:
     """Return the first common factor of an incident of several scopes as a filter; "" without any."""
     factors = _list_factors(incident) if incident.scope == "" else []
-    return next((f"{name}:{value}" for _, name, value in factors), "")
+    return next((filter for _, filter in factors if filter), "")
 
 
 def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bool) -> int | None:
@@ -148,10 +148,10 @@ def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> i
 
 def _is_covered(incident: Incident, factor: Sign) -> bool:
     """Return whether most series of an incident have a common factor of another one."""
-    _, name, value = factor
+    _, filter = factor
     changes = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
     changed = set(changes.values_list("series_id", flat=True))
-    condition = match_series(parse_filter(f"{name}:{value}"), "series__")
+    condition = match_series(parse_filter(filter or ""), "series__")
     covered = set(changes.filter(condition).values_list("series_id", flat=True))
     return bool(changed) and len(covered) >= _COVERED_SHARE * len(changed)
 

@@ -10,7 +10,16 @@ from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.severity import judge_severity
 from benchapp.analysis.incidents.typical_change import ChangeSize, MetricSize, summarize_metrics
 from benchapp.metrics import CATALOG, SMALLEST_CHANGES, format_integer, format_signed_percent
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Severity, Verdict
+from benchapp.models import (
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Severity,
+    Verdict,
+    name_scopes,
+)
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
 from benchapp.pipeline.incidents.pooled import describe_pooled_levels
@@ -203,7 +212,7 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     slope: of a gradual change.
     """
     scopes = breadth.scopes
-    place = scopes[0].partition(":")[2] if len(scopes) == 1 else f"{len(scopes)} hosts or pools"
+    place = scopes[0].partition(":")[2] if len(scopes) == 1 else name_scopes(scopes)
     counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
     cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
     size = format_signed_percent(typical.relative)

@@ -140,7 +140,7 @@ def _format_change(change: Change) -> str:
 def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, str], ...]:
     rows = [
         ("Severity", incident.severity),
-        ("Scope", incident.scope.partition(":")[2] or "multiple hosts or pools"),
+        ("Scope", incident.scope.partition(":")[2]),
         ("Since", format_utc_moment(incident.started_at)),
         ("Common factor", "; ".join(str(each.get("text", "")) for each in incident.common_factors[:2])),
         ("Ticket", f"{incident.link_title}: {incident.link}" if incident.link else ""),

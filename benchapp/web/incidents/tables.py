@@ -87,7 +87,7 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
         row=row,
         severity=SEVERITIES[Severity(row.severity)],
         size=make_size(row.relative, *_find_range(row), is_regression=row.is_regression),
-        place=name or "several hosts or pools",
+        place=name,
         is_pool=kind == "pool",
         suspect=describe_first_suspect(row),
         age=format_age(row.opened_at),

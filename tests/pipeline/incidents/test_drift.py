@@ -212,8 +212,8 @@ def test_drifts_of_a_volume_type_on_three_hosts_are_one_incident() -> None:
 
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count) == ("", 6)
-    assert "3 hosts or pools: IOPS decreased by 6.0 % between" in wide.title
-    assert wide.title.endswith("in 6 of 12 series, exactly the series with volume type st1")
+    assert "db-0 to db-2: IOPS decreased by 6.0 % between" in wide.title
+    assert wide.title.endswith("in 6 of 12 series, volume type st1 only")
 
 
 def test_drift_of_another_host_joins_the_wide_incident() -> None:
@@ -385,7 +385,7 @@ def test_steps_of_slopes_on_three_hosts_are_merged_into_their_drift() -> None:
     judge_all()
 
     wide = Incident.objects.get(merged_into=None)
-    assert (wide.scope, "3 hosts or pools: IOPS decreased by 20 %" in wide.title) == ("", True)
+    assert (wide.scope, "db-0 to db-2: IOPS decreased by 20 %" in wide.title) == ("", True)
     step.refresh_from_db()
     assert step.merged_into is not None
 

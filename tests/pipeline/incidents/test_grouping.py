@@ -91,8 +91,8 @@ def test_volume_type_of_all_affected_series_is_a_common_factor() -> None:
     incident = get_incident()
     first = incident.common_factors[0]
     assert (first["dimension"], first["value"]) == ("volume_type", "standard")
-    assert first["text"] == "exactly the series with volume type standard"
-    assert incident.title == "db-1: IOPS −20 % in 3 of 6 series, exactly the series with volume type standard"
+    assert first["text"] == "volume type standard only"
+    assert incident.title == "db-1: IOPS −20 % in 3 of 6 series, volume type standard only"
 
 
 def test_peers_that_are_unaffected_are_counted() -> None:

@@ -21,7 +21,7 @@ def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
 
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count) == ("", 3)
-    assert wide.title == "3 hosts or pools: IOPS −20 % in 3 of 3 series"
+    assert wide.title == "db-0 to db-2: IOPS −20 % in 3 of 3 series"
     assert Incident.objects.filter(merged_into=wide, state=IncidentState.RESOLVED).count() == 2
     assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
 
@@ -69,9 +69,7 @@ def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
 
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count, wide.suspects) == ("", 6, [])
-    assert wide.title == (
-        "3 hosts or pools: IOPS −20 % in 6 of 12 series, exactly the series with volume type st1"
-    )
+    assert wide.title == ("db-0 to db-2: IOPS −20 % in 6 of 12 series, volume type st1 only")
     merged = IncidentEvent.objects.get(incident=wide, kind="merged")
     assert merged.text == "2 incidents merged: same common factor"
 
