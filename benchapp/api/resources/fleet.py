@@ -48,12 +48,16 @@ class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
     median: Annotated[float, Meta(description="over the series; 1 is the level of the series")]
     p10: float
     p90: float
-    n: Annotated[int, Meta(description="series with a valid run on that day")]
+    n: Annotated[int, Meta(description="series with a valid run until that day that are not stale")]
 
 
 class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     first: Annotated[date, Meta(description="first of the days")]
+    below_series_count: Annotated[
+        int, Meta(description="of all series, whose level fell by their smallest change or more")
+    ]
+    below_scopes: Annotated[Sequence[str], Meta(description="of these, host:NAME or pool:NAME")]
     days: Sequence[FleetDayAnswer]
 
 
@@ -102,7 +106,14 @@ class FleetLevels(ApiView):
             if day
         ]
         if format == "json":
-            return answer_json(request, FleetLevelsAnswer(metric=METRIC, first=fleet.range.first, days=days))
+            answer = FleetLevelsAnswer(
+                metric=METRIC,
+                first=fleet.range.first,
+                below_series_count=fleet.below.series_count,
+                below_scopes=fleet.below.scopes,
+                days=days,
+            )
+            return answer_json(request, answer)
         return answer_lines(
             request,
             days,

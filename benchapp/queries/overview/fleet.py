@@ -7,12 +7,18 @@ from typing import Final
 
 import numpy as np
 from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.analysis.charts.fleet import DayQuantiles, find_day_quantiles
+from benchapp.analysis.detection.staleness import find_stale_after
+from benchapp.analysis.incidents.typical_change import measure_multiple
+from benchapp.metrics import list_detected_metrics
+from benchapp.models import Change, ChangeState, Series
 from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.binary_columns import fetch_arrays, to_us
 from benchapp.queries.days import DayRange
 from benchapp.queries.series.levels import find_level, read_levels
@@ -37,13 +43,28 @@ _DAY_US: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class PatternDays:
-    """One pattern. series: how many were read; is_sample: more match. days: as long as those of the fleet."""
+    """One pattern. series: how many were read; is_sample: more match.
+
+    days, run_counts: as long as those of the fleet; run_counts: series with a valid run on the day itself.
+    """
 
     pattern: str
     name: str
     series: int
     is_sample: bool
     days: tuple[DayQuantiles | None, ...]
+    run_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLosses:
+    """Series of these patterns, of all and not of the sample, whose level fell by its smallest change or more.
+
+    scopes: of these series, in alphabetical order.
+    """
+
+    series_count: int
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +73,18 @@ class FleetDays:
 
     range: DayRange
     patterns: tuple[PatternDays, ...]
+    below: FleetLosses
 
 
 def read_fleet_days(days: DayRange | None = None) -> FleetDays:
-    """Return the quantiles of each pattern and day; two queries if nothing changed, else those of maintenance and two.
+    """Return the quantiles of each pattern and day, and the series that are below.
 
-    days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run of the day,
-    divided by the median of the level that the series had when the days began, or of its first level if it is newer. At
-    most 200 series of a pattern are read, with one index entry for each of their days, however often they are measured.
+    Three queries if nothing changed, else those of maintenance and three; three more with regressions.
+
+    days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run up to the end of
+    the day, until it is stale, divided by the median of the level that the series had when the days began, or of its
+    first level if it is newer. At most 200 series of a pattern are read, with one index entry for each of their days,
+    however often they are measured.
     """
     days = days or DayRange(timezone.now(), DAYS)
     first, count = days.first, days.count
@@ -69,17 +94,55 @@ def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     return FleetDays(
         days,
         tuple(
-            PatternDays(
-                pattern,
-                PATTERNS[pattern],
-                len(rows),
-                is_sample,
-                tuple(find_day_quantiles(np.array(rows))),
-            )
+            _make_pattern(pattern, np.array(rows), is_sample=is_sample)
             for pattern, (ids, is_sample) in sampled.items()
-            if (rows := [row for each in ids if (row := values.get(each)) is not None and len(row)])
+            if (rows := [row for each in ids if (row := values.get(each)) is not None and row.size])
         ),
+        _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at)),
     )
+
+
+def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool) -> PatternDays:
+    """values: of each series as of `_load`."""
+    carried, measured = values[:, 0], values[:, 1]
+    return PatternDays(
+        pattern,
+        PATTERNS[pattern],
+        len(values),
+        is_sample,
+        tuple(find_day_quantiles(carried)),
+        tuple((~np.isnan(measured)).sum(axis=0).tolist()),
+    )
+
+
+def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
+    """Return the series of these patterns that are below the level that they had when the days began."""
+    patterns = Q()
+    for rw, name in PATTERNS.items():
+        patterns |= Q(series__rw=rw, series__direction=name.rpartition(" ")[2])
+    regressed = Change.objects.filter(
+        patterns,
+        metric__in=list_detected_metrics([METRIC]),
+        state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED),
+        is_regression=True,
+        started_at__gte=from_at,
+        started_at__lt=to_at,
+    )
+    scopes = dict(regressed.values_list("series_id", "series__scope").distinct())
+    if not scopes:
+        return FleetLosses(0, ())
+    levels, thresholds = read_levels(list(scopes), [METRIC]), read_thresholds(scopes)
+    below = []
+    for series_id in scopes:
+        known = levels[series_id][METRIC]
+        last = find_level(known, to_at)
+        reference = find_level(known, from_at) or (known[0] if known else None)
+        if last is None or reference is None or not reference.median:
+            continue
+        relative = last.median / reference.median - 1
+        if relative < 0 and measure_multiple(relative, thresholds[series_id][METRIC]) >= 1:
+            below.append(series_id)
+    return FleetLosses(len(below), tuple(sorted({scopes[each] for each in below})))
 
 
 def _begin(day: date) -> datetime:
@@ -131,7 +194,10 @@ _LAST_OF_DAYS: Final = sql.SQL(
 
 
 def _load(series_ids: Sequence[int], first: date, count: int) -> dict[int, NDArray[np.float64]]:
-    """Return the relative values of the days of each series, NaN without a valid run; empty without a level."""
+    """Return the relative values of the days of each series; empty without a level.
+
+    Two rows: with the last value on days without a valid run, and without; NaN where there is none.
+    """
     first_at = _begin(first)
     columns = fetch_arrays(
         _LAST_OF_DAYS,
@@ -140,6 +206,14 @@ def _load(series_ids: Sequence[int], first: date, count: int) -> dict[int, NDArr
     )
     levels = read_levels(series_ids, [METRIC])
     maintenance = match_maintenance(series_ids, from_at=first_at, to_at=first_at + count * _DAY)
+    lives = Series.objects.filter(pk__in=series_ids, last_at__isnull=False)
+    reaches = {
+        series_id: (find_stale_after(first_run_at, last_at, n=n) - last_at) // _DAY
+        for series_id, first_run_at, last_at, n in lives.values_list(
+            "pk", "first_at", "last_at", "measurement_count"
+        )
+        if first_run_at and last_at
+    }
     found = {}
     for series_id in series_ids:
         known = levels[series_id][METRIC]
@@ -154,8 +228,15 @@ def _load(series_ids: Sequence[int], first: date, count: int) -> dict[int, NDArr
             ends_at = min(event.to_at, event.ended_at or event.to_at)
             is_within = (at_us >= to_us(event.from_at)) & (at_us < to_us(ends_at))
             days[(at_us[is_within] - to_us(first_at)) // _DAY_US] = np.nan
-        found[series_id] = days
+        found[series_id] = np.stack([_carry(days, reach=reaches[series_id]), days])
     return found
+
+
+def _carry(days: NDArray[np.float64], *, reach: int) -> NDArray[np.float64]:
+    """Return the days with the last known value before each that has none, for so many days."""
+    places = np.arange(len(days))
+    last = np.maximum.accumulate(np.where(np.isnan(days), -1, places))
+    return np.where((last >= 0) & (places - last <= reach), days[last], np.nan)
 
 
 _CACHE: Final = VersionedCache[NDArray[np.float64]](4 * SERIES_MAXIMUM * len(PATTERNS))

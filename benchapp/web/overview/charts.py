@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.models import name_scopes
 from benchapp.queries.days import DayRange
 from benchapp.queries.overview.activity import (
     CHANGE_DAYS,
@@ -108,9 +109,9 @@ def _make_fleet_chart(range: DayRange) -> OverviewChart:
         aria_label="Throughput of the fleet by pattern; arrow keys move between days and patterns",
         caption=(
             "100 %: the initial level of each series: that of the first of these days, or its first level."
-            " A day of a series is its last valid run, without failed and excluded runs and maintenance."
+            " A day of a series is its last valid run until then, without failed and excluded runs and maintenance."
             f" Line: median over the series; band: p10–p90.{_describe_sample(fleet.patterns)} IOPS; days in UTC."
-            " Title: median of the newest three days with runs."
+            " Title: median of the newest three days with runs, and all series whose level fell by the smallest change."
         ),
         keys=[
             ChartKey(shape, color, line.name)
@@ -138,7 +139,7 @@ def _make_fleet_chart(range: DayRange) -> OverviewChart:
 
 def _describe_missing_days(fleet: FleetDays) -> str:
     """Return why there is no chart; "" with two days or more. A single day is 100 % by definition."""
-    days = sum(any(of_day) for of_day in zip(*(line.days for line in fleet.patterns), strict=True))
+    days = sum(any(of_day) for of_day in zip(*(line.run_counts for line in fleet.patterns), strict=True))
     if days == 0:
         return f"No series of these patterns was measured {_limit_to(fleet.range)}."
     return "" if days > 1 else "The chart begins with the second day of runs."
@@ -177,11 +178,32 @@ def _describe_sample(patterns: Sequence[PatternDays]) -> str:
 
 
 def _describe_fleet(fleet: FleetDays) -> str:
-    """Return the finding: the pattern whose newest days deviate most from its level; none of too few days."""
+    """Return the finding: the pattern that deviates most from its level, if days suffice, and how many series fell."""
+    return f"{_describe_medians(fleet)}{_describe_losses(fleet)}"
+
+
+def _list_measured(line: PatternDays, *, newest: int) -> list[float]:
+    """Return the medians of the newest days that have runs: one run is not a change, however long it is the last."""
+    days = list(zip(line.days, line.run_counts, strict=True))[-newest:]
+    return [day.median for day, runs in days if day and runs]
+
+
+def _describe_losses(fleet: FleetDays) -> str:
+    """Return "; 64 series on db-09 to db-16 are lower"; "" without series."""
+    below = fleet.below
+    if not fleet.patterns:
+        return ""
+    if not below.series_count:
+        return "; no series is lower"
+    verb = "is" if below.series_count == 1 else "are"
+    return f"; {format_count(below.series_count, 'series')} on {name_scopes(below.scopes)} {verb} lower"
+
+
+def _describe_medians(fleet: FleetDays) -> str:
     newest = {
         line.name: median(known[-_TITLE_DAYS:])
         for line in fleet.patterns
-        if len(known := [day.median for day in line.days[-_RECENT_DAYS:] if day]) >= _TITLE_DAYS
+        if len(known := _list_measured(line, newest=_RECENT_DAYS)) >= _TITLE_DAYS
     }
     if not newest:
         return f"Fleet throughput by pattern, {_name_days(fleet.range)}"

@@ -122,7 +122,44 @@ def test_runs_during_maintenance_do_not_count() -> None:
         reason="firmware",
     )
 
-    assert medians(read_line())[-3:] == [1.0, None, 1.0]
+    assert medians(read_line())[-3:] == [1.0, 1.0, 1.0]
+
+
+def test_last_value_counts_until_the_next_run() -> None:
+    host = make_host("weekly")
+    make_series(
+        [100.0, 100.0, 80.0],
+        host=host,
+        workload=make_workload(rw="randread"),
+        start_at=NOON - 20 * DAY,
+        step=7 * DAY,
+    )
+    plant([100.0] * 30)
+    calculate_levels()
+
+    line = read_line()
+
+    assert [day.n for day in line.days[-25:] if day] == [1] * 4 + [2] * 21
+    assert [day.p10 for day in line.days[-7:] if day] == [pytest.approx(0.82)] * 7
+
+
+def test_value_of_a_stale_series_ends() -> None:
+    plant([100.0] * 3, end=NOON - 20 * DAY)
+    plant([100.0] * 30)
+    calculate_levels()
+
+    assert [day.n for day in read_line().days[-23:] if day] == [2] * 17 + [1] * 6
+
+
+def test_levels_below_the_first_one_are_counted_over_all_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "SERIES_MAXIMUM", 1)
+    for number, size in enumerate((1.0, 0.8, 0.8, 0.97)):
+        plant(make_level(100.0, 60) + make_level(100.0 * size, 20), host=f"db-{number}")
+    judge_due()
+
+    found = read_fleet_days(DayRange(NOON, DAYS)).below
+
+    assert (found.series_count, found.scopes) == (2, ("host:db-1", "host:db-2"))
 
 
 def test_patterns_are_apart_and_others_are_left_out() -> None:
@@ -167,8 +204,8 @@ def test_series_without_new_runs_are_not_read_again() -> None:
     with CaptureQueriesContext(connection) as second:
         read_fleet_days(DayRange(NOON, DAYS))
 
-    assert len(first) <= 5
-    assert len(second) == 2
+    assert len(first) <= 6
+    assert len(second) == 3
 
 
 def test_new_run_changes_the_chart() -> None:
