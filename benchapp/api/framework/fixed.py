@@ -20,7 +20,7 @@ class FixParameters(Parameters):
         choices=("auto", "none"),
         required=False,
         default="auto",
-        help_text="none: 400 with the dimensions of which a combination has several values, instead of one of them",
+        help_text="none: no dimension is fixed; if one would be, the answer is 400 and names it",
     )
 
 

@@ -81,7 +81,7 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
     left_out: Annotated[
         int,
         Meta(
-            description="series of the load that do not count: their open regression is not that of most hosts"
+            description="series of the load that do not count: most of its series have no such open regression"
         ),
     ]
     verdict_with_all: Annotated[Verdict | None, Meta(description="if they counted; null if left_out is 0")]

@@ -139,7 +139,7 @@ def _sort_lines(text: str, notes: Notes) -> _Sorted:
 
 
 def _find_start(line: str) -> int | None:
-    """Return the place of the version: before the first semicolon, or before that of fio."""
+    """Return the place of the version number of the format; None if the line has none."""
     start = line.find(";", 1) - 1
     if start < 0:
         return None

@@ -77,7 +77,7 @@ class Matrix:
     """The data of the matrix page, its CSV and its API response.
 
     filter: as it was given; shown_filter: with what is fixed. varying: dimensions in which cells differ beside
-    the axes; mixed: those of which some cell has several values.
+    the axes. mixed: dimensions that have several values in some cell.
     """
 
     filter: Filter

@@ -75,7 +75,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FixedDimension:
-    """A dimension of which each cell has one value, as some cell would otherwise mix several.
+    """A dimension that is fixed: some cell would otherwise combine series that differ in it.
 
     values: those of the shown series, in order; several if no value is in all cells. choices: of all series, in order.
     """

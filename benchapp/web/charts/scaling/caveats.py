@@ -125,7 +125,7 @@ def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
 
 
 def _list_high_limits(chart: ScalingChart) -> Iterator[str]:
-    """Yield the limits above all values: arrows at the upper edge, as the axis is that of the values."""
+    """Yield a sentence for each limit without a line: an unknown one, or one above all values, which is an arrow."""
     most = max(_list_values(chart), default=0.0)
     limits = [limit for facet in chart.facets for limit in facet.limits]
     for name in dict.fromkeys(limit.name for limit in limits):
