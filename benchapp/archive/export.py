@@ -41,8 +41,8 @@ def describe_snapshot(selection: ExportSelection) -> ArchiveFormat:
         migration=migrations.order_by("-name").values_list("name", flat=True)[0],
         created_at=timezone.now(),
         filter=selection.filter.strip(),
-        since_at=selection.since_at,
-        until_at=selection.until_at,
+        since_at=selection.from_at,
+        until_at=selection.to_at,
     )
 
 

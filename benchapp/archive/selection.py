@@ -13,20 +13,21 @@ from benchapp.grammar import parse_filter
 from benchapp.models import DetectionPolicy, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_runs, match_series
 from benchapp.models.planned_event_filtering import read_stored_filter
+from benchapp.queries.pagination import match_times
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSelection:
-    """What is exported. filter: in the filter language, over runs; since_at inclusive, until_at exclusive."""
+    """What is exported. filter: in the filter language, over runs; from_at inclusive, to_at exclusive."""
 
     filter: str = ""
-    since_at: datetime | None = None
-    until_at: datetime | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
     @property
     def is_everything(self) -> bool:
         """Return whether nothing is left out."""
-        return not self.filter.strip() and self.since_at is None and self.until_at is None
+        return not self.filter.strip() and self.from_at is None and self.to_at is None
 
 
 # A submission is exported with all of its runs, so that its raw body and its runs agree.
@@ -137,11 +138,8 @@ def _where(table: ArchiveTable, conditions: dict[str, str]) -> str:
 
 
 def _select_ids(selection: ExportSelection) -> None:
-    runs = Run.objects.filter(match_runs(parse_filter(selection.filter)))
-    if selection.since_at is not None:
-        runs = runs.filter(started_at__gte=selection.since_at)
-    if selection.until_at is not None:
-        runs = runs.filter(started_at__lt=selection.until_at)
+    in_range = match_times("started_at", selection.from_at, selection.to_at)
+    runs = Run.objects.filter(match_runs(parse_filter(selection.filter)), in_range)
     _create("chosen_runs", runs.order_by().values("id"))
     for name, query in _SELECTIONS.items():
         _execute(f"CREATE TEMPORARY TABLE selected_{name} ON COMMIT DROP AS {query}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db.models import Q
 
 from benchapp.models import AuditKind, AuditRecord, name_person
-from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, match_times, read_cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,7 @@ def page_audit_records(
             if (value := getattr(chosen, name))
         }
     )
-    if chosen.from_at is not None:
-        wanted &= Q(at__gte=chosen.from_at)
-    if chosen.to_at is not None:
-        wanted &= Q(at__lt=chosen.to_at)
+    wanted &= match_times("at", chosen.from_at, chosen.to_at)
     records = AuditRecord.objects.filter(
         wanted, behind("at", read_cursor(after), is_descending=not oldest_first)
     )

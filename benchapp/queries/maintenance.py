@@ -1,8 +1,10 @@
 """Maintenance windows, expected changes and notes: the list, one with its activity log, those of a chart."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from typing import Final
 
 from django.db.models import Count, Max, Q, TextChoices
@@ -105,18 +107,20 @@ def list_planned_events(
     *,
     now: datetime,
     kind: PlannedEventKind | None = None,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
     after: str | None = None,
     limit: int = 100,
     oldest_first: bool = False,
 ) -> Page[PlannedEventRow]:
     """Return a page of events in any of these states, by start, the latest first; one query. Raises BadCursor.
 
-    states: empty for all.
+    states: empty for all. kind: as stored, None for all. from_at, to_at: those that overlap this time range.
     """
     cursor = read_cursor(after)
-    wanted = Q()
-    for state in states:
-        wanted |= _match_state(state, now)
+    wanted = reduce(operator.or_, (_match_state(state, now) for state in states), Q()) & _overlaps(
+        from_at, to_at
+    )
     if kind is not None:
         wanted &= Q(kind=kind)
     rows = (
@@ -224,13 +228,7 @@ def read_planned_marks(
     """
     if not series_ids:
         return PlannedMarks()
-    found = PlannedEvent.objects.filter(canceled_at=None)
-    if to_at is not None:
-        found = found.filter(from_at__lt=to_at)
-    if from_at is not None:
-        # The end of a note of one time is its start.
-        lasts = Q(to_at__gt=from_at) & (Q(ended_at=None) | Q(ended_at__gt=from_at))
-        found = found.filter(lasts | Q(from_at__gte=from_at))
+    found = PlannedEvent.objects.filter(_overlaps(from_at, to_at), canceled_at=None)
     events = list(found.order_by("-from_at", "-id")[: MARKS_MAXIMUM + 1])
     left_out = found.count() - MARKS_MAXIMUM if len(events) > MARKS_MAXIMUM else 0
     events = events[:MARKS_MAXIMUM]
@@ -267,6 +265,16 @@ def _match_state(state: PlannedEventState, now: datetime) -> Q:
         return ~is_canceled & has_ended
     begins = Q(from_at__gt=now) if state == PlannedEventState.UPCOMING else Q(from_at__lte=now)
     return Q(Q(ended_at__isnull=True) | Q(ended_at__gt=now), begins, canceled_at__isnull=True, to_at__gt=now)
+
+
+def _overlaps(from_at: datetime | None, to_at: datetime | None) -> Q:
+    """Return the condition for events of a time range; None is open."""
+    overlaps = Q() if to_at is None else Q(from_at__lt=to_at)
+    if from_at is None:
+        return overlaps
+    # The end of a note of one time is its start.
+    lasts = Q(to_at__gt=from_at) & (Q(ended_at=None) | Q(ended_at__gt=from_at))
+    return overlaps & (lasts | Q(from_at__gte=from_at))
 
 
 def _find_state(planned_event: PlannedEvent, now: datetime) -> PlannedEventState:

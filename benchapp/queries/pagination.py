@@ -109,6 +109,12 @@ def behind(
     )
 
 
+def match_times(field: str, from_at: datetime | None, to_at: datetime | None) -> Q:
+    """Return the condition for rows with a time from `from_at`, inclusive, to `to_at`, exclusive; None is open."""
+    bounds = {f"{field}__gte": from_at, f"{field}__lt": to_at}
+    return Q(**{name: at for name, at in bounds.items() if at is not None})
+
+
 def by_time(field: str, *, oldest_first: bool) -> tuple[str, str]:
     """Return the columns of order_by for the order (field, id) of `behind`."""
     return (field, "id") if oldest_first else (f"-{field}", "-id")

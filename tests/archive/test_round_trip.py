@@ -163,8 +163,8 @@ def test_overlapping_archives_give_the_history_of_both(tmp_path: Path) -> None:
     series = Series.objects.get(scope="host:db-01", rw="randread", measurement_count=30)
     key, expected = bytes(series.key), read_levels()
     export(everything)
-    export(early, until=(middle + timedelta(days=5)).isoformat())
-    export(late, since=middle.isoformat(), filter="host:db-01,db-09")
+    export(early, to=(middle + timedelta(days=5)).isoformat())
+    export(late, filter="host:db-01,db-09", **{"from": middle.isoformat()})
     start_other_instance()
 
     import_archive(early)

@@ -277,7 +277,6 @@ _EXAMPLES: Final = {
     "runs": "12,13",
     "series": "1,2,3",
     "signature": "n0Xb3JFMv1GxYjGqg0E8fZ1o6h3y0yq9Q5r0C2d7s4A",
-    "since": "-7d",
     "started_at": "2026-11-21T10:00:00Z",
     "stripe_count": "4",
     "text": "db-",

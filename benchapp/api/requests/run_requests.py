@@ -29,6 +29,7 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
     PageParameters,
+    SpanParameters,
     read_parameters,
     refuse_parameters,
     take_oldest_first,
@@ -160,8 +161,8 @@ class RequestOfferAnswer(ApiAnswer, kw_only=True, frozen=True):
 REQUEST_COLUMNS: Final = list_columns(ListedRunRequestAnswer)
 
 
-class RunRequestParameters(PageParameters):
-    """Which requests."""
+class RunRequestParameters(SpanParameters, PageParameters):
+    """Which requests; the range is that of their creation."""
 
     columns = REQUEST_COLUMNS
     state = ChoiceParameter(choices=RunRequestState.values, required=False)
@@ -359,13 +360,13 @@ class HostRequests(ApiView):
         if not Host.objects.filter(name=own).exists():
             raise no_host(name)
         policy = read_request_policy(own)
-        state, oldest_first = wanted.get("state"), take_oldest_first(wanted)
-        chosen = RequestFilter(host_name=own, state=RunRequestState(state) if state else None)
+        page, oldest_first = take_page_request(wanted), take_oldest_first(wanted)
+        chosen = RequestFilter(host_name=own, **wanted)
         return answer_list(
             request,
             RunRequestPage,
             ListedRunRequestAnswer,
-            page=take_page_request(wanted),
+            page=page,
             read=lambda after, limit: page_run_requests(
                 chosen, after=after, limit=limit, oldest_first=oldest_first
             ),

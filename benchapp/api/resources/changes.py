@@ -23,8 +23,8 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
     FilterParameters,
-    MomentField,
     PageParameters,
+    SpanParameters,
     flag_parameter,
     read_parameters,
 )
@@ -100,7 +100,7 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
     )
 
 
-class ChangeParameters(FilterParameters, PageParameters):
+class ChangeParameters(FilterParameters, SpanParameters, PageParameters):
     """Which changes; withdrawn ones only with state=withdrawn."""
 
     columns = CHANGE_COLUMNS
@@ -117,7 +117,6 @@ class ChangeParameters(FilterParameters, PageParameters):
         default="-started_at",
         help_text="size: of the relative change, whatever its direction",
     )
-    since = MomentField(source="since_at", required=False, help_text="started at this time or later")
 
 
 class Changes(ApiView):

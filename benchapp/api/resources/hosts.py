@@ -32,6 +32,7 @@ from benchapp.api.framework.parameters import (
     FilterParameters,
     PageParameters,
     Parameters,
+    SpanParameters,
     flag_parameter,
     read_parameters,
     refuse_parameters,
@@ -198,8 +199,10 @@ def describe_schedule_entry(entry: ScheduledProfile) -> ScheduleEntryAnswer:
     )
 
 
-class HostParameters(FilterParameters, PageParameters):
-    """Which hosts: host and pool terms are compared with the host, all others must match one of its series."""
+class HostParameters(FilterParameters, SpanParameters, PageParameters):
+    """Which hosts, with a run in the range: host and pool terms are compared with the host, all others must match one
+    of its series.
+    """
 
     columns = HOST_COLUMNS
     text = text_parameter(200, help_text="part of the name or the pool")

@@ -27,6 +27,7 @@ from benchapp.api.framework.parameters import (
     FilterParameters,
     MomentField,
     PageParameters,
+    SpanParameters,
     flag_parameter,
     read_parameters,
     refuse_parameters,
@@ -221,7 +222,7 @@ COMMENT_MAXIMUM: Final = 5000
 _LINK_MAXIMUM: Final = 500
 
 
-class IncidentParameters(FilterParameters, PageParameters):
+class IncidentParameters(FilterParameters, SpanParameters, PageParameters):
     """Which incidents."""
 
     columns = INCIDENT_COLUMNS
@@ -241,7 +242,6 @@ class IncidentParameters(FilterParameters, PageParameters):
         default="-started_at",
         help_text="size: of the relative change, whatever its direction",
     )
-    since = MomentField(source="since_at", required=False, help_text="started at this time or later")
 
 
 class IncidentChanges(serializers.Serializer[Any]):

@@ -28,6 +28,7 @@ from benchapp.api.framework.parameters import (
     ChoiceParameter,
     MomentField,
     PageParameters,
+    SpanParameters,
     read_parameters,
     refuse_parameters,
     take_oldest_first,
@@ -165,8 +166,8 @@ def _describe_impact(impact: Impact) -> ImpactAnswer:
     )
 
 
-class PlannedEventParameters(PageParameters):
-    """Which planned events."""
+class PlannedEventParameters(SpanParameters, PageParameters):
+    """Which planned events; those that overlap the range."""
 
     columns = PLANNED_EVENT_COLUMNS
     state = ChoiceParameter(choices=PlannedEventState.values, required=False)
@@ -232,16 +233,15 @@ class PlannedEvents(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List maintenance windows, expected changes and notes, latest start first by default."""
         wanted = read_parameters(request, PlannedEventParameters)
-        states = [PlannedEventState(wanted["state"])] if "state" in wanted else []
-        kind = PlannedEventKind(wanted["kind"]) if "kind" in wanted else None
-        now, oldest_first = timezone.now(), take_oldest_first(wanted)
+        page, now, oldest_first = take_page_request(wanted), timezone.now(), take_oldest_first(wanted)
+        states = [PlannedEventState(state)] if (state := wanted.pop("state", None)) else []
         return answer_list(
             request,
             PlannedEventPage,
             ListedPlannedEventAnswer,
-            page=take_page_request(wanted),
+            page=page,
             read=lambda after, limit: list_planned_events(
-                states, now=now, kind=kind, after=after, limit=limit, oldest_first=oldest_first
+                states, **wanted, now=now, after=after, limit=limit, oldest_first=oldest_first
             ),
             describe=lambda events: [build(ListedPlannedEventAnswer, _describe_row(each)) for each in events],
             name="planned_events",

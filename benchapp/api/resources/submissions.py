@@ -24,6 +24,7 @@ from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
     ChoiceParameter,
     PageParameters,
+    SpanParameters,
     read_parameters,
     refuse_parameters,
     take_oldest_first,
@@ -89,8 +90,8 @@ def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
     )
 
 
-class SubmissionParameters(PageParameters):
-    """Filters of submissions."""
+class SubmissionParameters(SpanParameters, PageParameters):
+    """Filters of submissions; the range is that of their receipt."""
 
     columns = SUBMISSION_COLUMNS
 

@@ -38,11 +38,11 @@ class Command(BaseCommand):
             help="only matching runs, as in the filter bar: host:db-* bs:4k",
         )
         add(
-            "--since",
+            "--from",
             metavar="TIME",
             help="only runs that started at this time or later: 2026-11-21, now-30d",
         )
-        add("--until", metavar="TIME", help="only runs that started before this time")
+        add("--to", metavar="TIME", help="only runs that started before this time")
         add_data_directory(parser)
         add("--quiet", action="store_true", help="print neither progress nor summary, as -v 0")
 
@@ -77,12 +77,12 @@ def describe_rows(path: Path, rows: Mapping[str, int]) -> list[str]:
 
 def _read_selection(options: Mapping[str, Any]) -> ExportSelection:
     try:
-        since_at, until_at = (
+        from_at, to_at = (
             parse_moment(options[name], now=timezone.now()) if options[name] else None
-            for name in ("since", "until")
+            for name in ("from", "to")
         )
     except ValueError as error:
         raise CommandError(str(error)) from error
-    if since_at is not None and until_at is not None and since_at >= until_at:
-        raise CommandError("--until is not after --since")
-    return ExportSelection(options["filter"], since_at, until_at)
+    if from_at is not None and to_at is not None and from_at >= to_at:
+        raise CommandError("--to is not after --from")
+    return ExportSelection(options["filter"], from_at, to_at)

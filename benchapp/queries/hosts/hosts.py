@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from psycopg import sql
 
 from benchapp.grammar import Filter
-from benchapp.models import SAMPLE_HOST, Host
+from benchapp.models import SAMPLE_HOST, Host, Run
 from benchapp.models.host_filtering import match_hosts
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.schedules import HostSchedule, list_known, read_schedules
 from benchapp.queries.hosts.wanted_schedules import find_different_hosts
 from benchapp.queries.incidents.series_marks import ScopeMark, read_scope_marks
-from benchapp.queries.pagination import BadCursor, Page
+from benchapp.queries.pagination import BadCursor, Page, match_times
 from benchapp.queries.series.relative_levels import read_relative_levels
 
 _CURSOR_MARK: Final = "after-"
@@ -29,7 +29,7 @@ class HostFilter:
     """Which hosts to list; None: no restriction.
 
     match: as in `match_hosts`; text: part of the name or pool; is_agent_outdated: older than shipped_version.
-    is_schedule_different: does not run what the server wants.
+    is_schedule_different: does not run what the server wants. from_at inclusive, to_at exclusive: a run began then.
     """
 
     match: Filter = field(default_factory=Filter)
@@ -38,6 +38,8 @@ class HostFilter:
     is_agent_outdated: bool | None = None
     is_schedule_different: bool | None = None
     shipped_version: str = ""
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,8 @@ def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
     if filters.is_schedule_different is not None:
         different = find_different_hosts()
         hosts = (hosts.filter if filters.is_schedule_different else hosts.exclude)(pk__in=different)
+    if in_range := match_times("started_at", filters.from_at, filters.to_at):
+        hosts = hosts.filter(Exists(Run.objects.filter(in_range, host=OuterRef("pk"))))
     if filters.text:
         text = filters.text.replace("\x00", "").strip()
         hosts = hosts.filter(Q(name__icontains=text) | Q(pool__icontains=text))

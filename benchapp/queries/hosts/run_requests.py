@@ -27,7 +27,7 @@ from benchapp.models.requests.request_policy import (
     find_refusal,
     read_specification,
 )
-from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, match_times, read_cursor
 
 # Series of an incident of which the newest run is looked up.
 _SERIES_MAXIMUM: Final = 20
@@ -35,13 +35,18 @@ _SERIES_MAXIMUM: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class RequestFilter:
-    """Which requests; None: no restriction. run_id: that they repeat. series_id, incident_id: where they were made."""
+    """Which requests; None: no restriction.
+
+    run_id: that they repeat. series_id, incident_id: where they were made. from_at inclusive, to_at exclusive: when.
+    """
 
     host_name: str | None = None
     run_id: int | None = None
     series_id: int | None = None
     incident_id: int | None = None
     state: RunRequestState | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
     @property
     def condition(self) -> Q:
@@ -53,7 +58,8 @@ class RequestFilter:
             "incident_id": self.incident_id,
             "state": self.state,
         }
-        return Q(**{name: value for name, value in wanted.items() if value is not None})
+        chosen = Q(**{name: value for name, value in wanted.items() if value is not None})
+        return chosen & match_times("created_at", self.from_at, self.to_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,16 @@ from benchapp.analysis.detection.recovery import find_recoveries
 from benchapp.grammar import Filter
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_changes
-from benchapp.queries.pagination import Cursor, Page, SizeCursor, behind, behind_size, cut_page, read_cursor
+from benchapp.queries.pagination import (
+    Cursor,
+    Page,
+    SizeCursor,
+    behind,
+    behind_size,
+    cut_page,
+    match_times,
+    read_cursor,
+)
 from benchapp.queries.titles import describe_target, describe_workload, name_scope
 
 # Per chart, the newest: more marks would cover the line.
@@ -161,7 +170,7 @@ CHANGE_SORTS: Final[tuple[ChangeSort, ...]] = get_args(ChangeSort)
 class ChangeFilter:
     """Which changes to list. Withdrawn changes are listed only with state="withdrawn".
 
-    match: filter of their series. since_at: changes that began then or later. is_regression: None for both.
+    match: filter of their series. from_at inclusive, to_at exclusive: when they began. is_regression: None for both.
     """
 
     match: Filter = field(default_factory=Filter)
@@ -169,7 +178,8 @@ class ChangeFilter:
     metric: str | None = None
     state: str | None = None
     is_regression: bool | None = None
-    since_at: datetime | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 class SortedRow(Protocol):
@@ -195,13 +205,12 @@ def list_changes(
 
     sort: size is that of the relative change, of a regression or an improvement.
     """
-    changes = Change.objects.filter(match_changes(filters.match))
+    in_range = match_times("started_at", filters.from_at, filters.to_at)
+    changes = Change.objects.filter(match_changes(filters.match), in_range)
     if filters.incident is not None:
         changes = changes.filter(incident_id=filters.incident)
     if filters.metric is not None:
         changes = changes.filter(metric=filters.metric)
-    if filters.since_at is not None:
-        changes = changes.filter(started_at__gte=filters.since_at)
     if filters.state is not None:
         changes = changes.filter(state=filters.state)
     else:

@@ -1,14 +1,13 @@
 """Incidents: the inbox, and one incident with its changes and activity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 from django.utils import timezone
 
-from benchapp.grammar import Filter
 from benchapp.models import (
     Change,
     ChangeState,
@@ -135,9 +134,9 @@ def count_new() -> int:
     return int(count)
 
 
-def count_tabs(match: Filter) -> dict[Tab, int]:
-    """Count the incidents of the tabs of unresolved regressions; one query."""
-    asked = _match_incidents(IncidentFilter(match=match)).and_also("state <> 'resolved'")
+def count_tabs(filters: IncidentFilter) -> dict[Tab, int]:
+    """Count the incidents of the tabs of unresolved regressions, whatever the tab of the filter; one query."""
+    asked = _match_incidents(replace(filters, tab=Tab.ALL)).and_also("state <> 'resolved'")
     tabs = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
     own = [_match_tab(tab) for tab in tabs]
     counts = ", ".join(f"count(*) FILTER (WHERE {each.text})" for each in own)
@@ -211,8 +210,9 @@ def _match_incidents(filters: IncidentFilter) -> _Condition:
     for name in ("state", "severity", "is_regression"):
         if (value := getattr(filters, name)) is not None:
             found = found.and_also(f"{name} = %s", value)
-    if filters.since_at is not None:
-        found = found.and_also("started_at >= %s", filters.since_at)
+    for comparison, at in ((">=", filters.from_at), ("<", filters.to_at)):
+        if at is not None:
+            found = found.and_also(f"started_at {comparison} %s", at)
     return found
 
 

@@ -29,7 +29,7 @@ class Tab(StrEnum):
 class IncidentFilter:
     """Which incidents to list. match: filter of the series of any of its changes.
 
-    state, severity, is_regression, since_at: None means any.
+    from_at inclusive, to_at exclusive: when they began. state, severity, is_regression: None means any.
     """
 
     tab: Tab = Tab.ALL
@@ -37,7 +37,8 @@ class IncidentFilter:
     state: str | None = None
     severity: str | None = None
     is_regression: bool | None = None
-    since_at: datetime | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from benchapp.models import Run
 from benchapp.models.filtering import match_runs
 from benchapp.queries.badges import HARMLESS_CODES, order_codes
 from benchapp.queries.binary_columns import fetch_rows
-from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, match_times, read_cursor
 from benchapp.queries.runs.run_detail import (
     MEASUREMENTS_SHOWN,
     LevelComparison,
@@ -242,13 +242,10 @@ def _make_run(row: tuple[Any, ...], summaries: tuple[MeasurementSummary, ...], c
 
 
 def _filter_runs(filters: RunFilter) -> QuerySet[Run]:
-    runs = Run.objects.filter(match_runs(filters.match))
+    in_range = match_times("started_at", filters.from_at, filters.to_at)
+    runs = Run.objects.filter(match_runs(filters.match), in_range)
     if filters.profile is not None:
         runs = runs.filter(profile=filters.profile)
-    if filters.from_at is not None:
-        runs = runs.filter(started_at__gte=filters.from_at)
-    if filters.to_at is not None:
-        runs = runs.filter(started_at__lt=filters.to_at)
     if filters.has_failed is not None:
         runs = runs.exclude(error=0) if filters.has_failed else runs.filter(error=0)
     if filters.badges is not None:

@@ -12,7 +12,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from benchapp.models import Kind, Run, State, Submission
-from benchapp.queries.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.queries.pagination import Cursor, Page, behind, cut_page, match_times, read_cursor
 
 _HOURS: Final = 24
 
@@ -106,13 +106,18 @@ def list_uploads(
     *,
     host: str | None = None,
     reason_code: str | None = None,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
     after: str | None = None,
     limit: int = 100,
     oldest_first: bool = False,
 ) -> Page[UploadRow]:
-    """Return submissions, the newest first, behind the cursor; two queries. Raises BadCursor."""
+    """Return submissions, the newest first, behind the cursor; two queries. Raises BadCursor.
+
+    from_at inclusive, to_at exclusive: when they were received.
+    """
     cursor = read_cursor(after, UUID)
-    uploads = Submission.objects.all()
+    uploads = Submission.objects.filter(match_times("received_at", from_at, to_at))
     if state is not None:
         uploads = uploads.filter(state=state)
     if host is not None:

@@ -94,7 +94,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
     tab = _read_tab(request, errors)
     asked = IncidentFilter(tab=tab, match=bar.filter)
     rows, links = _read_list(request, errors, asked)
-    counts = count_tabs(bar.filter)
+    counts = count_tabs(asked)
     is_calm = not rows and not bar.text and tab in (Tab.OPEN, Tab.NEW)
     context = {
         **links,

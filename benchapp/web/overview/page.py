@@ -97,7 +97,7 @@ def home(request: HttpRequest) -> HttpResponse:
     asked = IncidentFilter(tab=Tab.OPEN, match=bar.filter)
     severe = list_most_severe(asked, limit=_INCIDENTS_READ)
     incidents = severe.items
-    open_count = count_tabs(bar.filter)[Tab.OPEN] if severe.next_cursor else len(incidents)
+    open_count = count_tabs(asked)[Tab.OPEN] if severe.next_cursor else len(incidents)
     suffix = f"?{urlencode({'q': bar.text})}" if filter else ""
     columns, runs = make_run_lines(page.items)
     errors: list[str] = []

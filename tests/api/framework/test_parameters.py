@@ -20,8 +20,11 @@ from tests.factories import (
     make_host,
     make_incident,
     make_measurement,
+    make_planned_event,
     make_run,
+    make_run_request,
     make_series,
+    make_submission,
     make_token,
     make_user,
 )
@@ -274,6 +277,48 @@ def test_time_of_every_form_bounds_the_points(reader, since, monkeypatch):
             "points"
         ]
         assert [row["iops"] for row in rows] == [1.0]
+
+
+# Lists of what is configured, which is not of a time: the present state of all of it.
+_CONFIGURATION = {"detection-policies", "links", "schedules", "studies", "tokens", "wanted-schedules"}
+
+
+def test_every_list_of_events_takes_from_and_to_and_no_synonym() -> None:
+    lists = {
+        path.removeprefix("/api/v1/"): {each["name"] for each in item["get"]["parameters"]}
+        for path, item in make_schema().body["paths"].items()
+        if any(each["name"] == "cursor" for each in item.get("get", {}).get("parameters", ()))
+    }
+
+    assert {path for path, names in lists.items() if not {"from", "to"} <= names} == _CONFIGURATION
+    assert not {"since", "until"} & set().union(*lists.values())
+
+
+def test_range_of_a_list_is_that_of_its_rows(reader) -> None:
+    host = make_host("db-1")
+    series = make_series([1.0], host=host)
+    make_incident(changes=[make_change(series, at=NOON)], started_at=NOON)
+    make_planned_event(from_at=NOON, to_at=NOON + timedelta(hours=1))
+    make_run_request(host, created_at=NOON)
+    make_submission(host, received_at=NOON)
+    rows = {
+        "changes": "changes",
+        "hosts": "hosts",
+        "hosts/db-1/requests": "requests",
+        "incidents": "incidents",
+        "planned-events": "planned_events",
+        "runs": "runs",
+        "series": "series",
+        "submissions": "submissions",
+    }
+
+    def count(path: str, **range: str) -> int:
+        return len(reader.get(f"/api/v1/{path}", range).json()[rows[path]])
+
+    day = {"from": "2026-11-21", "to": "2026-11-22"}
+    assert {path for path in rows if not count(path, **day)} == set()
+    assert {path for path in rows if count(path, **{"from": "2026-11-23"})} == set()
+    assert {path for path in rows if count(path, to="2026-11-21")} == set()
 
 
 def test_every_answer_has_an_etag_and_is_not_sent_again(client_of):

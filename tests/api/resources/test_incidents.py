@@ -58,8 +58,9 @@ def test_changes_are_listed_newest_first_without_those_withdrawn(reader: Client)
         ("metric=latency_p99_ns", 0),
         ("state=confirmed", 1),
         ("state=withdrawn", 0),
-        ("since=2026-11-21T12:00:00Z", 1),
-        ("since=2026-11-22", 0),
+        ("from=2026-11-21T12:00:00Z&to=2026-11-22", 1),
+        ("from=2026-11-22", 0),
+        ("to=2026-11-21T12:00:00Z", 0),
     ],
 )
 def test_changes_are_filtered(query: str, count: int, reader: Client) -> None:

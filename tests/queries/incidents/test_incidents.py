@@ -103,7 +103,7 @@ def test_merged_incident_is_not_listed() -> None:
         ({"state": "resolved"}, 1),
         ({"severity": "high"}, 1),
         ({"is_regression": False}, 1),
-        ({"since_at": NOON + HOUR}, 1),
+        ({"from_at": NOON + HOUR}, 1),
         ({"match": parse_filter("host:db-7")}, 1),
         ({"match": parse_filter("host:db-8")}, 0),
     ],
@@ -128,7 +128,7 @@ def test_new_incidents_are_counted_without_snoozed_merged_and_improvements() -> 
     make_incident(recovered_at=before)
 
     assert count_new() == len(list_incidents(IncidentFilter(tab=Tab.NEW)).items) == 2
-    assert count_tabs(Filter()) == {
+    assert count_tabs(IncidentFilter()) == {
         Tab.OPEN: 3,
         Tab.NEW: 2,
         Tab.ACKNOWLEDGED: 1,
