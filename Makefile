@@ -127,7 +127,7 @@ $(TEST_VENDOR): $(BASE) package.json package-lock.json
 	@$(PYTHON) -m benchapp.embedded.javascript --dev
 	@touch $@
 
-# Linter and generator of clients for docs/openapi.yaml. Without npm their tests are skipped.
+# Linter and generator of clients for the API document. Without npm their tests are skipped.
 $(CLIENTS): tests/clients/package.json tests/clients/package-lock.json
 	@if command -v npm > /dev/null; then \
 	  npm ci --prefix tests/clients --ignore-scripts --no-audit --no-fund --silent && touch $@; \

@@ -1,6 +1,7 @@
 """The OpenAPI document: types of answers, formats, tokens. `posting/operations.py` adds the POST of results."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,15 +34,15 @@ TOKEN_SCHEME: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat":
 class SchemaDocument:
     """The document and its version."""
 
-    body: dict[str, object]
+    body: Json
     etag: str
 
 
 @cache
 def make_schema() -> SchemaDocument:
     """Generate the OpenAPI document, once: it takes as long as a hundred other requests."""
-    body = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    return SchemaDocument(body, f'W/"{hashlib.sha256(dump_json(body)).hexdigest()[:24]}"')
+    text = dump_json(SchemaGenerator().get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
+    return SchemaDocument(json.loads(text), f'W/"{hashlib.sha256(text).hexdigest()[:24]}"')
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The API reference: pages of operations and types from docs/openapi.yaml, which is the document that the API serves.
+"""The API reference: pages of operations and types from the document that the API serves.
 
 `/docs/api/reference` lists all operations, `/docs/api/reference/TAG` describes those of one resource, and
 `/docs/api/reference/types` the types of bodies. Anchors are operation ids and names of types, and so stable.
@@ -10,13 +10,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from drf_spectacular.generators import SchemaGenerator
 
 from benchapp.web.docs.markdown_pages import API_REFERENCE_PATH, render_sentence, write_code_block
 from benchapp.web.docs.pages import DocumentationPage, make_page
@@ -104,10 +103,9 @@ class ReferenceOperation:
 
 
 @cache
-def read_reference(path: Path) -> dict[str, DocumentationPage]:
-    """Return the pages of an OpenAPI document by the last part of their URL, "" for the list of all operations."""
-    # The loader in C, which the wheels of PyYAML have, takes a quarter of a second; that in Python four seconds.
-    document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+def read_reference() -> dict[str, DocumentationPage]:
+    """Return the pages of the OpenAPI document by the last part of their URL, "" for the list of all operations."""
+    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     operations = list_operations(document)
     tags = {
         tag: [each for each in operations if each.tag == tag] for tag in {each.tag for each in operations}

@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 
 from benchapp.web.docs.api_reference import read_reference
 from benchapp.web.docs.markdown_pages import (
+    API_REFERENCE_PATH,
     BASE_PATH,
     INDEX_NAME,
     parse_markdown,
@@ -71,7 +72,7 @@ def read_page(name: str) -> DocumentationPage | None:
 
 def read_reference_page(name: str) -> DocumentationPage | None:
     """Return a page of the API reference: of a tag, "types", or "" for all operations; None if there is none."""
-    return read_reference(DIRECTORY / "openapi.yaml").get(name)
+    return read_reference().get(name)
 
 
 @cache
@@ -79,7 +80,7 @@ def list_pages() -> tuple[DocumentationPage, ...]:
     """Return all pages in the order of list_groups(), those that it does not list at the end."""
     names = ["", "badges", "errors", *sorted(name.removesuffix(".md") for name in _read_titles())]
     pages = [page for page in map(read_page, names) if page]
-    pages += read_reference(DIRECTORY / "openapi.yaml").values()
+    pages += read_reference().values()
     urls = [link.url for group in list_groups() for link in group.links]
     return tuple(sorted(pages, key=lambda page: urls.index(page.url) if page.url in urls else len(urls)))
 
@@ -98,7 +99,11 @@ def list_groups() -> tuple[PageGroup, ...]:
         elif found and before.level and links:
             title = read_plain_text(token).partition(":")[0]
             found[-1][1].append(PageLink(title, resolve_link(str(links[0].attrs["href"]))))
-    lists = (PageLink("Badges", f"{BASE_PATH}badges"), PageLink("Error codes", f"{BASE_PATH}errors"))
+    lists = (
+        PageLink("API reference", API_REFERENCE_PATH),
+        PageLink("Badges", f"{BASE_PATH}badges"),
+        PageLink("Error codes", f"{BASE_PATH}errors"),
+    )
     return (*(PageGroup(title, tuple(links)) for title, links in found), PageGroup("Lists", lists))
 
 

@@ -76,13 +76,11 @@ def make_anchor(title: str) -> str:
 def resolve_link(href: str) -> str:
     """Return a link of a file of docs/ as a link of the product.
 
-    Pages lose `.md`; openapi.yaml is the API reference; other files of docs/ are served as they are.
+    Pages lose `.md`; other files of docs/ are served as they are.
     """
     path, hash_mark, anchor = href.partition("#")
     if not path or _IS_EXTERNAL.match(href):
         return href
-    if path == "openapi.yaml":
-        return API_REFERENCE_PATH + hash_mark + anchor
     name = path.removesuffix(".md")
     if name == path:
         return f"{BASE_PATH}files/{path}"

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from benchapp.api.framework.answers import ApiAnswer
+from benchapp.api.framework.openapi import make_schema
 from benchapp.api.framework.parameters import DaysParameters
 from benchapp.api.resources import series as series_resource
 from benchapp.api.urls import urlpatterns
@@ -57,7 +57,6 @@ from tests.factories import (
 from tests.notices import make_subscription
 from tests.shared_rows import shared_rows
 
-ROOT = Path(__file__).parents[3]
 FROZEN = FrozenPanel(
     "scaling", "x=volume_count", "Reads", content="", width=1, height=1, images={"light": b"PNG"}
 )
@@ -70,8 +69,8 @@ def find_path(path):
 
 @cache
 def load_schema():
-    """Return the committed document, which is that of the code."""
-    schema = schemathesis.openapi.from_path(ROOT / "docs" / "openapi.yaml")
+    """Return the document of the API."""
+    schema = schemathesis.openapi.from_dict(make_schema().body)
     schema.app, schema.location = get_wsgi_application(), "/api/v1/schema"
     return schema
 
@@ -482,14 +481,8 @@ def find_wrong_methods(client, address, documented):
             yield f"{method} {address}: {response.status_code}, {sorted(names)}"
 
 
-def test_committed_document_is_that_of_the_code(tmp_path):
+def test_document_is_generated_without_warnings(tmp_path):
     call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"), "--fail-on-warn")
-
-    generated, committed = (
-        (tmp_path / "openapi.yaml").read_text(),
-        (ROOT / "docs" / "openapi.yaml").read_text(),
-    )
-    assert generated == committed, "run: manage.py spectacular --file docs/openapi.yaml"
 
 
 def test_document_names_every_path_of_the_api():

@@ -6,18 +6,18 @@ import shlex
 from typing import Any
 
 import pytest
-import yaml
 from django.test import Client
 from jsonschema import Draft202012Validator
 
+from benchapp.api.framework.openapi import make_schema
 from benchapp.web.docs.api_reference import format_type, list_operations, make_curl_command, make_sample
-from benchapp.web.docs.library import DIRECTORY, read_reference_page
+from benchapp.web.docs.library import read_reference_page
 from tests.web.pages import Page
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return yaml.load((DIRECTORY / "openapi.yaml").read_text(), yaml.CSafeLoader)
+    return make_schema().body
 
 
 def list_described(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

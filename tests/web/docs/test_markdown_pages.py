@@ -43,7 +43,6 @@ def test_repeated_headings_have_numbered_anchors() -> None:
         ("filters.md#in-the-api", "/docs/filters#in-the-api"),
         ("#limits", "#limits"),
         ("README.md", "/docs/"),
-        ("openapi.yaml", "/docs/api/reference"),
         ("img/scaling.png", "/docs/files/img/scaling.png"),
         ("ci/gitlab-ci.yml", "/docs/files/ci/gitlab-ci.yml"),
         ("https://example.org/a.md", "https://example.org/a.md"),
