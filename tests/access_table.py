@@ -239,7 +239,6 @@ WEB = {
     "shared/<share_token:token>/image.png": (EVERYBODY,),
     "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png": (EVERYBODY,),
     # Without the URL of a shared study there is nothing.
-    "oembed": (Row("GET", "........"),),
     "matrix/": (PAGE_READERS,),
     "hosts/": (PAGE_READERS,),
     "hosts/add": (Row("POST", PAGE_ADMINS),),

@@ -170,7 +170,6 @@ urlpatterns = [
         shared_studies.shared_snapshot_image,
         name="shared_snapshot_image",
     ),
-    path("oembed", shared_studies.oembed, name="oembed"),
     path(
         "shared/<share_token:token>/charts/<int:place>",
         shared_studies.shared_chart,

@@ -24,7 +24,7 @@ ZONE_COOKIE: Final = "benchapp_time_zone"
 _NAME_MAXIMUM: Final = 64
 _API: Final = "/api/"
 # The same page for every reader; one rendered page is sent to many.
-_SHARED: Final = ("/shared/", "/oembed")
+_SHARED: Final = "/shared/"
 
 
 def apply_preferences(

@@ -1,4 +1,4 @@
-"""Rate limit for shared studies: charts and oEmbed descriptions per minute per client address."""
+"""Rate limit for shared studies: charts per minute per client address."""
 
 from typing import Final
 
@@ -14,6 +14,6 @@ _QUOTA: Final = WindowQuota(window_s=60, keys_maximum=10_000)
 
 
 def count_shared(request: HttpRequest) -> int:
-    """Count one chart or description for the client. Return 0 within the limit, else the seconds to wait."""
+    """Count one chart for the client. Return 0 within the limit, else the seconds to wait."""
     counted = _QUOTA.count(network_of(read_client_address(request)))
     return counted.seconds_left if counted.count > settings.SHARED_CHARTS_PER_MINUTE else 0

@@ -1,12 +1,11 @@
 """Shared studies: read by a secret link; the text at once, then each chart by its own request; previews of the link."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import patch_cache_control
@@ -28,7 +27,7 @@ from benchapp.web.studies.panels import (
     make_panel,
     name_panel,
 )
-from benchapp.web.studies.preview import describe_embed, find_share_token, make_preview
+from benchapp.web.studies.preview import make_preview
 from benchapp.web.studies.rate_limit import count_shared
 from benchapp.web.studies.snapshots import find_first_image, show_frozen_panels
 
@@ -118,41 +117,6 @@ def shared_snapshot_image(request: HttpRequest, token: str, place: int, theme: s
     if wait_s:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     return _answer_frozen(request, token, place, theme)
-
-
-@require_safe
-def oembed(request: HttpRequest) -> HttpResponse:
-    """Describe a shared study for a page that embeds its link (oembed.com).
-
-    404 for every other URL, also of a link that was revoked; 501 for another format than JSON; 429 above the limit of
-    charts.
-    """
-    wait_s = count_shared(request)
-    if wait_s:
-        error = f"Your IP address exceeded the limit of charts per minute. Try again in {wait_s} s."
-        answer = _answer_json({"error": error}, status=429)
-        answer["Retry-After"] = str(wait_s)
-        return answer
-    if request.GET.get("format", "json") != "json":
-        return _answer_json({"error": "Only format=json is available."}, status=501)
-    sizes = [request.GET.get(name, "") for name in ("maxwidth", "maxheight")]
-    if not all(re.fullmatch(r"[1-9][0-9]{0,4}|", size, re.ASCII) for size in sizes):
-        return _answer_json({"error": "maxwidth and maxheight are numbers of pixels."}, status=400)
-    base_url = make_base_url(request)
-    token = find_share_token(request.GET.get("url", ""), base_url=base_url)
-    study = None if token is None else read_shared_study(token)
-    if study is None:
-        error = "No shared study has this URL: the link may have been revoked."
-        return _answer_json({"error": error}, status=404)
-    width, height = (int(size) if size else None for size in sizes)
-    preview = make_preview(study, base_url=base_url)
-    return _answer_json(
-        describe_embed(preview, base_url=base_url, cache_age_s=CACHE_TTL_S, width=width, height=height)
-    )
-
-
-def _answer_json(members: dict[str, str | int], *, status: int = 200) -> HttpResponse:
-    return _add_private_headers(JsonResponse(members, status=status))
 
 
 def _answer_cached(

@@ -26,7 +26,6 @@ WITHOUT_HELP = {
     "docs_page",
     "docs_search",
     "finish_oidc",
-    "oembed",
     "run_output",
     "run_table",
     "search_results",

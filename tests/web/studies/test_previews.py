@@ -27,8 +27,6 @@ class Head(HTMLParser):
         values = {name: value or "" for name, value in attrs}
         if tag == "meta":
             self.found[values.get("property", values.get("name", ""))] = values.get("content", "")
-        elif tag == "link" and values.get("type") == "application/json+oembed":
-            self.found["oembed"] = values["href"]
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +49,11 @@ def get_path(url: str) -> str:
     return url.removeprefix("http://testserver")
 
 
-def test_unfurler_finds_title_text_image_and_oembed_without_a_session(measured: None) -> None:
+def test_unfurler_finds_title_text_and_image_without_a_session(measured: None) -> None:
     _, path = share(("scaling", QUERY), title='Disks "A" <b>', text=TEXT)
 
     found = Head(Client().get(path).content.decode()).found
     image = Client().get(get_path(found["og:image"]))
-    embed = Client().get(get_path(found["oembed"])).json()
 
     assert (found["og:title"], found["og:url"]) == ('Disks "A" <b>', f"http://testserver{path}")
     assert found["og:description"].startswith("Numbers of our disks & <b>others</b>. More.")
@@ -65,21 +62,6 @@ def test_unfurler_finds_title_text_image_and_oembed_without_a_session(measured: 
     size = struct.unpack(">II", image.content[16:24])
     assert (str(size[0]), str(size[1])) == (found["og:image:width"], found["og:image:height"])
     assert image.headers["X-Robots-Tag"] == "noindex, nofollow"
-    assert (embed["type"], embed["version"], embed["title"]) == ("rich", "1.0", 'Disks "A" <b>')
-    assert f'src="{found["og:image"]}"' in embed["html"]
-    assert "<b>" not in embed["html"]
-
-
-def test_embed_is_scaled_to_what_the_page_offers(measured: None) -> None:
-    _, path = share(("scaling", QUERY))
-    url = f"/oembed?url=http://testserver{path}"
-
-    narrow = Client().get(f"{url}&maxwidth=600&maxheight=600").json()
-
-    assert (narrow["width"], narrow["height"]) == (600, 315)
-    assert 'width="600" height="315"' in narrow["html"]
-    assert Client().get(f"{url}&maxwidth=wide").status_code == 400
-    assert Client().get(f"{url}&format=xml").status_code == 501
 
 
 def test_study_without_charts_has_no_image() -> None:
@@ -88,7 +70,6 @@ def test_study_without_charts_has_no_image() -> None:
     found = Head(Client().get(path).content.decode()).found
 
     assert "og:image" not in found
-    assert Client().get(get_path(found["oembed"])).json()["type"] == "link"
     assert Client().get(f"{path}image.png").status_code == 404
 
 
@@ -126,49 +107,15 @@ def test_image_is_drawn_once_for_all_readers(measured: None, monkeypatch: pytest
 
 def test_revoked_link_reveals_nothing(measured: None) -> None:
     study, path = share(("scaling", QUERY), title="Secret disks")
-    embed = f"/oembed?url=http://testserver{path}"
-    before = [Client().get(each).status_code for each in (path, f"{path}image.png", embed)]
+    before = [Client().get(each).status_code for each in (path, f"{path}image.png")]
 
     stop_sharing(study)
-    answers = [Client().get(each) for each in (path, f"{path}image.png", embed)]
+    answers = [Client().get(each) for each in (path, f"{path}image.png")]
 
-    assert before == [200, 200, 200]
-    assert [answer.status_code for answer in answers] == [404, 404, 404]
+    assert before == [200, 200]
+    assert [answer.status_code for answer in answers] == [404, 404]
     assert [answer for answer in answers if b"Secret disks" in answer.content] == []
     assert {answer.headers["Cache-Control"] for answer in answers} == {"private, no-store"}
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "http://other.example{path}",
-        "https://testserver{path}",
-        "http://testserver{path}charts/1",
-        "http://testserver/studies/1/",
-        "http://[{path}",
-    ],
-)
-def test_other_addresses_are_not_embedded(url: str, measured: None) -> None:
-    _, path = share(("scaling", QUERY))
-
-    answer = Client().get("/oembed", {"url": url.format(path=path)})
-
-    assert (answer.status_code, "error" in answer.json()) == (404, True)
-
-
-def test_descriptions_count_for_the_limit_of_shared_charts() -> None:
-    client = Client(REMOTE_ADDR="198.51.100.77")
-
-    with override_settings(SHARED_CHARTS_PER_MINUTE=1):
-        # Also of URLs that are not those of a study.
-        answers = [client.get("/oembed", {"url": "http://testserver/"}) for _ in range(3)]
-
-    # At most one minute ended meanwhile.
-    assert [answers[0].status_code, 429 in [answer.status_code for answer in answers]] == [404, True]
-    refused = next(answer for answer in answers if answer.status_code == 429)
-    assert 1 <= int(refused["Retry-After"]) <= 60
-    assert "limit" in refused.json()["error"]
 
 
 def test_image_does_not_name_incidents(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
