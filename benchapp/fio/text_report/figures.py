@@ -36,21 +36,11 @@ MODERN: Final = Prefixes(
     }
 )
 # Until 2.16 fio's list of prefixes has no T, so that a terabyte prints as P.
-OLD_BYTES: Final = Prefixes(
-    {
-        "": 1,
-        "k": 1024,
-        **{prefix: 1024**power for power, prefix in enumerate("KMGPE", 1)},
-        "T": 1024**4,
-    }
-)
-OLD_COUNTS: Final = Prefixes(
-    {
-        "": 1,
-        "k": 1000,
-        **{prefix: 1000**power for power, prefix in enumerate("KMGPE", 1)},
-        "T": 1000**4,
-    }
+OLD_BYTES, OLD_COUNTS = (
+    Prefixes(
+        {"": 1, "k": base, "T": base**4, **{prefix: base**power for power, prefix in enumerate("KMGPE", 1)}}
+    )
+    for base in (1024, 1000)
 )
 # 11.98 prints as 11.0: broken by commit 9e55f2c7 of fio, fixed by c736b361.
 _CARRY_LOST: Final[tuple[Version, Version]] = ((2, 20, 0), (3, 26, 0))

@@ -1,11 +1,10 @@
 """One job of fio's text: its block of lines and its header."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from benchapp.fio.merging.runtime import RUNTIME_IN_US, correct_runtime
@@ -45,14 +44,6 @@ _TARGET_IN_NS: Final[Version] = (3, 3, 0)
 _NO_SIZES: Final = (None, None, None)
 
 
-class _Processor(Struct, frozen=True, gc=False):
-    user_percent: float | None = None
-    system_percent: float | None = None
-    context_switches: int | None = None
-    major_faults: int | None = None
-    minor_faults: int | None = None
-
-
 def build_job(
     draft: JobDraft,
     header: Header | None,
@@ -70,7 +61,7 @@ def build_job(
         notes.add("job-error", where, f"this job failed with error {draft.error}: {draft.complaint}")
     lines = draft.lines
     goal = _LATENCY_GOAL.match(lines.get("latency", ""))
-    processor = _read_processor(lines.get("cpu", ""))
+    user, system, switches, major_faults, minor_faults = _read_processor(lines.get("cpu", ""))
     description = _DESCRIPTION.match(lines.get("Description", ""))
     job = Job(
         index=index,
@@ -82,11 +73,11 @@ def build_job(
         options={**options, **_read_goal(goal, version)} if goal and options else options,
         directions=_build_directions(draft, facts, options, notes),
         description=description[1] if description else None,
-        cpu_user_percent=processor.user_percent,
-        cpu_system_percent=processor.system_percent,
-        context_switches=processor.context_switches,
-        major_faults=processor.major_faults,
-        minor_faults=processor.minor_faults,
+        cpu_user_percent=user,
+        cpu_system_percent=system,
+        context_switches=switches,
+        major_faults=major_faults,
+        minor_faults=minor_faults,
         depth=_read_depth(lines.get("IO", "")[:_DEPTH_LENGTH_MAXIMUM]),
         depth_submitted=_read_depth(lines.get("submit", "")[:_DEPTH_LENGTH_MAXIMUM]),
         depth_completed=_read_depth(lines.get("complete", "")[:_DEPTH_LENGTH_MAXIMUM]),
@@ -114,19 +105,13 @@ def _collect_facts(draft: JobDraft, header: Header | None, version: Version, *, 
     )
 
 
-def _read_processor(text: str) -> _Processor:
+def _read_processor(text: str) -> tuple[float | None, float | None, int | None, int | None, int | None]:
     """Read "usr=2.04%, sys=3.25%, ctx=120561, majf=0, minf=58"."""
     match = _CPU.match(text)
     if match is None:
-        return _Processor()
-    user, system, switches, major, minor = match.groups()
-    return _Processor(
-        float(user),
-        float(system),
-        read_count(int(switches)),
-        read_count(int(major)),
-        read_count(int(minor)),
-    )
+        return (None,) * 5
+    switches, major, minor = (read_count(int(count)) for count in match.groups()[2:])
+    return float(match[1]), float(match[2]), switches, major, minor
 
 
 def _build_directions(
@@ -194,7 +179,11 @@ def _read_goal(goal: re.Match[str], version: Version) -> Mapping[str, str]:
     window_us = _read_goal_us(goal[3], goal[4] or "us")
     if not target_us or window_us is None:
         return {}
-    return dict(_name_goal(target_us, window_us, goal[5]))
+    return {
+        "latency_target": f"{target_us}us",
+        "latency_window": f"{window_us}us",
+        "latency_percentile": goal[5].rstrip("0").rstrip("."),
+    }
 
 
 def _read_goal_us(text: str, unit: str) -> int | None:
@@ -202,12 +191,6 @@ def _read_goal_us(text: str, unit: str) -> int | None:
         return int(round(float(text) * _UNITS_US[unit], 3))
     except ValueError:
         return None
-
-
-def _name_goal(target_us: int, window_us: int, percentile: str) -> Iterator[tuple[str, str]]:
-    yield "latency_target", f"{target_us}us"
-    yield "latency_window", f"{window_us}us"
-    yield "latency_percentile", percentile.rstrip("0").rstrip(".")
 
 
 def _read_steady_state(text: str) -> SteadyState | None:

@@ -28,20 +28,11 @@ _SAMPLES: Final = re.compile(
 _SHARE: Final = re.compile(r"([0-9][0-9]{0,4}+)=([0-9]{1,5}+\.?[0-9]{0,8})%")
 _KIB: Final = 1024
 # What fio counts in KiB/s, whatever prefix it prints (a run with kb_base=1000 prints kB/s for the same numbers).
-_SAMPLE_UNITS: Final[Mapping[str, int]] = {
-    "KiB": _KIB,
-    "kB": _KIB,
-    "KB": _KIB,
-    "Kibit": _KIB // 8,
-    "kbit": _KIB // 8,
-    "Kbit": _KIB // 8,
+_SAMPLE_UNITS: Final = {
+    **dict.fromkeys(("KiB", "kB", "KB"), _KIB),
+    **dict.fromkeys(("Kibit", "kbit", "Kbit"), _KIB // 8),
 }
-_LARGE_SAMPLE_UNITS: Final[Mapping[str, int]] = {
-    "MiB": _KIB,
-    "MB": _KIB,
-    "Mibit": _KIB // 8,
-    "Mbit": _KIB // 8,
-}
+_LARGE_SAMPLE_UNITS: Final = {"MiB": _KIB, "MB": _KIB, "Mibit": _KIB // 8, "Mbit": _KIB // 8}
 # fio's own limit is 20 percentiles, about four in a row.
 _ROWS_MAXIMUM: Final = 32
 _CELLS_MAXIMUM: Final = 64
@@ -91,7 +82,7 @@ def read_text_latency(
     if is_absurd or (minimum is not None and maximum is not None and minimum > maximum):
         findings.missing[name] = "out-of-range"
         return None
-    if minimum is None or maximum is None or mean is None or stddev is None:
+    if None in (minimum, maximum, mean, stddev):
         findings.missing[name] = _explain(stats)
     findings.sources.append((name, f"{kind} in {unit}"))
     # As of "100th" for 99.5 to 99.99.

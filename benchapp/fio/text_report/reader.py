@@ -23,23 +23,12 @@ from benchapp.fio.workload.options import AGGREGATE
 _JOB_MARK: Final = "(groupid="
 _HEADER_MARK: Final = "): rw="
 _LABELS: Final = {
-    **{label: label for label in ("read", "write", "trim", "mixed")},
-    **{f"{label}:": label for label in ("read", "write", "trim", "mixed")},
-    **{f"{label.capitalize()}:": label for label in ("read", "write", "trim", "mixed")},
-    **{f"{label.upper()}:": label for label in ("read", "write", "trim", "mixed")},
+    word: label
+    for label in ("read", "write", "trim", "mixed")
+    for word in (label, f"{label}:", f"{label.capitalize()}:", f"{label.upper()}:")
 }
-_ONCE: Final = (
-    "cpu",
-    "IO",
-    "submit",
-    "complete",
-    "issued",
-    "latency",
-    "steadystate",
-    "Description",
-    "errors",
-    "states",
-)
+_COUNTED: Final = ("IO", "submit", "complete", "issued")
+_ONCE: Final = (*_COUNTED, "cpu", "latency", "steadystate", "Description", "errors", "states")
 _LATENCIES: Final = ("slat", "clat", "lat", "sync")
 _SAMPLES: Final = ("bw", "iops")
 # Distributions of one priority before 3.30, and of the blocks that a flash device lost.
@@ -144,12 +133,9 @@ class _Scan:
         report = self._report
         if report is None or report.jobs:
             self._close()
-            report = self._report = self._draft_report()
+            report = self._report = ReportDraft()
         report.line_numbers.append(self._number)
         return report
-
-    def _draft_report(self) -> ReportDraft:
-        return ReportDraft()
 
     def _close(self) -> None:
         report, self._report = self._report, None
@@ -191,7 +177,7 @@ class _Scan:
         if job.name == AGGREGATE:
             job.hostname = None
         if report is None:
-            report = self._report = self._draft_report()
+            report = self._report = ReportDraft()
         elif _is_of_other_report(report, job):
             report = self._repeat(report, job)
         report.jobs.append(job)
@@ -202,7 +188,7 @@ class _Scan:
     def _repeat(self, earlier: ReportDraft, job: JobDraft) -> ReportDraft:
         """Begin a report that no header announces: a snapshot, or an execution whose beginning was cut off."""
         self._close()
-        report = self._report = self._draft_report()
+        report = self._report = ReportDraft()
         if job.identity in earlier.identities:
             report.continues = True
             report.headers, report.repeated = earlier.headers, earlier.repeated
