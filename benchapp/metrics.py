@@ -14,34 +14,149 @@ Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
 RateUnits = Literal["si", "binary"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One entry of the catalog.
 
     name: also the column of Measurement and the field of the API.
     unit: the base unit of all stored values; converted for display only.
+    short: the label in a table of metrics. words: what people may write for it besides name and label, lower case.
+    percentile: that it is, in percent.
+    smallest_change: the smallest relative change to report, in either direction: what operators of other systems
+    settled on, who raised smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails
+    are rough by nature. None: no verdict is given.
+    usual_spread: the usual relative spread of a series, if there are no comparable series: the median of 205
+    histories of fio on a storage client. Of tails nothing was counted; twice and three times as much is on the safe
+    side.
+    is_judged: changes of some series are detected in it.
+    detected_instead: the metrics whose changes divide the levels of this one, where none are detected in it.
     """
 
     name: str
     unit: Unit
-    better: Literal["higher", "lower"]
+    better: Literal["higher", "lower"] = "lower"
     label: str
+    short: str
+    words: tuple[str, ...] = ()
+    percentile: float | None = None
+    smallest_change: float | None = None
+    usual_spread: float | None = None
+    is_judged: bool = False
+    detected_instead: tuple[str, ...] = ()
 
 
 CATALOG: Final[dict[str, Metric]] = {
     metric.name: metric
     for metric in (
-        Metric("iops", "operations/s", "higher", "IOPS"),
-        Metric("bandwidth_bytes_per_s", "bytes/s", "higher", "Bandwidth"),
-        Metric("latency_mean_ns", "ns", "lower", "Mean latency"),
-        Metric("latency_p50_ns", "ns", "lower", "p50 latency"),
-        Metric("latency_p95_ns", "ns", "lower", "p95 latency"),
-        Metric("latency_p99_ns", "ns", "lower", "p99 latency"),
-        Metric("latency_p99_9_ns", "ns", "lower", "p99.9 latency"),
-        Metric("latency_max_ns", "ns", "lower", "Maximum latency"),
-        Metric("elapsed_s", "s", "lower", "Elapsed time"),
+        Metric(
+            name="iops",
+            unit="operations/s",
+            better="higher",
+            label="IOPS",
+            short="IOPS",
+            smallest_change=0.05,
+            usual_spread=0.037,
+            is_judged=True,
+            detected_instead=("bandwidth_bytes_per_s",),
+        ),
+        Metric(
+            name="bandwidth_bytes_per_s",
+            unit="bytes/s",
+            better="higher",
+            label="Bandwidth",
+            short="Bandwidth",
+            words=("bw", "throughput"),
+            smallest_change=0.05,
+            usual_spread=0.037,
+            is_judged=True,
+            detected_instead=("iops",),
+        ),
+        Metric(
+            name="latency_mean_ns",
+            unit="ns",
+            label="Mean latency",
+            short="mean",
+            words=("latency",),
+            smallest_change=0.10,
+            usual_spread=0.037,
+            is_judged=True,
+        ),
+        Metric(
+            name="latency_p50_ns",
+            unit="ns",
+            label="p50 latency",
+            short="p50",
+            words=("median latency",),
+            percentile=50.0,
+            smallest_change=0.10,
+            usual_spread=0.037,
+            detected_instead=("latency_mean_ns",),
+        ),
+        Metric(
+            name="latency_p95_ns",
+            unit="ns",
+            label="p95 latency",
+            short="p95",
+            percentile=95.0,
+            smallest_change=0.15,
+            usual_spread=0.074,
+            detected_instead=("latency_mean_ns",),
+        ),
+        Metric(
+            name="latency_p99_ns",
+            unit="ns",
+            label="p99 latency",
+            short="p99",
+            percentile=99.0,
+            smallest_change=0.20,
+            usual_spread=0.074,
+            is_judged=True,
+        ),
+        Metric(
+            name="latency_p99_9_ns",
+            unit="ns",
+            label="p99.9 latency",
+            short="p99.9",
+            percentile=99.9,
+            smallest_change=0.30,
+            usual_spread=0.11,
+            detected_instead=("latency_p99_ns",),
+        ),
+        Metric(
+            name="latency_max_ns",
+            unit="ns",
+            label="Maximum latency",
+            short="max",
+            words=("max latency",),
+            detected_instead=("latency_p99_ns",),
+        ),
+        Metric(
+            name="elapsed_s",
+            unit="s",
+            label="Elapsed time",
+            short="Elapsed",
+            smallest_change=0.05,
+            usual_spread=0.037,
+            is_judged=True,
+        ),
     )
 }
+# What people write → the name of the metric; lower case.
+METRIC_WORDS: Final[dict[str, str]] = {
+    word: metric.name
+    for metric in CATALOG.values()
+    for word in (metric.name, metric.label.lower(), metric.short.lower(), *metric.words)
+}
+PERCENTILES: Final[dict[str, float]] = {
+    name: metric.percentile for name, metric in CATALOG.items() if metric.percentile is not None
+}
+SMALLEST_CHANGES: Final[dict[str, float]] = {
+    name: metric.smallest_change for name, metric in CATALOG.items() if metric.smallest_change is not None
+}
+USUAL_SPREADS: Final[dict[str, float]] = {
+    name: metric.usual_spread for name, metric in CATALOG.items() if metric.usual_spread is not None
+}
+JUDGED_METRICS: Final = tuple(name for name, metric in CATALOG.items() if metric.is_judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,76 +235,23 @@ def find_references(profile: str, metric: str, direction: str) -> tuple[Referenc
     return tuple(line for line in REFERENCE_LINES if (line.profile, line.metric, line.direction) == wanted)
 
 
-# The percentile of each percentile metric, in percent.
-PERCENTILES: Final[dict[str, float]] = {
-    "latency_p50_ns": 50.0,
-    "latency_p95_ns": 95.0,
-    "latency_p99_ns": 99.0,
-    "latency_p99_9_ns": 99.9,
-}
-
-# The smallest relative change to report, in either direction: what operators of other systems settled on, who raised
-# smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails are rough by nature.
-SMALLEST_CHANGES: Final[dict[str, float]] = {
-    "iops": 0.05,
-    "bandwidth_bytes_per_s": 0.05,
-    "latency_mean_ns": 0.10,
-    "latency_p50_ns": 0.10,
-    "latency_p95_ns": 0.15,
-    "latency_p99_ns": 0.20,
-    "latency_p99_9_ns": 0.30,
-    "elapsed_s": 0.05,
-}
-
-# The usual relative spread of a series, if there are no comparable series: the median of 205 histories of fio on a
-# storage client. Of tails nothing was counted; twice and three times as much is on the safe side.
-USUAL_SPREADS: Final[dict[str, float]] = {
-    "iops": 0.037,
-    "bandwidth_bytes_per_s": 0.037,
-    "latency_mean_ns": 0.037,
-    "latency_p50_ns": 0.037,
-    "latency_p95_ns": 0.074,
-    "latency_p99_ns": 0.074,
-    "latency_p99_9_ns": 0.11,
-    "elapsed_s": 0.037,
-}
-
-
 def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
     """Return the metrics in which changes are detected.
 
     With a single block size IOPS and bandwidth are proportional: IOPS are used, otherwise the bandwidth.
     """
-    throughput = "iops" if has_one_block_size else "bandwidth_bytes_per_s"
-    return (throughput, "latency_mean_ns", "latency_p99_ns", "elapsed_s")
-
-
-# All metrics in which changes of some series are detected.
-JUDGED_METRICS: Final = tuple(
-    dict.fromkeys(
-        (*list_judged_metrics(has_one_block_size=True), *list_judged_metrics(has_one_block_size=False))
-    )
-)
-
-# The metric whose changes divide the levels of one in which none are detected.
-_DETECTED_INSTEAD: Final[dict[str, tuple[str, ...]]] = {
-    "iops": ("iops", "bandwidth_bytes_per_s"),
-    "bandwidth_bytes_per_s": ("bandwidth_bytes_per_s", "iops"),
-    "latency_p50_ns": ("latency_mean_ns",),
-    "latency_p95_ns": ("latency_mean_ns",),
-    "latency_p99_9_ns": ("latency_p99_ns",),
-    "latency_max_ns": ("latency_p99_ns",),
-}
+    unused = "bandwidth_bytes_per_s" if has_one_block_size else "iops"
+    return tuple(name for name in JUDGED_METRICS if name != unused)
 
 
 def list_detected_metrics(metrics: Collection[str]) -> set[str]:
     """Return the metrics in which changes of any of these are detected: of IOPS also the bandwidth."""
-    return {name for metric in metrics for name in (metric, *_DETECTED_INSTEAD.get(metric, ()))}
+    return {name for metric in metrics for name in (metric, *CATALOG[metric].detected_instead)}
 
 
 def find_detected_metric(metric: str, detected: Collection[str]) -> str:
     """Return the metric whose changes divide the levels of a metric: itself if it is one of those detected in."""
-    return next((name for name in _DETECTED_INSTEAD.get(metric, ()) if name in detected), metric)
+    return next((name for name in (metric, *CATALOG[metric].detected_instead) if name in detected), metric)
 
 
 _SCALES: Final[dict[str, tuple[tuple[float, str], ...]]] = {

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from benchapp.metrics import CATALOG, Metric, lower_label
+from benchapp.metrics import CATALOG, METRIC_WORDS, Metric, lower_label
 
 # Three runs: one outlier neither begins nor ends a violation, and a nightly benchmark reports on the second day.
 NEWEST_RUNS: Final = 3
@@ -42,23 +42,6 @@ _UNITS: Final[dict[str, dict[str, int]]] = {
     },
     "ns": {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9},
     "s": {"s": 1},
-}
-_WORDS: Final = {
-    "bandwidth": "bandwidth_bytes_per_s",
-    "bw": "bandwidth_bytes_per_s",
-    "throughput": "bandwidth_bytes_per_s",
-    "latency": "latency_mean_ns",
-    "mean": "latency_mean_ns",
-    "p50": "latency_p50_ns",
-    "median latency": "latency_p50_ns",
-    "p95": "latency_p95_ns",
-    "p99": "latency_p99_ns",
-    "p99.9": "latency_p99_9_ns",
-    "max": "latency_max_ns",
-    "max latency": "latency_max_ns",
-    "elapsed": "elapsed_s",
-    **{name: name for name in CATALOG},
-    **{metric.label.lower(): name for name, metric in CATALOG.items()},
 }
 _NUMBER: Final = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _THRESHOLD: Final = re.compile(
@@ -114,9 +97,9 @@ def parse_threshold(text: str) -> Threshold:
             f"{shown} is not a threshold: write metric, comparison, value and unit, as p99 < 5 ms"
         )
     word, sign, number, unit = found.groups()
-    name = _WORDS.get(" ".join(word.lower().split()))
+    name = METRIC_WORDS.get(" ".join(word.lower().split()))
     if name is None:
-        known = "iops, bandwidth, mean, p50, p95, p99, p99.9, max, elapsed"
+        known = ", ".join(metric.short.lower() for metric in CATALOG.values())
         raise BadThreshold(f"{shown}: unknown metric {word!r}: use one of {known}")
     metric = CATALOG[name]
     limit = float(Decimal(number) * _read_unit(unit, metric, shown=shown))

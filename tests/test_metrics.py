@@ -9,8 +9,11 @@ import pytest
 
 from benchapp.metrics import (
     CATALOG,
-    PERCENTILES,
+    JUDGED_METRICS,
+    METRIC_WORDS,
     REFERENCE_LINES,
+    SMALLEST_CHANGES,
+    USUAL_SPREADS,
     find_limit,
     find_references,
     format_change_size,
@@ -20,6 +23,8 @@ from benchapp.metrics import (
     lower_label,
     show_rates_in,
 )
+from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, find_metric
+from benchapp.thresholds import parse_threshold
 
 CHANGE_CASES = json.loads((Path(__file__).parent / "data" / "change_cases.json").read_text())
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())
@@ -47,8 +52,25 @@ def test_every_unit_of_the_catalogue_can_be_shown() -> None:
     assert all(format_value(1500.0, metric.unit) for metric in CATALOG.values())
 
 
-def test_every_percentile_metric_is_in_the_catalogue() -> None:
-    assert set(PERCENTILES) <= set(CATALOG)
+def test_a_word_names_one_metric_everywhere() -> None:
+    words = [
+        word
+        for metric in CATALOG.values()
+        for word in {metric.name, metric.label.lower(), metric.short.lower(), *metric.words}
+    ]
+
+    assert len(words) == len(set(words)) == len(METRIC_WORDS)
+    for word, name in METRIC_WORDS.items():
+        unit = {"ns": "ms", "s": "s", "bytes/s": "MB/s", "operations/s": ""}[CATALOG[name].unit]
+        assert parse_threshold(f"{word} 2 {unit}".strip()).metric == name
+        assert find_metric(word) is SCALING_METRICS[name]
+
+
+def test_every_metric_in_which_changes_are_detected_has_its_limits() -> None:
+    for name in JUDGED_METRICS:
+        assert 0 < USUAL_SPREADS[name] < SMALLEST_CHANGES[name]
+    for metric in CATALOG.values():
+        assert metric.is_judged or set(metric.detected_instead) & set(JUDGED_METRICS)
 
 
 @pytest.mark.parametrize(("value", "is_good"), [(9.99, True), (10.0, False), (11.2, False)])

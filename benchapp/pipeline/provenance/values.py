@@ -6,7 +6,7 @@ from typing import Final
 
 from benchapp.fio.merging.directions import find_weight
 from benchapp.fio.report import Direction, Latency, Samples
-from benchapp.metrics import PERCENTILES
+from benchapp.metrics import CATALOG, PERCENTILES
 from benchapp.pipeline.normalize.missing_reasons import describe_missing
 from benchapp.pipeline.provenance.shapes import DerivedPercentile, DerivedPercentiles, DerivedValue
 
@@ -132,12 +132,6 @@ _OTHER_LATENCIES: Final = (
         "total_mean_ns", "Mean total latency (lat)", "ns", "total", _WEIGHTED, _of_latency("total", "mean_ns")
     ),
 )
-_METRIC_LABELS: Final = {
-    "latency_p50_ns": "p50 latency",
-    "latency_p95_ns": "p95 latency",
-    "latency_p99_ns": "p99 latency",
-    "latency_p99_9_ns": "p99.9 latency",
-}
 
 
 def derive_values(
@@ -159,10 +153,9 @@ def derive_values(
     derived = [_derive(spec, direction, parts, missing=missing, value=spec.read(direction)) for spec in specs]
     if direction.elapsed_s is None:
         rule = _BINS if _was_merged(parts) else ""
-        for name, label in _METRIC_LABELS.items():
-            spec = _ValueSpec(
-                name, label, "ns", "percentiles", rule, _take_none, other_keys=(_KINDS.get(kind, ""),)
-            )
+        for name in PERCENTILES:
+            label, keys = CATALOG[name].label, (_KINDS.get(kind, ""),)
+            spec = _ValueSpec(name, label, "ns", "percentiles", rule, _take_none, other_keys=keys)
             derived.append(_derive(spec, direction, parts, missing=missing, value=values.get(name)))
     others = [spec for spec in (*_OTHER_LATENCIES, *_SAMPLES) if direction.elapsed_s is None]
     return (

@@ -303,11 +303,7 @@ def _make_pairs(
             for ids, side, rows in zip((a_ids, b_ids), values, each.rows, strict=True)
         )
         # Of the maximum that of p99.
-        limited = (
-            each.metric
-            if each.metric in SMALLEST_CHANGES
-            else find_detected_metric(each.metric, SMALLEST_CHANGES)
-        )
+        limited = find_detected_metric(each.metric, SMALLEST_CHANGES)
         smallest = min(thresholds[id_][limited] for id_ in (*a_ids, *b_ids))
         pairs.append(
             Pair(

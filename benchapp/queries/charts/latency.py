@@ -11,6 +11,7 @@ from psycopg import sql
 
 from benchapp.analysis.charts.downsampling import SampledPoints, thin_points
 from benchapp.analysis.charts.heatmap import Heat, RunBins, make_heat
+from benchapp.metrics import PERCENTILES
 from benchapp.models import Measurement
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.charts.downsampling import to_us
@@ -34,12 +35,7 @@ HISTOGRAMS_MAXIMUM: Final = 20_000
 # Percentiles by name. Those that are metrics are withheld by the parser if fewer than 10 samples are above them; the
 # same rule applies here to the others.
 FAN: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
-_OF_COLUMN: Final = {
-    "p50": "latency_p50_ns",
-    "p95": "latency_p95_ns",
-    "p99": "latency_p99_ns",
-    "p99_9": "latency_p99_9_ns",
-}
+_OF_COLUMN: Final = {name.removeprefix("latency_").removesuffix("_ns"): name for name in PERCENTILES}
 _SAMPLES_BEYOND: Final = 10
 # Of a series' newest runs, before its page says that it has no latencies.
 _LOOKED_AT: Final = 20

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from django.utils import timezone
 
 from benchapp.grammar import Filter, Value
-from benchapp.metrics import CATALOG, PERCENTILES, Metric, Unit
+from benchapp.metrics import CATALOG, METRIC_WORDS, PERCENTILES, Metric, Unit
 from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
 from benchapp.queries.charts.scaling_defaults import FixedDimension, Settings
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -160,15 +160,6 @@ SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
         is_per_volume=True,
     ),
 }
-# Short names in addresses, in addition to the full ones.
-METRIC_ALIASES: Final[Mapping[str, str]] = {
-    "bandwidth": "bandwidth_bytes_per_s",
-    "latency": "latency_mean_ns",
-    "p50": "latency_p50_ns",
-    "p95": "latency_p95_ns",
-    "p99": "latency_p99_ns",
-    "p99.9": "latency_p99_9_ns",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +181,7 @@ class ScalingTarget:
 
 def find_metric(name: str) -> ScalingMetric | None:
     """Return the metric with a name or short name; None if unknown."""
-    return SCALING_METRICS.get(METRIC_ALIASES.get(name, name))
+    return SCALING_METRICS.get(METRIC_WORDS.get(name, name))
 
 
 def parse_target(text: str) -> ScalingTarget:

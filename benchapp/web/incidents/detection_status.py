@@ -7,13 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.metrics import CATALOG
 from benchapp.models import DetectionStatus
 from benchapp.queries.incidents.detection_status import MonitoredMetric, list_detection_status
 from benchapp.web.incidents.detection_status_texts import describe_detection
 from benchapp.web.site.access import may_read
 from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
-from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.pagination import turn_page
 
 SERIES_ON_A_PAGE: Final = 100
@@ -67,7 +67,7 @@ def detection_status(request: HttpRequest) -> HttpResponse:
             for label, each in choices
         ],
         "lines": [
-            DetectionStatusLine(row, SHORT_LABELS[row.result.metric], describe_detection(row.result))
+            DetectionStatusLine(row, CATALOG[row.result.metric].short, describe_detection(row.result))
             for row in page.items
         ],
     }

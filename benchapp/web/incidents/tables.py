@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from benchapp.metrics import CATALOG
 from benchapp.models import ChangeState, Severity
 from benchapp.pipeline.incidents.accepted_levels import AcceptedLevel
 from benchapp.queries.incidents.changes import ChangeRow, SeriesName, find_ended
@@ -21,7 +22,6 @@ from benchapp.web.incidents.texts import (
     format_fact_name,
     format_level,
 )
-from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.value_texts import format_age, format_signed_percent
 
 SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
@@ -109,7 +109,7 @@ def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
     return [
         AffectedSeriesLine(
             row=row,
-            label=SHORT_LABELS[row.metric],
+            label=CATALOG[row.metric].short,
             before=format_level(row.before_median, row.metric),
             after=format_level(row.after_median, row.metric),
             size=make_size(
@@ -202,7 +202,7 @@ def make_accepted_lines(
             place=f"{name.scope_name} · {name.target_title}" if name else "",
             levels=tuple(
                 AcceptedLevelLine(
-                    label=SHORT_LABELS[level.metric],
+                    label=CATALOG[level.metric].short,
                     before=format_level(level.before, level.metric),
                     after=format_level(level.level, level.metric),
                     size=make_size(level.relative, None, None, is_regression=level.is_regression),

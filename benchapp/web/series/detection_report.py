@@ -33,7 +33,6 @@ from benchapp.web.series.detection_report_texts import (
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import keep_query
-from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.page_context import make_base_url
 
 
@@ -60,10 +59,7 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
         "errors": errors,
         "series": row,
         "metric": metric,
-        "metrics": [
-            (SHORT_LABELS[one.name], keep_query(request.GET, metric=one.name), one is metric)
-            for one in metrics
-        ],
+        "metrics": [(one.short, keep_query(request.GET, metric=one.name), one is metric) for one in metrics],
         "figure": _make_figure(request, row, metric, title=title),
         "steps": [
             describe_values(report),

@@ -11,19 +11,6 @@ from msgspec import Struct
 from benchapp.metrics import CATALOG, PERCENTILES, UNKNOWN, find_step, format_three_digits, group_thousands
 from benchapp.web.site.reason_texts import describe_missing
 
-SHORT_LABELS: Final = {
-    "iops": "IOPS",
-    "bandwidth_bytes_per_s": "Bandwidth",
-    "latency_mean_ns": "mean",
-    "latency_p50_ns": "p50",
-    "latency_p95_ns": "p95",
-    "latency_p99_ns": "p99",
-    "latency_p99_9_ns": "p99.9",
-    "latency_max_ns": "max",
-    "elapsed_s": "Elapsed",
-}
-
-
 # A column without values has the unit that it usually has.
 _USUAL_VALUES: Final = {"bytes/s": 1e8, "ns": 1e6}
 
@@ -70,7 +57,7 @@ def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, .
     return tuple(
         Column(
             metric=name,
-            label=SHORT_LABELS[name],
+            label=CATALOG[name].short,
             scale=choose_scale(values[CATALOG[name].unit], CATALOG[name].unit),
             is_latency=name.startswith("latency_"),
         )

@@ -10,7 +10,6 @@ from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest
 from benchapp.web.site.filter_forms import keep_query
-from benchapp.web.site.number_columns import SHORT_LABELS
 from benchapp.web.site.time_range import describe_bounds, make_time_range
 
 # Parameters that a change of the time range retains.
@@ -67,5 +66,5 @@ def _list_metric_links(
     for metric in metrics:
         group = "Latency" if metric.name.startswith("latency_") else "Metric"
         url = keep_query(request.GET, metric=metric.name, after=None)
-        links.setdefault(group, []).append((SHORT_LABELS[metric.name], url, metric is chosen))
+        links.setdefault(group, []).append((metric.short, url, metric is chosen))
     return list(links.items())
