@@ -17,7 +17,6 @@ TITLE_MAXIMUM: Final = 300
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
 _MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
-_TIME_BASED: Final = ("time_based", 1)
 # Shown only if different: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.
@@ -81,7 +80,7 @@ class WorkloadTitleColumns(Protocol):
 
 
 def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") -> str:
-    """Return a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file · direct".
+    """Return a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file".
 
     direction: of a series; included for mixed workloads ("70 % reads, the writes").
     """
@@ -141,17 +140,17 @@ def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator
         yield f"{format_size(workload.file_size_bytes)} file"
     elif workload.file_size_text:
         yield f"{workload.file_size_text} file"
-    if workload.is_direct is not None:
-        yield "direct" if workload.is_direct else "buffered"
+    if workload.is_direct is False:
+        yield "buffered"
     if workload.engine and workload.engine != _USUAL_ENGINE:
         yield workload.engine
+    options = dict(workload.options)
+    is_time_based = str(options.pop("time_based", "")) == "1"
     if workload.runtime_s:
-        yield f"{workload.runtime_s:g} s"
-    for name, value in sorted(workload.options.items()):
+        yield f"{'' if is_time_based else '≤ '}{workload.runtime_s:g} s"
+    for name, value in sorted(options.items()):
         if (name, value) == _OPTIONS_UNKNOWN:
             yield "other options unknown" if workload.engine else "options unknown"
-        elif (name, value) == _TIME_BASED:
-            yield "time-based"
         else:
             yield f"beside {value}" if name == "beside" else f"{name} {value}"
 

@@ -16,7 +16,7 @@ def test_two_runs_are_selected_by_keyboard_and_compared(visit: Visit) -> None:
     newest, second = (boxes.nth(place).get_attribute("value") for place in (0, 1))
 
     assert compare.is_disabled()
-    assert page.inner_text("[data-reason]") == "Compare takes two runs."
+    assert page.inner_text("[data-reason]") == "Select two runs to compare."
     boxes.nth(1).focus()
     page.keyboard.press("Space")
     assert page.inner_text("[data-selected]") == f"1 selected; baseline: run {second} on db-01"
@@ -40,7 +40,7 @@ def test_shift_selects_a_range_and_too_many_are_named(visit: Visit) -> None:
 
     assert page.inner_text("[data-selected]").startswith("14 selected")
     assert page.inner_text("[data-reason]") == (
-        "Compare takes two runs; 14 are selected. History shows at most 12 runs."
+        "Select two runs to compare; 14 are selected. History shows at most 12 runs."
     )
     assert page.get_by_role("button", name="History", exact=True).is_disabled()
     page.get_by_role("button", name="Clear selection").click()

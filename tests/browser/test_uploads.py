@@ -196,7 +196,7 @@ def test_wrong_field_is_said_in_the_row(page: Any) -> None:
     upload(page)
 
     row = wait_for_row(page, "07_json.out", "failed")
-    assert "Unknown host" in row.inner_text()
+    assert "This host does not exist" in row.inner_text()
 
 
 def test_form_works_without_script(visit: Visit, database: Any) -> None:

@@ -32,33 +32,33 @@ WORKLOAD = WorkloadRow(
 @pytest.mark.parametrize(
     ("changes", "direction", "title"),
     [
-        ({}, "read", "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"),
+        ({}, "read", "4k random read · iodepth 8 × 1 job · 64 MiB file"),
         (
             {"rw": "write", "numjobs": 4},
             "write",
-            "4k sequential write · iodepth 8 × 4 jobs · 64 MiB file · direct",
+            "4k sequential write · iodepth 8 × 4 jobs · 64 MiB file",
         ),
         (
             {"rw": "randrw", "read_share_percent": 70},
             "write",
-            "4k random read/write 70/30, writes · iodepth 8 × 1 job · 64 MiB file · direct",
+            "4k random read/write 70/30, writes · iodepth 8 × 1 job · 64 MiB file",
         ),
         (
             {"rw": "randrw", "read_share_percent": 70},
             "mixed",
-            "4k random read/write 70/30, mixed · iodepth 8 × 1 job · 64 MiB file · direct",
+            "4k random read/write 70/30, mixed · iodepth 8 × 1 job · 64 MiB file",
         ),
-        ({"rw": "rw"}, "", "4k sequential read/write 100/0 · iodepth 8 × 1 job · 64 MiB file · direct"),
-        ({"rw": "write"}, "sync", "4k sequential write, syncs · iodepth 8 × 1 job · 64 MiB file · direct"),
+        ({"rw": "rw"}, "", "4k sequential read/write 100/0 · iodepth 8 × 1 job · 64 MiB file"),
+        ({"rw": "write"}, "sync", "4k sequential write, syncs · iodepth 8 × 1 job · 64 MiB file"),
         (
             {"is_direct": False, "engine": "psync", "runtime_s": 20.0},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · buffered · psync · 20 s",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · buffered · psync · ≤ 20 s",
         ),
         (
             {"runtime_s": 60.0, "options": {"time_based": 1}},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · direct · 60 s · time-based",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · 60 s",
         ),
         (
             {
@@ -67,13 +67,13 @@ WORKLOAD = WorkloadRow(
                 "file_size_text": "",
             },
             "read",
-            "4k random read · iodepth 8 × 1 job · direct · beside write 1m × 1 · fsync 1",
+            "4k random read · iodepth 8 × 1 job · beside write 1m × 1 · fsync 1",
         ),
-        ({"rw": "weird"}, "read", "4k weird · iodepth 8 × 1 job · 64 MiB file · direct"),
+        ({"rw": "weird"}, "read", "4k weird · iodepth 8 × 1 job · 64 MiB file"),
         (
             {"block_size_bytes": None, "block_size_text": ""},
             "read",
-            "random read · iodepth 8 × 1 job · 64 MiB file · direct",
+            "random read · iodepth 8 × 1 job · 64 MiB file",
         ),
         (
             {
@@ -100,7 +100,7 @@ WORKLOAD = WorkloadRow(
         (
             {"file_size_bytes": None, "file_size_text": "10%"},
             "read",
-            "4k random read · iodepth 8 × 1 job · 10% file · direct",
+            "4k random read · iodepth 8 × 1 job · 10% file",
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_target_in_one_line(target, title):
 
 
 def test_series_names_its_layout_only_when_it_is_known():
-    workload = "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"
+    workload = "4k random read · iodepth 8 × 1 job · 64 MiB file"
 
     assert join_titles(workload, describe_target(TargetRow())) == workload
     assert join_titles(workload, "xfs") == f"{workload} · xfs"

@@ -7,7 +7,6 @@ from typing import Final
 
 from django.utils.timezone import localtime
 
-from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import (
     CATALOG,
@@ -16,7 +15,6 @@ from benchapp.metrics import (
     format_integer,
     format_signed_percent,
     format_value,
-    lower_label,
 )
 from benchapp.models import name_scopes
 from benchapp.queries.charts.comparison import (
@@ -101,12 +99,6 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
             f"{format_integer(few)} of {format_integer(len(found.pairs))} values have fewer than five runs on a"
             " side: no confidence interval."
         )
-    if found.free:
-        names = ", ".join(
-            lower_label(DIMENSIONS[name].label) if name in DIMENSIONS else name_scope_kind(found)
-            for name in found.free
-        )
-        sentences.append(f"Compared by: {names}.")
     if found.environment:
         lines = [
             f"{line.name} ({' or '.join(line.a[:2])} → {' or '.join(line.b[:2])})"
@@ -118,12 +110,6 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     else:
         sentences.append(f"No environment differences{_describe_scopes(found)}.")
     return sentences
-
-
-def name_scope_kind(found: ComparisonResult) -> str:
-    """Return what the compared values are of: "host", "pool", or "host or pool" where both occur."""
-    kinds = {scope.partition(":")[0] for scopes in found.scopes for scope in scopes}
-    return " or ".join(sorted(kinds)) or "host"
 
 
 def describe_difference(difference: PatternDifference) -> str:

@@ -40,7 +40,7 @@ class PreferencesForm(forms.Form):
     default_filter = forms.CharField(
         required=False,
         max_length=LENGTH_MAXIMUM,
-        help_text="The links of the navigation bar have this filter. Links to single pages, as shared ones, do not.",
+        help_text="The navigation bar opens pages with this filter.",
         widget=forms.TextInput(
             attrs={
                 "placeholder": "host:db-* volume_type:gp3",

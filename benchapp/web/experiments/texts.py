@@ -52,7 +52,7 @@ def describe_outcome(row: ExperimentRow, experiment: Experiment) -> str:
     if result is None:
         return "no pairs of runs"
     if result.last.low is None:
-        return f"too few pairs for an interval: {result.last.pairs}"
+        return f"{format_count(result.last.pairs, 'pair')}: too few for an interval"
     if result.outcome == "different":
         word = "worse" if row.is_worse else "better"
         return f"B is {word}, {format_signed_percent(result.last.ratio - 1)} after {result.last.pairs} pairs"
@@ -81,7 +81,7 @@ def describe_plan(experiment: Experiment, found: ExperimentResult) -> str:
     return (
         f"{format_integer(found.plan.pairs)} pairs ({format_integer(2 * found.plan.pairs)} runs) find a difference of"
         f" {difference} with a probability of at least {POWER:.0%}; {format_count(measured, 'pair')} measured. The"
-        " experiment can end earlier, at any look at which the outcome is decided."
+        " experiment ends as soon as the outcome is decided."
     ).replace("%;", " %;")
 
 
@@ -100,7 +100,9 @@ def list_caveats(row: ExperimentRow) -> list[str]:
 
 def _describe_caveat(caveat: Caveat, row: ExperimentRow, check: DriftCheck) -> str:
     if caveat == "not-interleaved":
-        return f"{row.unpaired} runs have no neighbor of the other arm and are not used: alternate the arms."
+        return (
+            f"{row.unpaired} runs are not used: no run of the other arm is next to them. Alternate the arms."
+        )
     if caveat == "unbalanced":
         return "Most pairs begin with the same arm: a drift does not cancel."
     if caveat == "drift" and check.drift:

@@ -105,15 +105,13 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
         key=lambda pattern: -abs(pattern.comparison.relative if pattern.comparison else 0.0),
     )
     if not worse:
-        count = len(compared)
-        which = "The only pattern" if count == 1 else f"All {count} patterns"
-        return [f"{which} with peers {'is' if count == 1 else 'are'} less than 5 % worse than the peers."]
+        return [f"{format_count(len(compared), 'pattern')} within 5 % of the peers."]
     named = [
         f"{describe_value('pattern', pattern.pattern).capitalize()} is {_describe_comparison(host, pattern)}."
         for pattern in worse[:_NAMED_MAXIMUM]
     ]
     more = len(worse) - _NAMED_MAXIMUM
-    return [*named, f"{format_count(more, 'more pattern')} worse than the peers."] if more > 0 else named
+    return [*named, f"{format_count(more, 'more pattern')} below the peers."] if more > 0 else named
 
 
 def _make_line(host: HostRow, pattern: HostPattern, days: DayRange, *, range: AskedRange) -> PatternLine:

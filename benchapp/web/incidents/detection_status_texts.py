@@ -22,13 +22,13 @@ _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
-    """Return (status, text): "412 metrics of series monitored", "37 learning"; nothing if none is monitored."""
+    """Return (status, text): "412 metrics monitored", "37 learning"; nothing if none is monitored."""
     known = counts.by_status
     total = sum(known.values())
     if not total:
         return []
     count = format_count(total - 1 if counts.has_more else total, "metric")
-    parts = [("", f"{'more than ' if counts.has_more else ''}{count} of series monitored")]
+    parts = [("", f"{'more than ' if counts.has_more else ''}{count} monitored")]
     for status, text in (
         (DetectionStatus.LEARNING, "learning"),
         (DetectionStatus.NOISY, "too noisy"),
@@ -123,7 +123,7 @@ def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
         else ""
     )
     threshold = format_percent(row.threshold)
-    more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
+    more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"Too noisy: {least or 'the standard deviation is too large'}; threshold: {threshold}.{more}"
 
 
@@ -136,7 +136,7 @@ def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
         else ""
     )
     threshold = format_percent(row.threshold)
-    more = f" Detecting {threshold} takes {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
+    more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
     return f"Steady{deviation}.{least}{more}"
 
 

@@ -34,7 +34,7 @@ class PriceForm(forms.Form):
 
     volume_type = _text("Volume type", help_text="As hosts report it: gp3. Or an instance type:")
     instance_type = _text("Instance type")
-    region = _text("Region", help_text="Empty: every region of the currency.")
+    region = _text("Region", help_text="Empty: all regions.")
     currency = _text("Currency", help_text="Three letters: USD", required=True)
     valid_from = forms.CharField(
         label="Valid from", max_length=40, widget=forms.DateInput(attrs={"type": "date"})

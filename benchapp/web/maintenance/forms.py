@@ -61,7 +61,7 @@ class PlannedEventForm(forms.Form):
         max_length=40,
         required=False,
         widget=MomentInput,
-        help_text="Required, except for a note of one time.",
+        help_text="Optional for a note.",
     )
     zone = forms.CharField(label="Time zone", max_length=64, widget=forms.Select)
     reason = forms.CharField(

@@ -175,7 +175,7 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         "refresh_s": _REFRESH_S,
         "lists": [
             ("added", "Added", row.added_count, list_dry_run_incidents(row.added)),
-            ("removed", "Disappear", row.removed_count, list_dry_run_incidents(row.removed)),
+            ("removed", "Removed", row.removed_count, list_dry_run_incidents(row.removed)),
         ],
         "initial": {
             "metric": row.metric,

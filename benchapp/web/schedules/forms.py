@@ -57,7 +57,7 @@ class WantedScheduleForm(forms.Form):
         required=False,
         min_value=0,
         max_value=_SPLAY_MAXIMUM_MIN,
-        help_text="Hosts start within it, each always at the same time.",
+        help_text="Spreads the start times of hosts.",
     )
 
     def __init__(self, *args: Any, has_never: bool, **options: Any) -> None:

@@ -141,7 +141,7 @@ def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:
         )
     if report.band is not None:
         low, high = (format_with_unit(end, metric) for end in report.band)
-        facts.append(("A run is suspected outside of", f"{low} to {high}"))
+        facts.append(("Alert limits", f"{low} to {high}"))
     sentences = []
     if judged.spread_increase is not None:
         found = judged.spread_increase
@@ -178,7 +178,7 @@ def describe_season_step(report: DetectionReport) -> DecisionStep:
 def describe_evidence(report: DetectionReport) -> str:
     """Describe what the evaluation of the runs of today finds."""
     if not report.changes and not report.too_small and report.suspicion is None:
-        return "No place divides the values into two different levels."
+        return "No change found."
     return (
         "Places that divide the values into two levels. A change is as large as the threshold; both scores are in"
         " standard deviations of a normal distribution. Without patterns by hour and weekday."

@@ -105,7 +105,7 @@ def find_comparison(selection: Selection) -> tuple[str, str]:
     if not kind.compare_least <= count <= kind.compare_most:
         takes = "two" if kind.compare_most == 2 else f"at most {kind.compare_most}"
         raise BadSelection(
-            f"{format_selected(kind, count)}; Compare takes {takes}, the baseline first."
+            f"{format_selected(kind, count)}; select {takes} to compare, the baseline first."
             " History shows several in one chart."
         )
     query, note = _COMPARE[kind.name](selection)

@@ -26,7 +26,7 @@ class ThresholdsField(forms.CharField):
             label="Thresholds",
             required=False,
             max_length=1000,
-            help_text=f"One a line, at most {THRESHOLDS_MAXIMUM}: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s.",
+            help_text=f"One per line, at most {THRESHOLDS_MAXIMUM}: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s.",
             widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
         )
 
@@ -73,7 +73,7 @@ class SubscriptionForm(forms.Form):
         label="Layout question",
         required=False,
         max_length=2200,
-        help_text="Address of a ranking on Choose a layout: a notice when its answer changes.",
+        help_text="Paste the address of Choose a layout. You are notified when its answer changes.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     notify_incidents = forms.BooleanField(label="Notify about incidents", required=False, initial=True)

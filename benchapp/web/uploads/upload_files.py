@@ -59,7 +59,7 @@ def _take_files(form: UploadFilesForm, *, is_preview: bool) -> list[FileResult] 
     values = form.cleaned_data
     host = Host.objects.active().filter(name=values["host"].strip().lower()).first()
     if host is None:
-        form.add_error("host", "Unknown host. An admin can add it on the Hosts page.")
+        form.add_error("host", "This host does not exist. An admin creates it on the Hosts page.")
         return None
     try:
         read_parameters(form.list_parameters())

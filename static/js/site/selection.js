@@ -6,9 +6,9 @@ export function judgeSelection(count, { noun, plural, compareLeast, compareMost,
   const canShow = count >= 1 && count <= historyMost;
   const reasons = [];
   if (count < compareLeast) {
-    reasons.push(`Compare takes ${describeLimit(compareLeast, compareMost)} ${compareMost === 1 ? noun : plural}.`);
+    reasons.push(`Select ${describeLimit(compareLeast, compareMost)} ${compareMost === 1 ? noun : plural} to compare.`);
   } else if (count > compareMost) {
-    reasons.push(`Compare takes ${describeLimit(compareLeast, compareMost)} ${plural}; ${count} are selected.`);
+    reasons.push(`Select ${describeLimit(compareLeast, compareMost)} ${plural} to compare; ${count} are selected.`);
   }
   if (count > historyMost) {
     reasons.push(`History shows at most ${historyMost} ${plural}.`);

@@ -214,7 +214,7 @@ def test_run_is_read_whole_with_four_queries(django_assert_num_queries):
     first, second = detail.measurements
     assert (first.job_name, first.missing) == ("first", {"percentiles": "clones-without-bins"})
     assert second.percentiles == ((5.0, 1.0), (50.0, 2.0), (99.9, 3.0))
-    assert first.workload_title == "4k random read · iodepth 8 × 1 job · 64 MiB file · direct"
+    assert first.workload_title == "4k random read · iodepth 8 × 1 job · 64 MiB file"
 
 
 def test_neighbours_are_of_the_same_host_and_profile():

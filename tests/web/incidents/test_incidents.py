@@ -59,14 +59,14 @@ def test_empty_inbox_shows_detection_status(viewer: Client) -> None:
 
     page = read(viewer)
 
-    assert "No open regressions. 3 metrics of series monitored, 1 learning, 1 too noisy." in page.words
+    assert "No open regressions. 3 metrics monitored, 1 learning, 1 too noisy." in page.words
     assert "/incidents/status/?status=noisy" in page.links
 
 
 def test_installation_without_series_leads_to_hosts(viewer: Client) -> None:
     page = read(viewer)
 
-    assert "No series is monitored yet. Detection starts at 6 runs of a series" in page.words
+    assert "No series is monitored yet. Regressions of a series are reported after 6 to 20 runs" in page.words
     assert "/incidents/status/" not in page.links
 
 
@@ -589,9 +589,7 @@ def test_detection_status_page_describes_each_series(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("detection_status") + "?status=noisy")).words
 
-    assert (
-        "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Detecting 5 % takes 50 runs." in words
-    )
+    assert "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Finding 5 % needs 50 runs." in words
     assert "No series yet" in Page(viewer.get(reverse("detection_status") + "?status=stale")).words
 
 

@@ -101,7 +101,7 @@ def test_open_changes_come_first(viewer: Client) -> None:
     add([9.0], host="db-timed", metric="elapsed_s")
 
     words = Page(viewer.get(reverse("home"))).words
-    series = words[words.index("Recent series") :]
+    series = words[words.index("Changed series") :]
 
     assert "1 open incident" in words
     assert "▼ −20 % since" in series
@@ -266,7 +266,7 @@ def test_filter_selects_what_the_overview_shows(viewer: Client) -> None:
     assert "db-1: IOPS down" in page.words and "web-1" not in page.words
     assert page.words.count("1 open incident") >= 1
     assert list(list_cells(page)) == ["/hosts/db-1/"]
-    assert "These three charts are of the whole fleet" in page.words
+    assert "These charts show the whole fleet" in page.words
     assert "uploads and subscriptions of the whole server" in page.words
     assert {"/incidents/?q=host%3Adb-%2A", "/hosts/?q=host%3Adb-%2A", "/runs/?q=host%3Adb-%2A"} <= set(
         page.links

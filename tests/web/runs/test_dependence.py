@@ -43,7 +43,7 @@ def test_latency_on_nfs_has_its_lower_bound(viewer: Client) -> None:
 
 
 def test_empty_page_and_errors_name_what_to_do(viewer: Client) -> None:
-    assert "The agent records extents with" in Page(viewer.get("/dependence/")).words
+    assert "The agent records extents of" in Page(viewer.get("/dependence/")).words
     for _ in range(DEPENDENCE_SERIES_MAXIMUM + 1):
         make_series([1.0])
     many = viewer.get("/dependence/")

@@ -213,11 +213,11 @@ def test_list_hands_its_metric_on(viewer: Client) -> None:
     ("page", "query", "words"),
     [
         ("compare", {"kind": "run"}, "Nothing is selected. Select runs in the list."),
-        ("compare", {"kind": "run", "selected": ["1"]}, "1 run is selected; Compare takes two"),
+        ("compare", {"kind": "run", "selected": ["1"]}, "1 run is selected; select two to compare"),
         (
             "compare",
             {"kind": "series", "selected": ["1", "2", "3"]},
-            "3 series are selected; Compare takes two",
+            "3 series are selected; select two to compare",
         ),
         ("compare", {"kind": "run", "selected": ["1", "x"]}, "'x' is not a valid run id."),
         ("compare", {"kind": "change", "selected": ["999"]}, "The selected changes do not exist"),

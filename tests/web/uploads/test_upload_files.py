@@ -110,7 +110,7 @@ def test_file_is_refused_with_the_code_of_the_api(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"host": "nobody"}, "Unknown host"),
+        ({"host": "nobody"}, "This host does not exist"),
         ({"layout": "volume_sort=gp3"}, "parameter 'volume_sort' is unknown"),
         ({"layout": "volume_count=many"}, "volume_count"),
     ],

@@ -259,7 +259,7 @@ def test_same_file_twice_is_one_upload(editor: Client) -> None:
     ("content", "fields", "words"),
     [
         (b"hello", {}, "fio.json: no fio"),
-        (b"{}", {"host": "nobody"}, "Unknown host"),
+        (b"{}", {"host": "nobody"}, "This host does not exist"),
         (b"{}", {"layout": "volume_sort=gp3"}, "parameter &#x27;volume_sort&#x27; is unknown"),
         (b"{}", {"layout": "volume_count=many"}, "volume_count"),
         (b"", {}, "fio.json: the file is empty"),
