@@ -93,7 +93,7 @@ if CORS_ORIGINS:
         *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset"),
         *("X-Is-Cut", "X-Is-Thinned", "X-Omitted-Rows", "X-Omitted-Columns", "X-Omitted-Panels"),
         *("X-Fixed", "X-Hidden-By-Fixed", "X-Unknown-X", "X-Omitted", "X-Ungrouped"),
-        *("X-Outdated", "X-Incomplete", "X-Alone", "X-Only-A", "X-Only-B"),
+        *("X-Outdated", "X-Incomplete", "X-Only-A", "X-Only-B"),
     ]
 ROOT_URLCONF = "benchapp.urls"
 ASGI_APPLICATION = "benchapp.asgi.application"

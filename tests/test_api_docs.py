@@ -27,7 +27,6 @@ OTHER_WORDS = {"log_unix_epoch", "null", "none", "me", "now"}
 OTHER_WORDS |= {
     *("level_unit", "x_dimension", "color_dimension", "facet_dimension", "condition_name", "condition_unit"),
     *("range", "bucket", "from_ns", "to_ns", "operations"),
-    *("is_interpolated", "between_low_percent", "between_high_percent"),
     *("omitted_rows", "omitted_columns", "omitted_panels"),
 }
 # Ends of file names of logs; other words that begin so are ends of columns.

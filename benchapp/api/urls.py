@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from benchapp.api import audit
 from benchapp.api.charts import comparison, dependence, gate, history, latency, matrix, points, scaling
 from benchapp.api.experiments import experiment
-from benchapp.api.layouts import layouts, mixes, prices
+from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
 from benchapp.api.requests import confirmation_policies, run_requests
 from benchapp.api.resources import (
@@ -74,7 +74,6 @@ urlpatterns = [
         name="api_detection_dry_run",
     ),
     path("layouts", layouts.LayoutsView.as_view(), name="api_layouts"),
-    path("mixes", mixes.MixesView.as_view(), name="api_mixes"),
     path("experiment", experiment.ExperimentView.as_view(), name="api_experiment"),
     path("prices", prices.Prices.as_view(), name="api_prices"),
     path("prices/<int:price_id>", prices.OnePrice.as_view(), name="api_price"),

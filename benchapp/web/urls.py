@@ -18,7 +18,6 @@ from benchapp.web.incidents import baseline as incident_baseline
 from benchapp.web.incidents import benchmark_health, detection_status
 from benchapp.web.incidents import bulk as bulk_triage
 from benchapp.web.incidents import views as incidents
-from benchapp.web.layouts import mix_views
 from benchapp.web.layouts import price_views as prices
 from benchapp.web.layouts import views as layout_ranking
 from benchapp.web.maintenance import views as planned_events
@@ -177,7 +176,6 @@ urlpatterns = [
     ),
     path("matrix/", matrix.matrix, name="matrix"),
     path("layouts/", layout_ranking.layouts, name="layouts"),
-    path("mixes/", mix_views.mixes, name="mixes"),
     path("experiment/", experiments.experiment, name="experiment"),
     path("prices/", prices.prices, name="prices"),
     path("prices/add", prices.add_price, name="add_price"),

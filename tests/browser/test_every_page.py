@@ -80,8 +80,6 @@ PAGES = {
     "dry run": "{dry_run}",
     "layouts": "/layouts/?iops=1",
     "layouts without a question": "/layouts/",
-    "mixed workloads": "/mixes/",
-    "mixed workloads that nothing fits": "/mixes/?q=host:nobody",
     "metric by condition": "/dependence/?q=host:nobody",
     "experiment": "/experiment/?q=host:db-01&a=rw:randread&b=rw:randwrite&from=2020-01-01",
     "experiment without arms": "/experiment/",

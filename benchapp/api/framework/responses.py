@@ -39,7 +39,7 @@ COMPLETENESS: Final = ("is_cut", "is_thinned", "omitted_rows", "omitted_columns"
 # What JSON states beside the rows: the dimensions that a chart fixed, and numbers of series that no line has.
 LEFT_OUT: Final = (
     *("fixed", "hidden_by_fixed", "unknown_x", "omitted", "ungrouped"),
-    *("outdated", "incomplete", "alone", "only_a", "only_b"),
+    *("outdated", "incomplete", "only_a", "only_b"),
 )
 
 Row = dict[str, Any]

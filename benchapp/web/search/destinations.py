@@ -42,7 +42,6 @@ DESTINATIONS: Final = (
     Destination("Studies", "studies", "reports"),
     Destination("Saved views", "saved_views", "bookmarks"),
     Destination("Choose a layout", "layouts", "cheapest sizing capacity requirement price"),
-    Destination("Mixed workloads", "mixes", "mix read share 70/30 interpolated oltp"),
     Destination("Prices", "prices", "cost volume instance"),
     Destination("Hosts", "hosts", "machines agents"),
     Destination("Uploads", "uploads", "submissions rejected"),

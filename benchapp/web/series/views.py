@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.texts.history import (
@@ -21,7 +19,7 @@ from benchapp.charts.texts.history import (
     find_shown_level,
     format_series_title,
 )
-from benchapp.grammar import Filter, write_filter
+from benchapp.grammar import Filter
 from benchapp.metrics import (
     Metric,
     ReferenceLine,
@@ -37,14 +35,12 @@ from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.incidents.changes import list_changes_of_series
 from benchapp.queries.incidents.detection_status import list_detection_statuses
 from benchapp.queries.incidents.series_marks import SeriesMark, read_series_marks
-from benchapp.queries.layouts.mixes import MIX_PATTERNS
 from benchapp.queries.maintenance import read_planned_marks
 from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
 from benchapp.queries.series.levels import LevelRow, find_level, read_levels
 from benchapp.queries.series.points import read_points
 from benchapp.queries.series.series import SeriesRow, read_series, summarize_series
 from benchapp.queries.series_versions import read_series_versions
-from benchapp.queries.titles import describe_value
 from benchapp.web.charts.history.controls import (
     describe_empty_range,
     list_series_metrics,
@@ -130,7 +126,6 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
         "latency": make_latency_figures(
             row, asked, has=has_latencies(series_id), base_url=make_base_url(request)
         ),
-        "mixes_url": _link_mixes(row),
         "study_query": write_chart_query(asked, ids=[series_id]),
         "panel": make_request_panel(
             request,
@@ -157,26 +152,6 @@ def _choose_metric(mark: SeriesMark | None, metrics: Sequence[Metric]) -> Metric
         mark = _read_mark(mark.series_id, "")
     name = mark.metric if mark is not None and mark.state == "open" else ""
     return next((metric for metric in metrics if metric.name == name), metrics[0])
-
-
-def _link_mixes(row: SeriesRow) -> str:
-    """Return the page of the mixes of reads and writes with this load; "" if it reads or writes in no known pattern."""
-    workload = row.workload
-    pattern = next((name for name, patterns in MIX_PATTERNS.items() if workload.rw in patterns), None)
-    if pattern is None:
-        return ""
-    filter = Filter()
-    for name, value in (
-        ("pool" if row.is_pool else "host", row.scope_name),
-        ("iodepth", workload.iodepth),
-        ("numjobs", workload.numjobs),
-    ):
-        if value is not None:
-            filter = filter.with_value(name, value)
-    asked = {"q": write_filter(filter), "pattern": pattern}
-    if workload.block_size_bytes is not None:
-        asked["block_size"] = describe_value("block_size_bytes", workload.block_size_bytes)
-    return f"{reverse('mixes')}?{urlencode(asked, safe=':,/*')}"
 
 
 def _describe(row: SeriesRow, asked: HistoryRequest, levels: Sequence[LevelRow]) -> tuple[str, list[str]]:

@@ -45,7 +45,6 @@ HELP: Final = {
     "incidents": "triage#the-inbox",
     "layouts": "deciding#choose-a-layout",
     "matrix": "matrix",
-    "mixes": "deciding#mixed-workloads",
     "overview_chart": "overview#charts",
     "people": "accounts#invitations",
     "pinned_chart": "overview#pinned-charts",

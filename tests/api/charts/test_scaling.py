@@ -88,7 +88,7 @@ def test_lines_name_in_headers_what_the_chart_fixed_and_hid(reader):
     make_ebs_series(2, 3)
 
     assert reader.get("/api/v1/scaling?format=csv")["X-Fixed"] == "file_size_bytes:5G"
-    for name in ("scaling", "matrix", "layouts", "mixes"):
+    for name in ("scaling", "matrix", "layouts"):
         query = {"iops": "1"} if name == "layouts" else {}
         page = reader.get(f"/api/v1/{name}", query).json()
         hidden = page.get("counts", {}).get(

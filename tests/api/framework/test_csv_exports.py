@@ -47,20 +47,6 @@ ROWS = {
 }
 OWN_COLUMNS = {
     "/api/v1/dependence": ["series", "run", "condition", "value"],
-    "/api/v1/mixes": [
-        *(
-            "title",
-            "iodepth",
-            "numjobs",
-            "read_share_percent",
-            "is_interpolated",
-            "value",
-            "low",
-            "high",
-            "n",
-        ),
-        *("between_low_percent", "between_high_percent", "badges", "incidents"),
-    ],
     "/api/v1/series/{series_id}/histogram": [
         *("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
     ],
@@ -231,7 +217,7 @@ def test_headers_state_what_csv_and_ndjson_leave_out(admin: Client, names: dict[
             assert len(stated[path, format]) == len(columns), (path, format)
 
     assert stated["/matrix", "ndjson"] == ["false", "false", "0", "0", "0"]
-    assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts", "/mixes", "/dependence"}
+    assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts", "/dependence"}
 
 
 def test_lines_that_leave_something_out_are_another_version() -> None:

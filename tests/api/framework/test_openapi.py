@@ -187,8 +187,6 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/fleet/submissions", {}, None),
     ("GET", "/api/v1/layouts", {"iops": "1"}, None),
     ("GET", "/api/v1/layouts", {"iops": "1", "format": "csv"}, None),
-    ("GET", "/api/v1/mixes", {}, None),
-    ("GET", "/api/v1/mixes", {"format": "csv"}, None),
     ("GET", "/api/v1/experiment", {"a": "host:db-7", "b": "host:db-8", "from": "2026-01-01"}, None),
     (
         "GET",
