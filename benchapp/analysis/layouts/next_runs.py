@@ -36,7 +36,6 @@ ReasonName = Literal[
     "near-requirement",
     "near-rival",
     "one-direction",
-    "interpolated",
     "missing",
     "failed",
     "wide",
@@ -50,7 +49,6 @@ class LayoutCandidate:
     """A layout under the load that decides. n, age: of its runs, of the newest one. lacks: names of what is not met.
 
     price: None if unknown, or without prices. margin: throughput at p10 / required − 1, None if unknown.
-    is_interpolated: levels are estimates from other mixes, with their interval as p10 and p90.
     """
 
     verdict: Verdict
@@ -60,7 +58,6 @@ class LayoutCandidate:
     age: timedelta
     price: float | None
     margin: float | None
-    is_interpolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +133,6 @@ def list_reasons(candidate: LayoutCandidate, requirement: Requirement) -> Iterat
     """Yield why it is not certain whether a candidate meets the requirement."""
     if candidate.age > STALE_AGE:
         yield RunReason("old", RUNS_LEAST)
-    if candidate.is_interpolated:
-        yield RunReason("interpolated", RUNS_LEAST)
-        return
     is_few = False
     for name in MEASURED:
         required = getattr(requirement, name)
@@ -185,20 +179,12 @@ def _may_meet(candidate: LayoutCandidate, requirement: Requirement) -> bool:
         return True
     if any(name not in MEASURED for name in candidate.lacks):
         return False
-    if candidate.is_interpolated:
-        return all(_is_within(candidate, name, requirement) for name in candidate.lacks)
     reasons = [reason for reason in list_reasons(candidate, requirement) if reason.name != "old"]
     if candidate.verdict == "unknown":
         return bool(reasons)
     # Each requirement that is missed must be open, not only one of them.
     open_names = {reason.metric for reason in reasons if reason.metric}
     return any(reason.name == "few-runs" for reason in reasons) or set(candidate.lacks) <= open_names
-
-
-def _is_within(candidate: LayoutCandidate, name: str, requirement: Requirement) -> bool:
-    """Return whether the interval of an estimate reaches what is required; True if there is no estimate."""
-    level: LevelSpread | None = getattr(candidate.levels, name)
-    return level is None or level.p90 >= getattr(requirement, name)
 
 
 def _compare_rivals(
@@ -215,8 +201,6 @@ def _compare_rivals(
     needed = count_required_runs(spread, gap)
     for place, _ in pair:
         n = candidates[place].n
-        if candidates[place].is_interpolated:
-            continue
         if needed is None or needed > n:
             runs = None if needed is None else needed - n
             yield place, RunReason("near-rival", runs, name, gap, spread)

@@ -31,7 +31,6 @@ from benchapp.queries.layouts.next_runs import plan_next_runs
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
-    MIX_BASES,
     PATTERNS,
     PRICED_PARTS,
     REQUIRED_MAXIMUM,
@@ -110,14 +109,7 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
     ]
     price_per_1000_iops: float | None
     is_on_front: Annotated[bool, Meta(description="no other layout is as cheap and faster")]
-    interpolated_between_percent: Annotated[
-        Sequence[int] | None,
-        Meta(
-            description="with mixes=interpolated: the measured read shares; the levels are estimates with the"
-            " low end of their interval as p10; null if measured"
-        ),
-    ]
-    n: Annotated[int, Meta(description="runs of the level; of an interpolated one the smaller number")]
+    n: Annotated[int, Meta(description="runs of the level")]
     last_at: Time
     series: Sequence[int]
     badges: Sequence[str]
@@ -164,12 +156,6 @@ class LayoutParameters(FixParameters, FormatParameters):
     read_share = serializers.IntegerField(
         required=False, min_value=0, max_value=100, help_text="percent, of mixed patterns"
     )
-    mixes = ChoiceParameter(
-        choices=tuple(MIX_BASES),
-        required=False,
-        default="measured",
-        help_text="interpolated: also layouts of which this mix was not measured; needs read_share",
-    )
     block_size = BlockSizeField()
     iops = _number("at least, at p10")
     mb_per_s = _number("MB/s (10⁶ bytes) at least, at p10")
@@ -208,8 +194,6 @@ class LayoutsView(ApiView):
         question = LayoutQuestion(**wanted)
         if not question.has_throughput:
             raise bad_parameter("iops", "state iops or mb_per_s")
-        if question.lacks_read_share:
-            raise bad_parameter("read_share", "state read_share to interpolate mixes")
         try:
             ranking = rank_layouts(question)
         except BadFilter as problem:
@@ -279,7 +263,6 @@ def _describe_row(row: RankedLayout) -> LayoutAnswer:
         price_is_minimum=None if price is None or row.least_price is None else price.is_minimum,
         price_missing="no prices" if price is None else price.missing,
         volumes_price_per_month=None if price is None else price.volumes_amount,
-        interpolated_between_percent=load.between,
         series=load.series_ids,
         incidents=row.incident_ids,
     )

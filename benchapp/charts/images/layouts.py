@@ -15,8 +15,6 @@ from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
     describe_closest_miss,
     describe_counts,
-    describe_interpolated,
-    describe_interpolation,
     describe_requirement,
     format_layouts_title,
 )
@@ -117,7 +115,7 @@ def _draw_prices(
         ((mark.price, mark.throughput.median or 0.0) for mark in marks if mark.row.is_on_front),
         key=lambda point: point[0],
     )
-    # Interpolated layouts alone have none.
+    # A layout on the front may have no value of the metric of the chart.
     if front:
         axes.step(*zip(*front, strict=True), where="post", color=canvas.colors.ink, linewidth=1)
     for mark, place in zip(marks, places, strict=True):
@@ -151,8 +149,6 @@ def _draw_rows(
         top = place * _ROW_HEIGHT
         value = None if level is None else level.median
         text = f"{row.layout.title}: {format_with_unit(value, metric)}, {VERDICT_TEXTS[row.verdict]}"
-        if row.load.between is not None:
-            text = f"{text}, {describe_interpolation(row.load)}"
         canvas.write(box.left, box.top + top, shorten_text(text, box.width))
         if level is None:
             continue
@@ -211,7 +207,6 @@ def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: boo
     yield f"Required: {describe_requirement(ranking.question, ranking.currency)}."
     if ranking.all_rows:
         yield f"{describe_counts(ranking)}."
-    yield from describe_interpolated(ranking)
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
     filter = write_filter(ranking.shown_filter)

@@ -15,7 +15,7 @@ from benchapp.metrics import (
     group_thousands,
 )
 from benchapp.queries.layouts.layout import WORKLOAD_DETAILS, Load
-from benchapp.queries.layouts.question import MIXED_PATTERNS, PATTERNS, LayoutQuestion
+from benchapp.queries.layouts.question import PATTERNS, LayoutQuestion
 from benchapp.queries.layouts.ranking import (
     Lack,
     LayoutRanking,
@@ -65,21 +65,12 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
     if not met:
         return "No measured layout meets the requirement"
     best = met[0]
-    basis = f" ({describe_interpolation(best.load)})" if best.load.between else ""
     if best.price is None:
-        return f"{best.layout.title} meets the requirement with the largest margin{basis}"
+        return f"{best.layout.title} meets the requirement with the largest margin"
     if best.least_price is None:
-        return f"{best.layout.title} meets the requirement; its price is unknown{basis}"
+        return f"{best.layout.title} meets the requirement; its price is unknown"
     price = describe_price(best, ranking.currency)
-    return f"{best.layout.title} meets the requirement for {price} per month{basis}"
-
-
-def describe_interpolation(load: MeasuredLoad) -> str:
-    """Return where an interpolated mix is from: "interpolated between 0 % and 100 % reads"; "" of a measured one."""
-    if load.between is None:
-        return ""
-    below, above = load.between
-    return f"interpolated between {below} % and {above} % reads"
+    return f"{best.layout.title} meets the requirement for {price} per month"
 
 
 def describe_price(row: RankedLayout, currency: str) -> str:
@@ -102,7 +93,6 @@ def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterat
     if not ranking.all_rows:
         return
     yield f"{describe_counts(ranking)}."
-    yield from describe_interpolated(ranking)
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
     if best is not None:
         yield f"Best: {describe_load(best, ranking.varying, has_ages=has_ages)}."
@@ -115,8 +105,7 @@ def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterat
 def describe_counts(ranking: LayoutRanking) -> str:
     """Return how many layouts have each verdict: "3 of 6 measured layouts meet it, 3 miss it"."""
     rows = ranking.all_rows
-    is_measured = all(row.load.between is None for row in rows)
-    total = format_count(len(rows), "measured layout" if is_measured else "layout")
+    total = format_count(len(rows), "measured layout")
     parts = [f"{ranking.count('meets')} of {total} meet it"]
     texts: tuple[tuple[Verdict, str], ...] = (
         ("median-only", "by the medians only"),
@@ -125,13 +114,6 @@ def describe_counts(ranking: LayoutRanking) -> str:
     )
     parts += [f"{ranking.count(verdict)} {text}" for verdict, text in texts if ranking.count(verdict)]
     return ", ".join(parts)
-
-
-def describe_interpolated(ranking: LayoutRanking) -> Iterator[str]:
-    """Yield how many layouts are interpolated, as a sentence, if there are any."""
-    count = sum(row.load.between is not None for row in ranking.all_rows)
-    if count:
-        yield f"{format_count(count, 'layout')} interpolated: this mix was not measured; p99 latency is unknown."
 
 
 def describe_left_out(row: RankedLayout) -> Iterator[str]:
@@ -163,8 +145,7 @@ def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Ite
 
 def describe_closest_miss(row: RankedLayout, currency: str) -> str:
     """Return the layout that lacks least, and what it lacks, as a sentence."""
-    basis = f" ({describe_interpolation(row.load)})" if row.load.between else ""
-    return f"Closest miss: {row.layout.title}{basis}: {'; '.join(describe_lacks(row, currency))}."
+    return f"Closest miss: {row.layout.title}: {'; '.join(describe_lacks(row, currency))}."
 
 
 def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
@@ -195,7 +176,7 @@ def describe_requirement(question: LayoutQuestion, currency: str) -> str:
     if required.bandwidth_bytes_per_s is not None:
         parts.append(format_value(required.bandwidth_bytes_per_s, "bytes/s"))
     parts.append(PATTERNS[question.pattern].lower())
-    if question.read_share is not None and question.pattern in MIXED_PATTERNS:
+    if question.read_share is not None and question.is_mixed:
         parts.append(f"{question.read_share} % reads")
     if question.block_size:
         parts.append(f"{question.block_size} blocks")
@@ -216,9 +197,7 @@ def describe_load(row: RankedLayout, varying: Sequence[str], *, has_ages: bool =
     load, margin = row.load, row.assessment.margin
     latency = load.levels.latency_p99_ns
     at = "" if latency is None else f" at p99 latency {format_value(latency.median or latency.p90, 'ns')}"
-    bound = "p10" if load.between is None else "the lower end of the interval"
-    more = "" if margin is None else f", margin {format_signed_percent(margin)} at {bound}"
-    more += f", {describe_interpolation(load)}" if load.between else ""
+    more = "" if margin is None else f", margin {format_signed_percent(margin)} at p10"
     newest = describe_age(load.last_at) if has_ages else format_moment(load.last_at)
     runs = f"{format_count(load.n, 'run')}, the newest {newest}"
     return f"{format_throughput(load)}{at}, {format_load(load, varying)}{more}; {runs}"

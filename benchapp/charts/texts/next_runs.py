@@ -50,9 +50,6 @@ def describe_reason(reason: RunReason, measured: NextRun) -> str:
     if reason.name == "one-direction":
         missing = ", ".join(_OTHER_DIRECTION.get(each, each) for each in measured.directions)
         return f"{missing} of the mix not measured"
-    if reason.name == "interpolated" and measured.between is not None:
-        low, high = measured.between
-        return f"interpolated between {low} % and {high} % reads, not measured"
     name = "" if reason.metric is None else lower_label(CATALOG[reason.metric].label)
     if reason.name == "unknown":
         at = "this load" if measured.iops is None else format_with_unit(measured.iops, CATALOG["iops"])

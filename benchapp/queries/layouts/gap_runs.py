@@ -174,6 +174,5 @@ def _describe(gap: _Gap, *, is_possible: bool, now: datetime) -> NextRun:
         age=None if level is None else now - level.last_at,
         last_at=None if level is None else level.last_at,
         directions=(),
-        between=None,
         is_possible=is_possible,
     )

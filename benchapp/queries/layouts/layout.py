@@ -10,7 +10,7 @@ from benchapp.queries.titles import describe_target
 # What a requirement may leave open, beside queue depth and jobs: each load has its own.
 WORKLOAD_DETAILS: Final = ("block_size_bytes", "file_size_bytes", "is_direct", "engine", "read_share_percent")
 LOAD_DIMENSIONS: Final = ("iodepth", "numjobs", *WORKLOAD_DETAILS)
-# Of reads or writes alone, and of interpolated mixes.
+# Of reads or writes alone.
 PURE_LOAD_DIMENSIONS: Final = LOAD_DIMENSIONS[:-1]
 # Always part of a layout, beside those that may be fixed.
 LAYOUT_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")

@@ -29,7 +29,7 @@ __all__ = [
     "plan_next_runs",
 ]
 
-_JOB_FILE_REASONS: Final = ("unknown", "one-direction", "interpolated")
+_JOB_FILE_REASONS: Final = ("unknown", "one-direction")
 # Layouts of which one direction of a mix is missing.
 _INCOMPLETE_MAXIMUM: Final = 2
 
@@ -39,8 +39,8 @@ class NextRun:
     """A measurement. runs: further ones; 0 if RUNS_MAXIMUM would not suffice.
 
     age, last_at: of the newest run, None if unknown.
-    n: runs so far; iops: median of the load, None if unknown. directions: measured ones of a mix, if one is missing;
-    between: read shares that it is interpolated from. is_possible: a host can measure it.
+    n: runs so far; iops: median of the load, None if unknown. directions: measured ones of a mix, if one is missing.
+    is_possible: a host can measure it.
     """
 
     title: str
@@ -53,7 +53,6 @@ class NextRun:
     age: timedelta | None
     last_at: datetime | None
     directions: tuple[str, ...]
-    between: tuple[int, int] | None
     is_possible: bool
 
 
@@ -111,7 +110,6 @@ def plan_next_runs(ranking: LayoutRanking, *, now: datetime | None = None) -> Ne
                 needs[place].series_ids,
                 needs[place].series_ids,
                 has_job_file=needs[place].has_job_file,
-                mix=_find_mix(ranking, needs[place]),
             )
             for place in asked
         ],
@@ -125,14 +123,6 @@ def plan_next_runs(ranking: LayoutRanking, *, now: datetime | None = None) -> Ne
         ),
         tuple(commands),
     )
-
-
-def _find_mix(ranking: LayoutRanking, need: _Need) -> tuple[str, int] | None:
-    """Return the mix to measure in place of the one of the series; None for that of the series."""
-    question = ranking.question
-    if isinstance(need.row, IncompleteLoad) or need.row.load.between is None or question.read_share is None:
-        return None
-    return question.pattern, question.read_share
 
 
 def _list_needs(ranking: LayoutRanking, *, now: datetime) -> Iterator[_Need]:
@@ -156,7 +146,6 @@ def _make_candidate(row: RankedLayout, *, now: datetime) -> LayoutCandidate:
         age=now - row.load.last_at,
         price=row.price_amount,
         margin=row.assessment.margin,
-        is_interpolated=row.load.between is not None,
     )
 
 
@@ -172,11 +161,11 @@ def _describe(need: _Need, *, is_possible: bool, now: datetime) -> NextRun:
     row = need.row
     if isinstance(row, IncompleteLoad):
         title, iodepth, numjobs, n, last_at = row.layout.title, row.iodepth, row.numjobs, 0, None
-        directions, iops, between = row.directions, None, None
+        directions, iops = row.directions, None
     else:
         load = row.load
         title, iodepth, numjobs, n = row.layout.title, load.iodepth, load.numjobs, load.n
-        last_at, directions, between = load.last_at, (), load.between
+        last_at, directions = load.last_at, ()
         iops = None if load.levels.iops is None else load.levels.iops.median
     return NextRun(
         title,
@@ -189,6 +178,5 @@ def _describe(need: _Need, *, is_possible: bool, now: datetime) -> NextRun:
         age=None if last_at is None else now - last_at,
         last_at=last_at,
         directions=directions,
-        between=between,
         is_possible=is_possible,
     )

@@ -21,16 +21,6 @@ PATTERNS: Final[Mapping[str, str]] = {
     "randrw": "Random mixed",
     "rw": "Sequential mixed",
 }
-# Mixed pattern → rw of its reads, mixes and writes.
-MIXED_PATTERNS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "randrw": ("randread", "randrw", "randwrite"),
-    "rw": ("read", "rw", "write"),
-}
-MixBasis = Literal["measured", "interpolated"]
-MIX_BASES: Final[Mapping[MixBasis, str]] = {
-    "measured": "Measured",
-    "interpolated": "Also interpolated",
-}
 # Dimensions that may be one value instead.
 VARYING: Final = ("volume_type", "volume_count", "stripe_count", "instance_type", "filesystem")
 # Beyond what one host delivers; also the largest numbers of the form and of the API.
@@ -48,7 +38,7 @@ class LayoutQuestion:
 
     filter: whose measurements count. block_size: values as in a filter; "" for the most usual. read_share: percent, of
     mixed patterns. region: of the prices; "" without one, None for the default. vary: of VARYING, those that may have
-    any value. max_age_days: of the newest run. mixes: "interpolated" adds layouts of which this mix was not measured.
+    any value. max_age_days: of the newest run.
     """
 
     filter: Filter
@@ -64,35 +54,11 @@ class LayoutQuestion:
     price_of: PricedParts = "all"
     vary: tuple[str, ...] = VARYING
     max_age_days: int | None = None
-    mixes: MixBasis = "measured"
 
     @property
-    def is_pure(self) -> bool:
-        """Return whether a mix of reads or of writes alone is asked for, which nothing is interpolated for."""
-        return self.pattern in MIXED_PATTERNS and self.read_share in (0, 100) and self.mixes == "interpolated"
-
-    @property
-    def measured_pattern(self) -> str:
-        """Return the pattern whose measurements count: of a pure mix that of its reads or its writes."""
-        if not self.is_pure:
-            return self.pattern
-        reads, _, writes = MIXED_PATTERNS[self.pattern]
-        return reads if self.read_share else writes
-
-    @property
-    def interpolates(self) -> bool:
-        """Return whether layouts of which this mix was not measured are asked for."""
-        return self.mixes == "interpolated" and self.measured_pattern in MIXED_PATTERNS
-
-    @property
-    def has_read_shares(self) -> bool:
-        """Return whether measured mixes of any read share count, which a load then has to name."""
-        return self.measured_pattern in MIXED_PATTERNS and not self.interpolates
-
-    @property
-    def lacks_read_share(self) -> bool:
-        """Return whether the read share is missing, without which no mix can be interpolated."""
-        return self.interpolates and self.read_share is None
+    def is_mixed(self) -> bool:
+        """Return whether the pattern has reads and writes, so that a load has to name its read share."""
+        return self.pattern not in _DIRECTIONS
 
     @property
     def has_throughput(self) -> bool:
@@ -113,7 +79,7 @@ class LayoutQuestion:
     @property
     def directions(self) -> tuple[str, ...]:
         """Return the directions whose throughput is added."""
-        return _DIRECTIONS.get(self.measured_pattern, ("read", "write"))
+        return _DIRECTIONS.get(self.pattern, ("read", "write"))
 
     @property
     def maximum_age(self) -> timedelta | None:
@@ -121,19 +87,14 @@ class LayoutQuestion:
         return None if self.max_age_days is None else timedelta(days=self.max_age_days)
 
     def make_filter(self) -> Filter:
-        """Return the filter of the measurements of this workload, and of what it is interpolated from.
-
-        Raises BadFilter.
-        """
-        pattern = self.measured_pattern
-        patterns = MIXED_PATTERNS[pattern] if self.interpolates else (pattern,)
+        """Return the filter of the measurements of this workload. Raises BadFilter."""
         terms: list[Term] = [
-            parse_term("rw", ",".join(patterns)),
+            parse_term("rw", self.pattern),
             parse_term("direction", ",".join(self.directions)),
         ]
         if self.block_size:
             terms.append(parse_term("block_size_bytes", self.block_size))
-        if self.read_share is not None and pattern in MIXED_PATTERNS and not self.interpolates:
+        if self.read_share is not None and self.is_mixed:
             terms.append(parse_term("read_share_percent", str(self.read_share)))
         return self.filter.with_terms(terms)
 

@@ -14,7 +14,6 @@ from benchapp.grammar import LENGTH_MAXIMUM, BadFilter, Filter, parse_filter, pa
 from benchapp.queries.layouts.prices import UnknownRegion, find_region, list_prices
 from benchapp.queries.layouts.question import (
     AGE_MAXIMUM_DAYS,
-    MIX_BASES,
     PATTERNS,
     PRICED_PARTS,
     REQUIRED_MAXIMUM,
@@ -45,7 +44,6 @@ class QuestionForm(forms.Form):
     max_price = _number(0)
     pattern = forms.ChoiceField(required=False, choices=tuple(PATTERNS.items()), initial="randread")
     read_share = forms.IntegerField(required=False, min_value=0, max_value=100)
-    mixes = forms.ChoiceField(required=False, choices=tuple(MIX_BASES.items()))
     block_size = forms.CharField(required=False, max_length=40)
     region = forms.CharField(required=False, max_length=60)
     price_of = forms.ChoiceField(required=False, choices=tuple(PRICED_PARTS.items()))
@@ -65,13 +63,6 @@ class QuestionForm(forms.Form):
             names = [name.strip() for text in query.getlist("vary") for name in text.split(",")]
             query.setlist("vary", list(filter(None, names)) or list(VARYING))
         super().__init__(query, **options)
-
-    def clean(self) -> dict[str, Any]:
-        """Require the read share of interpolated mixes."""
-        cleaned: dict[str, Any] = super().clean() or {}
-        if not self.errors and self.make_question().lacks_read_share:
-            self.add_error("read_share", "State the reads in percent to interpolate mixes.")
-        return cleaned
 
     def clean_block_size(self) -> str:
         """Check that the filter language reads it."""

@@ -45,13 +45,6 @@ from benchapp.queries.layouts.layout import (
     Load,
 )
 from benchapp.queries.layouts.load_levels import RowLevels
-from benchapp.queries.layouts.mixes import (
-    MeasuredMix,
-    MixCurve,
-    MixEstimate,
-    SeriesBadges,
-    collect_mixes,
-)
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.snapshots import RESULTS
@@ -81,8 +74,7 @@ class MeasuredLoad(Load):
     """A layout under one load: the current levels of its series, of several hosts mixed as on Scaling.
 
     Of mixed patterns, throughput is the sum of both directions, latency the larger one. n, last_at: runs of the level
-    of IOPS, and the start of the newest. between: the measured read shares in percent that a mix is interpolated
-    between, None of a measured one; its levels have the interval instead of p10 and p90, and n is the smaller one.
+    of IOPS, and the start of the newest.
     """
 
     levels: LoadLevels
@@ -90,7 +82,6 @@ class MeasuredLoad(Load):
     n: int
     last_at: datetime
     badges: tuple[str, ...]
-    between: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +248,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
 
 
 def _list_load_names(question: LayoutQuestion) -> tuple[str, ...]:
-    return LOAD_DIMENSIONS if question.has_read_shares else PURE_LOAD_DIMENSIONS
+    return LOAD_DIMENSIONS if question.is_mixed else PURE_LOAD_DIMENSIONS
 
 
 def _list_varying(table: SeriesTable, question: LayoutQuestion) -> tuple[str, ...]:
@@ -279,18 +270,14 @@ class _Answers:
         question: LayoutQuestion,
         price_list: PriceList,
     ) -> None:
-        is_asked = _find_asked(table, question)
-        asked, own = table.select(is_asked), [each.select(is_asked) for each in levels]
-        marks = read_series_marks(asked.array("series_id").tolist(), metric=_MAIN_METRIC)
-        is_odd = _find_odd(asked, marks, _list_load_names(question))
-        collector = _LoadCollector(asked, own, question)
+        marks = read_series_marks(table.array("series_id").tolist(), metric=_MAIN_METRIC)
+        is_odd = _find_odd(table, marks, _list_load_names(question))
+        collector = _LoadCollector(table, levels, question)
         everything = dict(collector.list_layouts())
         layouts = everything
         if is_odd.any():
-            usual = [each.select(~is_odd) for each in own]
-            layouts = dict(_LoadCollector(asked.select(~is_odd), usual, question).list_layouts())
-        if question.interpolates:
-            layouts = dict(_interpolate_loads(table, levels, question)) | layouts
+            usual = [each.select(~is_odd) for each in levels]
+            layouts = dict(_LoadCollector(table.select(~is_odd), usual, question).list_layouts())
         rows = []
         for layout, loads in layouts.items():
             row = _answer(layout, loads, question, price_list=price_list)
@@ -315,7 +302,7 @@ def _is_same(one: Load, other: Load) -> bool:
 def _count_left_out(row: RankedLayout, loads: Sequence[MeasuredLoad]) -> int:
     """Return how many series of the deciding load do not count. loads: with all series."""
     counts = [len(load.series_ids) for load in loads if _is_same(load, row.load)]
-    return 0 if row.load.between is not None else max(counts, default=0) - len(row.load.series_ids)
+    return max(counts, default=0) - len(row.load.series_ids)
 
 
 def _find_odd(
@@ -332,74 +319,6 @@ def _find_odd(
     return is_regressed & (share[cells] < _ODD_BELOW)
 
 
-def _find_asked(table: SeriesTable, question: LayoutQuestion) -> NDArray[np.bool_]:
-    """Return which rows are of the workload itself, rather than what it is interpolated from."""
-    is_asked = np.ones(table.length, dtype=np.bool_)
-    if question.interpolates and table.length:
-        for name, value in (("rw", question.pattern), ("read_share_percent", question.read_share)):
-            shared = table.shared(name)
-            is_asked &= np.isin(shared.codes, shared.find([value]))
-    return is_asked
-
-
-def _interpolate_loads(
-    table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion
-) -> Iterator[tuple[Layout, list[MeasuredLoad]]]:
-    """Yield the layouts with the loads of which this mix can be interpolated."""
-    assert question.read_share is not None
-    badges = SeriesBadges(table)
-    by_metric = [
-        collect_mixes(table, each, load_names=PURE_LOAD_DIMENSIONS)[0]
-        for each in levels
-        if each.metric != "latency_p99_ns"
-    ]
-    found: dict[tuple[Any, ...], list[MeasuredLoad]] = {}
-    for layout, load in dict.fromkeys(key for mixes in by_metric for key in mixes):
-        curves = [
-            MixCurve(Layout(*layout), load[0], load[1], mixes.get((layout, load), ())) for mixes in by_metric
-        ]
-        estimates = [_estimate_level(curve, question.read_share) for curve in curves]
-        shown = next((each for each in estimates if each is not None), None)
-        if shown is None:
-            continue
-        spread, mixes = shown
-        ids = tuple(each for mix in mixes for each in mix.series_ids)
-        iops, bandwidth = (None if each is None else each[0] for each in estimates)
-        found.setdefault(layout, []).append(
-            MeasuredLoad(
-                **dict(zip(PURE_LOAD_DIMENSIONS, load, strict=True)),
-                read_share_percent=question.read_share,
-                levels=LoadLevels(iops, bandwidth, None),
-                series_ids=ids,
-                n=spread.n,
-                last_at=spread.last_at,
-                badges=badges.join(ids),
-                between=(mixes[0].read_share, mixes[1].read_share),
-            )
-        )
-    for layout, loads in found.items():
-        yield Layout(*layout), loads
-
-
-def _estimate_level(
-    curve: MixCurve, read_share: int
-) -> tuple[ScalingSpread, tuple[MeasuredMix, MeasuredMix]] | None:
-    """Return the estimate of a mix with its interval as p10 and p90, and its neighbors; None without one."""
-    found = curve.estimate(read_share)
-    if not isinstance(found, MixEstimate):
-        return None
-    below = max((mix for mix in curve.mixes if mix.read_share < read_share), key=lambda mix: mix.read_share)
-    above = min((mix for mix in curve.mixes if mix.read_share > read_share), key=lambda mix: mix.read_share)
-    spread = ScalingSpread(
-        median=found.value,
-        p10=found.low,
-        p90=found.high,
-        n=min(below.spread.n, above.spread.n),
-        last_at=min(below.spread.last_at, above.spread.last_at),
-    )
-    return spread, (below, above)
-
-
 def _find_last_at(levels: Sequence[RowLevels]) -> NDArray[Any]:
     """Return the start of the newest run of each row: of its IOPS, else of its bandwidth."""
     iops, bandwidth = levels[0], levels[1]
@@ -413,7 +332,6 @@ class _LoadCollector:
         self.incomplete: list[IncompleteLoad] = []
         self._table, self._directions = table, question.directions
         self._load_names = _list_load_names(question)
-        self._read_share = question.read_share if question.interpolates else None
         names = (*LAYOUT_DIMENSIONS, *self._load_names, "direction")
         _, self._firsts, cells = np.unique(
             number_combinations(table, names), return_index=True, return_inverse=True
@@ -448,7 +366,7 @@ class _LoadCollector:
         rows = np.concatenate([self._rows[cell] for cell in cells])
         return IncompleteLoad(
             layout=layout,
-            **{"read_share_percent": self._read_share, **dict(zip(self._load_names, load, strict=True))},
+            **dict(zip(self._load_names, load, strict=True)),
             directions=tuple(self._keys[cell][-1] for cell in cells),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
         )
@@ -463,7 +381,7 @@ class _LoadCollector:
         assert shown is not None
         badges = self._table.shared("badges").take(rows)
         return MeasuredLoad(
-            **{"read_share_percent": self._read_share, **dict(zip(self._load_names, load, strict=True))},
+            **dict(zip(self._load_names, load, strict=True)),
             levels=LoadLevels(**levels),
             series_ids=tuple(self._table.array("series_id")[rows].tolist()),
             n=shown.n,
@@ -545,9 +463,7 @@ def _mark_front(rows: Sequence[RankedLayout]) -> list[RankedLayout]:
     known = [
         (place, row.price_amount, throughput)
         for place, row in enumerate(rows)
-        if row.price_amount is not None
-        and row.load.between is None
-        and (throughput := find_throughput(row.load)) is not None
+        if row.price_amount is not None and (throughput := find_throughput(row.load)) is not None
     ]
     front = {known[index][0] for index in find_front([(price, value) for _, price, value in known])}
     return [replace(row, is_on_front=place in front) for place, row in enumerate(rows)]
@@ -569,6 +485,5 @@ def _rank(row: RankedLayout) -> tuple[Any, ...]:
         price is None,
         price or 0.0,
         -(assessment.margin or 0.0),
-        row.load.between is not None,
         row.layout.title,
     )

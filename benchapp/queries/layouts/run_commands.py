@@ -57,15 +57,13 @@ _LATENCY_PARAMETERS: Final = ("limit",)
 class WantedRuns:
     """What to measure. runs: at least 1. workload_ids: series with the workload, host_ids: with the layout.
 
-    has_job_file: a job file replaces the profile, which did not measure what is needed. mix: pattern and read share in
-    percent of the job file, None for those of the workload.
+    has_job_file: a job file replaces the profile, which did not measure what is needed.
     """
 
     runs: int
     workload_ids: tuple[int, ...]
     host_ids: tuple[int, ...]
     has_job_file: bool = False
-    mix: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +206,7 @@ def _make_draft(
         duration_s = _find_duration(own) or _find_duration(models)
         return _CommandDraft(place.host, specification, job_file="", duration_s=duration_s, stored=True)
     workloads = [series[each] for each in one.workload_ids if each in series]
-    job_file = write_job_file(workloads[0], mix=one.mix) if workloads else None
+    job_file = write_job_file(workloads[0]) if workloads else None
     if job_file is None:
         return None
     runtime_s = workloads[0].runtime_s or _JOB_RUNTIME_S
@@ -231,12 +229,9 @@ def _write_value(name: str, value: int | str) -> str:
     return str(value)
 
 
-def write_job_file(workload: Series, *, mix: tuple[str, int] | None = None) -> str | None:
-    """Return a fio job file of the workload of a series; None if it is not described by its columns alone.
-
-    mix: another pattern and read share in percent.
-    """
-    rw, read_share = mix or (workload.rw, workload.read_share_percent)
+def write_job_file(workload: Series) -> str | None:
+    """Return a fio job file of the workload of a series; None if it is not described by its columns alone."""
+    rw = workload.rw
     if rw not in _WRITABLE or workload.block_size_bytes is None or workload.options:
         return None
     engine = workload.engine if _ENGINES.fullmatch(workload.engine) else "libaio"
@@ -256,8 +251,8 @@ def write_job_file(workload: Series, *, mix: tuple[str, int] | None = None) -> s
         f"iodepth={workload.iodepth or 1}",
         f"numjobs={workload.numjobs or 1}",
     ]
-    if rw in _MIXED and read_share is not None:
-        lines.append(f"rwmixread={read_share}")
+    if rw in _MIXED and workload.read_share_percent is not None:
+        lines.append(f"rwmixread={workload.read_share_percent}")
     return "\n".join([*lines, ""])
 
 

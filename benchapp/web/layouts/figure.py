@@ -10,7 +10,6 @@ from django.urls import reverse
 
 from benchapp.charts.texts.layouts import (
     VERDICT_TEXTS,
-    describe_interpolation,
     describe_lacks,
     describe_left_out,
     describe_omitted,
@@ -151,7 +150,7 @@ def _make_line(
     return LayoutLine(
         row=row,
         url=_link_histories(load.series_ids) if has_links else "",
-        verdict=", ".join(filter(None, (VERDICT_TEXTS[row.verdict], describe_interpolation(load)))),
+        verdict=VERDICT_TEXTS[row.verdict],
         price=describe_price(row, currency),
         per_1000_iops=format_money(row.price_per_1000_iops, currency),
         iops=_format_level(levels.iops, "iops"),
@@ -193,7 +192,7 @@ def make_layouts_chart(ranking: LayoutRanking, *, has_links: bool = True) -> dic
     metric = CATALOG["iops" if question.iops is not None else "bandwidth_bytes_per_s"]
     points = [
         {
-            "title": ", ".join(filter(None, (row.layout.title, describe_interpolation(row.load)))),
+            "title": row.layout.title,
             "price": row.price_amount,
             "throughput": level.median,
             "latency": None if latency is None else latency.p90,

@@ -16,7 +16,6 @@ _LABELS: Final[Mapping[str, str]] = {
     "max_price": "Price per month, at most",
     "pattern": "Pattern",
     "read_share": "Reads, % of a mix",
-    "mixes": "Mixes",
     "block_size": "Block size",
     "region": "Prices of",
     "price_of": "Price includes",

@@ -104,15 +104,6 @@ def test_cheaper_layout_that_may_meet_is_measured_before_the_certain_one() -> No
     )
 
 
-def test_interpolated_mix_is_measured_if_its_interval_reaches_the_requirement() -> None:
-    near, far = (
-        make_candidate(8_000.0, high, is_interpolated=True, latency=None, n=9) for high in (11_000.0, 9_000.0)
-    )
-
-    assert plan(near) == [(0, "interpolated", 3)]
-    assert plan(far) == []
-
-
 def test_without_prices_near_margins_are_told_apart() -> None:
     first, second = make_candidate(12_000.0, 12_400.0), make_candidate(11_700.0, 12_100.0)
 

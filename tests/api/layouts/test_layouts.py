@@ -12,7 +12,6 @@ from benchapp.grammar import TERMS_MAXIMUM
 from benchapp.models import Run
 from tests.factories import make_price
 from tests.layouts import give_directories, plant_layouts
-from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
 PATH = "/api/v1/layouts"
@@ -100,15 +99,3 @@ def test_invalid_parameter_is_named(query: str, pointer: str, reader: Client) ->
     response = reader.get(f"{PATH}?{query}")
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer)
-
-
-def test_interpolated_mix_names_the_shares_it_is_between(reader: Client) -> None:
-    plant_mixes(PURE)
-    query = "iops=15000&pattern=randrw&mixes=interpolated"
-
-    (row,) = reader.get(f"{PATH}?{query}&read_share=50").json()["layouts"]
-    refused = reader.get(f"{PATH}?{query}")
-
-    assert (row["interpolated_between_percent"], row["latency_p99_p90_ns"]) == ([0, 100], None)
-    assert row["iops_median"] == pytest.approx(16_000)
-    assert (refused.status_code, refused.json()["pointer"]) == (400, "read_share")

@@ -38,7 +38,6 @@ from tests.factories import (
     make_workload,
 )
 from tests.layouts import give_directories, plant_layouts
-from tests.mixes import PURE, plant_mixes
 
 pytestmark = pytest.mark.django_db
 ASKED: dict[str, Any] = {"iops": 20_000.0, "p99_ms": 3.0, "capacity_gb": 1000.0}
@@ -314,18 +313,3 @@ def test_missing_direction_of_a_mix_is_measured() -> None:
         ("read",),
     )
     assert "rwmixread=70" in found.commands[0].job_file
-
-
-def test_interpolated_mix_is_measured_itself() -> None:
-    plant_mixes(PURE, started_at=timezone.now())
-    give_directories()
-    asked = LayoutQuestion(
-        filter=Filter(), iops=15_000.0, pattern="randrw", read_share=50, mixes="interpolated"
-    )
-
-    found = plan_next_runs(rank_layouts(asked))
-
-    (measured,) = found.measurements
-    assert ([reason.name for reason in measured.reasons], measured.between) == (["interpolated"], (0, 100))
-    assert "rw=randrw\n" in found.commands[0].job_file
-    assert "rwmixread=50" in found.commands[0].job_file

@@ -29,7 +29,6 @@ from tests.factories import (
     note_measurements,
 )
 from tests.layouts import plant_layouts
-from tests.mixes import PURE, plant_mixes
 
 ASKED = LayoutQuestion(Filter(), iops=20_000, p99_ms=3, capacity_gb=1000, block_size="4k")
 LATER = NOON + timedelta(days=10)
@@ -256,104 +255,6 @@ def test_several_hosts_are_mixed_as_on_scaling() -> None:
 
     chart = read_scaling(ScalingRequest(parse_filter("rw:randread"), x="volume_count", free=("host",)))
     assert levels == chart.facets[0].lines[0].cells[0].spread
-
-
-def rank_mixes(**options: Any) -> LayoutRanking:
-    asked = {"iops": 15_000, "pattern": "randrw", "read_share": 50, "mixes": "interpolated", **options}
-    return rank_layouts(LayoutQuestion(**{"filter": Filter(), **asked}), now=LATER)
-
-
-@pytest.mark.django_db
-class TestInterpolatedMixes:
-    def test_layout_without_this_mix_is_estimated_and_marked(self) -> None:
-        plant_mixes(PURE)
-
-        (row,) = rank_mixes().rows
-
-        assert (row.verdict, row.load.between) == ("meets", (0, 100))
-        assert row.load.levels.iops is not None
-        assert row.load.levels.iops.median == pytest.approx(16_000)
-        assert row.assessment.margin == pytest.approx(16_000 * 0.992 / 15_000 - 1)
-        assert row.load.levels.bandwidth_bytes_per_s is not None
-        assert (row.load.n, len(row.load.series_ids)) == (3, 2)
-        assert rank_mixes(mixes="measured").rows == ()
-
-    def test_p99_latency_of_an_interpolated_mix_is_unknown(self) -> None:
-        plant_mixes(PURE)
-
-        (row,) = rank_mixes(p99_ms=5).rows
-
-        assert (row.verdict, [lack.value for lack in row.assessment.lacks]) == ("unknown", [None])
-
-    def test_measured_mix_is_preferred_to_an_estimate_of_another_load(self) -> None:
-        plant_mixes({50: 15_500.0})
-        plant_mixes({100: 90_000.0, 0: 80_000.0}, depth=64)
-
-        (row,) = rank_mixes().rows
-
-        assert (row.load.between, row.load.iodepth) == (None, 8)
-
-    def test_measured_layout_comes_before_an_interpolated_one_of_the_same_value(self) -> None:
-        plant_mixes(PURE, target={"volume_type": "a"})
-        plant_mixes({50: 16_000.0}, target={"volume_type": "b"})
-
-        rows = rank_mixes().rows
-
-        assert [(row.layout.volume_type, row.load.between) for row in rows] == [("b", None), ("a", (0, 100))]
-
-    def test_neighboring_mixes_are_used_and_nothing_is_extrapolated(self) -> None:
-        plant_mixes({100: 40_000.0, 70: 20_000.0, 30: 18_000.0})
-
-        (row,) = rank_mixes().rows
-
-        assert row.load.between == (30, 70)
-        assert rank_mixes(read_share=10).rows == ()
-
-    def test_block_sizes_are_not_mixed_if_the_filter_names_several(self) -> None:
-        host = make_host("db-1")
-        for rw, size in (("randread", 4096), ("randwrite", 65_536)):
-            work = make_workload(rw=rw, block_size_bytes=size)
-            series = make_series([1000.0], host=host, workload=work, direction=rw.removeprefix("rand"))
-            calculate_levels([series.pk])
-
-        assert rank_mixes(filter=parse_filter("bs:4k,64k")).rows == ()
-
-    def test_each_layout_has_the_block_size_that_it_was_measured_with(self) -> None:
-        plant_mixes({50: 16_000.0}, target={"volume_type": "a"}, work={"block_size_bytes": 65_536})
-        for volume_type in ("b", "c"):
-            plant_mixes(PURE, target={"volume_type": volume_type})
-        plant_mixes(PURE, target={"volume_type": "d"}, work={"block_size_bytes": 65_536})
-
-        ranking = rank_mixes()
-
-        assert [row.layout.volume_type for row in rank_mixes(mixes="measured").rows] == ["a"]
-        found = {row.layout.volume_type: row.load.block_size_bytes for row in ranking.rows}
-        assert found == {"a": 65_536, "b": 4096, "c": 4096, "d": 65_536}
-        assert (ranking.fixed, ranking.varying) == ((), ("block_size_bytes",))
-
-    @pytest.mark.parametrize(
-        ("read_share", "pure", "iops"), [(100, "randread", 40_000.0), (0, "randwrite", 10_000.0)]
-    )
-    def test_reads_or_writes_alone_are_the_pure_workload(
-        self, read_share: int, pure: str, iops: float
-    ) -> None:
-        plant_mixes({**PURE, 50: 16_000.0}, target={"volume_type": "a"})
-        plant_mixes({100: 90_000.0}, target={"volume_type": "b"})
-
-        mix = rank_mixes(read_share=read_share, p99_ms=2)
-        alone = rank_mixes(pattern=pure, read_share=None, p99_ms=2, mixes="measured")
-
-        assert replace(mix, question=alone.question) == alone
-        row = next(row for row in mix.rows if row.layout.volume_type == "a")
-        assert row.load.levels.iops is not None and row.load.levels.latency_p99_ns is not None
-        assert (row.load.levels.iops.median, row.load.between) == (iops, None)
-
-    def test_a_pure_pattern_has_nothing_to_interpolate(self) -> None:
-        plant_mixes(PURE)
-
-        (row,) = rank_mixes(pattern="randread", read_share=None).rows
-
-        assert row.load.between is None
 
 
 def plant_level(

@@ -26,7 +26,6 @@ from tests.factories import (
     make_workload,
 )
 from tests.layouts import give_directories, plant_layouts
-from tests.mixes import PURE, plant_mixes
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -213,39 +212,34 @@ def test_invalid_field_is_explained(query: str, error: str, viewer: Client) -> N
     assert error in Page(response).words
 
 
-def test_interpolated_mix_is_marked_everywhere(viewer: Client) -> None:
-    plant_mixes(PURE)
-    asked = "/layouts/?iops=15000&pattern=randrw&read_share=50&mixes=interpolated"
+def test_mix_counts_as_measured_and_the_address_of_an_estimate_still_works(viewer: Client) -> None:
+    pure, mixed = (make_target(volume_type=name, volume_count=1) for name in ("io1", "gp3"))
+    for target, rw, direction, share, iops in (
+        (pure, "randread", "read", 100, 40_000.0),
+        (pure, "randwrite", "write", 0, 40_000.0),
+        (mixed, "randrw", "read", 70, 7000.0),
+        (mixed, "randrw", "write", 70, 3000.0),
+    ):
+        work = make_workload(rw=rw, read_share_percent=share)
+        make_series([iops] * 3, target=target, workload=work, direction=direction)
+    calculate_levels()
 
-    response = viewer.get(asked)
+    response = viewer.get("/layouts/?iops=9000&pattern=randrw&read_share=70&mixes=interpolated")
 
-    words = Page(response).words
-    assert "with the largest margin (interpolated between 0 % and 100 % reads)" in words
-    assert "meets, interpolated between 0 % and 100 % reads" in words
-    assert "1 layout interpolated: this mix was not measured; p99 latency is unknown." in words
-    assert "mixes=interpolated" in response.content.decode()
-    missed = Page(viewer.get(asked.replace("15000", "500000"))).words
-    assert "interpolated between 0 % and 100 % reads): 15\u202f872 of 500\u202f000 IOPS" in missed
-    assert (
-        "No measurements of this workload"
-        in Page(viewer.get(asked.removesuffix("&mixes=interpolated"))).words
-    )
-    refused = viewer.get(asked.replace("&read_share=50", ""))
-    assert refused.status_code == 400
-    assert "State the reads in percent to interpolate mixes." in Page(refused).words
+    words, text = Page(response).words.replace("\u202f", " "), html.unescape(response.content.decode())
+    assert "Required: 9 000 IOPS, random mixed, 70 % reads." in words
+    assert "1 of 1 measured layout meet it." in words
+    assert "Best: 10 000 IOPS" in words
+    # The API refuses parameters that it does not know.
+    (query,) = set(re.findall(r'"/api/v1/layouts\?(.*?)&format=csv"', text))
+    assert query == "iops=9000&pattern=randrw&read_share=70"
 
 
-def test_image_with_prices_states_what_is_interpolated() -> None:
-    plant_mixes(PURE)
-    make_price(volume_type="gp3", per_gib_month=0.1)
-    make_price(instance_type="m5.4xlarge", volume_type="", per_hour=0.8)
-    question = LayoutQuestion(
-        Filter(), iops=15_000, pattern="randrw", read_share=50, mixes="interpolated", block_size="4k"
-    )
-    ranking = rank_layouts(question)
+def test_image_with_prices_names_the_block_size_of_the_question() -> None:
+    plant_layouts()
+    ranking = rank_layouts(LayoutQuestion(Filter(), iops=15_000, block_size="4k"))
 
     image = draw_layouts(ranking, ImageOptions("svg")).decode()
 
     assert ranking.currency
-    assert "1 layout interpolated: this mix was not measured" in image
     assert "block_size_bytes" in image

@@ -100,6 +100,15 @@ def test_region_that_was_removed_is_an_error_of_its_panel_only(editor: Client) -
     assert Client().get(f"/shared/{token}/image.png").status_code == 200
 
 
+def test_stored_question_with_a_parameter_that_is_gone_is_answered_without_it(editor: Client) -> None:
+    plant_layouts()
+    study = make_ranking(f"{QUESTION}&mixes=interpolated")
+
+    words = Page(editor.get(reverse("study", args=[study.pk]))).words
+
+    assert "meets the requirement for USD 643 per month" in words
+
+
 @override_settings(PUBLIC_READ=False)
 def test_shared_ranking_has_neither_links_nor_incidents_nor_hosts() -> None:
     series = plant_layouts()
