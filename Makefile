@@ -5,7 +5,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help up dev test test-fast api-fuzz fio-matrix js-test coverage container-test vm-test format lint ci bench agent-packages backup restore lock pin-images clean
+.PHONY: help up dev test test-fast api-fuzz fio-matrix js-test coverage mutation container-test vm-test format lint ci bench agent-packages backup restore lock pin-images clean
 
 PYTHON := .venv/bin/python
 BASE := .venv/.base
@@ -90,6 +90,10 @@ bench: $(DEV) $(VENDOR) ## measure speed and memory
 	@tools/apt-install fio:fio chromium:chromium
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
+mutation: $(DEV) ## change the pure modules bit by bit, list what no test notices; MUTANTS='benchapp.metrics.*'
+	@$(PYTHON) -m mutmut run $(MUTANTS)
+	@$(PYTHON) -m mutmut results
+
 agent-packages: $(BASE) ## build dist/: bench-agent.pyz, its manual page, deb, rpm and wheel
 	@$(PYTHON) packaging/build.py
 
@@ -106,7 +110,7 @@ pin-images: ## pin image digests in docker-compose.yml and Dockerfile; requires 
 	@tools/pin-images
 
 clean: ## remove installed and downloaded files; var/ is kept
-	rm -rf .venv .uv .python dist static/vendor tests/vendor tests/clients/node_modules tests/clients/go/bin .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv .uv .python dist static/vendor tests/vendor tests/clients/node_modules tests/clients/go/bin .esbuild staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage mutants
 	find agent benchapp benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Compiled at once, as COMPILE does with the code of benchapp.
