@@ -43,11 +43,17 @@ class Dimension:
         return self.group == "environment"
 
     @property
+    def keeps_case(self) -> bool:
+        """Return whether its text is stored as it was sent; all other text is stored in its usual form."""
+        return self.kind == "text" and (self.is_fact or self.name in _CASE_KEPT)
+
+    @property
     def is_fact(self) -> bool:
         """Return whether it is a fact of runs: of their environment, or profile, sweep or a label."""
         return self.group in ("environment", "run")
 
 
+_CASE_KEPT: Final = frozenset({"pool", "target_name", "mount_options"})
 _LAYOUT: Final = (
     "volume_count",
     "stripe_count",
@@ -191,7 +197,7 @@ def get_filter_dimension(name: str) -> Dimension:
 _EXAMPLES: Final[dict[DimensionKind, tuple[str, ...]]] = {
     "text": ("gp3,io2", "gp*", "unknown"),
     "count": ("8", ">=8", "1..16"),
-    "size": ("4k", "4k,64k", ">=1G"),
+    "size": ("200G", "200G,500G", ">=1G"),
     "seconds": ("60", "<=60"),
     "percent": ("70", "50..75"),
     "flag": ("yes", "no"),
@@ -203,8 +209,13 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "pattern": ("randread", '"randrw read"', "rand*"),
     "rw": ("randread,randwrite", "rand*"),
     "direction": ("read", "write"),
+    "block_size_bytes": ("4k", "4k,64k", ">=64k"),
+    "file_size_bytes": ("5G", "5G,50G", ">=1G"),
     "engine": ("libaio", "io_uring"),
-    "raid_level": ("0", "unknown"),
+    "provisioned_iops": ("16000", ">=3000"),
+    "chunk_size_bytes": ("64k", "64k,256k", ">=128k"),
+    "memory_bytes": ("64G", ">=64G"),
+    "raid_level": ("raid0", "unknown"),
     "filesystem": ("xfs,ext4", "unknown"),
     "mount_options": ("*noatime*", '"rw,noatime"'),
     "instance_type": ("m5.4xlarge", "m5.*"),
@@ -215,7 +226,7 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "device_model": ('"Amazon Elastic Block Store"', "*SSD*"),
     "device_firmware": ("1.0", "GXA*"),
     "device_driver": ("nvme*", "virtio_blk"),
-    "agent_version": ("0.1*", "unknown"),
+    "agent_version": ("0.1*", "0.1.0"),
     "os": ("*Debian*", '"Ubuntu 24.04"*'),
     "cpu_model": ("*Xeon*", "*EPYC*"),
     "governor": ("performance", "powersave"),
@@ -231,12 +242,12 @@ def list_examples(dimension: Dimension) -> tuple[str, ...]:
     return _OWN_EXAMPLES.get(dimension.name, _EXAMPLES[dimension.kind])
 
 
+_RAID_LEVEL: Final = re.compile(r"(?:raid[\s_-]*)?(\d{1,3})", re.ASCII)
 _PATTERNS: Final = {
     "read": "sequential read",
     "write": "sequential write",
     "trim": "sequential trim",
     "rw": "sequential read/write",
-    "readwrite": "sequential read/write",
     "randread": "random read",
     "randwrite": "random write",
     "randtrim": "random trim",
@@ -244,6 +255,28 @@ _PATTERNS: Final = {
     "trimwrite": "trim, then write",
     "randtrimwrite": "random trim, then write",
 }
+_PATTERNS_BY_NAME: Final = {name: rw for rw, name in _PATTERNS.items()} | {"readwrite": "rw"}
+
+
+def normalize_value(dimension: Dimension, text: str) -> str:
+    """Return a value of text as it is stored: "RAID 0" is raid0, "random read" randread, GP3 gp3, DB-01 db-01.
+
+    Senders and filters use it alike. Values that keep their case are compared without it, and returned as they are.
+    """
+    if dimension.keeps_case or dimension.kind != "text":
+        return text
+    folded = text.strip().lower()
+    if dimension.name == "raid_level":
+        level = _RAID_LEVEL.fullmatch(folded)
+        return f"raid{level[1]}" if level else {"no raid": "none"}.get(folded, folded)
+    if dimension.name in ("pattern", "rw"):
+        name, comma, direction = folded.rpartition(", ")
+        if comma and name in _PATTERNS_BY_NAME:
+            # As pages write the directions of mixed patterns: "random read/write, reads".
+            return f"{_PATTERNS_BY_NAME[name]} {direction.removesuffix('s')}"
+        return _PATTERNS_BY_NAME.get(folded, folded)
+    return folded
+
 
 # The direction of each rw with a single direction; patterns of the others include the direction.
 _NATURAL: Final = {

@@ -23,6 +23,7 @@ from benchapp.dimensions import (
     Dimension,
     find_filter_dimension,
     get_filter_dimension,
+    normalize_value,
 )
 from benchapp.filter_phrases import (
     BadPhrase,
@@ -56,7 +57,11 @@ _PART: Final = re.compile(rf'{_QUOTED}|[^"]++')
 _SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _NUMBER: Final = re.compile(r"(\d{1,19}(?:\.\d{1,6})?)", re.ASCII)
-_FLAGS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+_FLAGS: Final = {
+    **dict.fromkeys(("yes", "true", "1", "direct"), True),
+    **dict.fromkeys(("no", "false", "0", "buffered"), False),
+}
+_SUFFIXES: Final = {"seconds": "s", "percent": "%"}
 _NUMBER_MAXIMUM: Final = 2**62
 _STARS_MAXIMUM: Final = 8
 
@@ -476,7 +481,7 @@ def _read_text(dimension: Dimension, value: str) -> Test:
     bare = "".join(part for part in _PART.findall(value) if not part.startswith('"'))
     text = _unquote(value)
     if "*" not in bare:
-        return Test("=", (text,))
+        return Test("=", (normalize_value(dimension, text),))
     if text.count("*") > bare.count("*"):
         raise BadFilter(
             f"{dimension.name}:{value[:40]} has a * in quotes and one outside; they cannot be combined"
@@ -509,7 +514,9 @@ def _read_range(dimension: Dimension, low: str, high: str) -> Test:
 
 def _read_number(dimension: Dimension, text: str) -> int | float:
     noun, is_size = _NOUNS[dimension.kind], dimension.kind == "size"
-    match = (_SIZE if is_size else _NUMBER).fullmatch(text.strip())
+    # As pages write them: "5 GiB", "60 s", "70 %", "16 000".
+    compact = "".join(text.split()).removesuffix(_SUFFIXES.get(dimension.kind, ""))
+    match = (_SIZE if is_size else _NUMBER).fullmatch(compact)
     if match is None:
         example = "4k, 5G, 1..16, >=8" if is_size else "8, 1..16, >=8"
         raise BadFilter(f"{dimension.name}:{text[:40]} is not a valid {noun}. Examples: {example}")

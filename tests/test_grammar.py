@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import DIMENSIONS, normalize_value
 from benchapp.grammar import (
     BadFilter,
     Filter,
@@ -47,7 +47,22 @@ GIB = 2**30
         ("volumes:1,4..8", Term("volume_count", (Alternative("=", (1,)), Alternative("between", (4, 8))))),
         ("direct:yes", Term("is_direct", (Alternative("=", (True,)),))),
         ("runtime:2.5", Term("runtime_s", (Alternative("=", (2.5,)),))),
-        ("raid:0", Term("raid_level", (Alternative("=", ("0",)),))),
+        ("raid:0", Term("raid_level", (Alternative("=", ("raid0",)),))),
+        ('raid:"RAID 10"', Term("raid_level", (Alternative("=", ("raid10",)),))),
+        (
+            "raid:raid-5,RAIDZ1,mirror",
+            Term("raid_level", tuple(Alternative("=", (x,)) for x in ("raid5", "raidz1", "mirror"))),
+        ),
+        ("host:DB-01", Term("host", (Alternative("=", ("db-01",)),))),
+        ("type:GP3", Term("volume_type", (Alternative("=", ("gp3",)),))),
+        ("pool:Blue", Term("pool", (Alternative("=", ("Blue",)),))),
+        ('pattern:"Random read"', Term("pattern", (Alternative("=", ("randread",)),))),
+        ('pattern:"random read/write, writes"', Term("pattern", (Alternative("=", ("randrw write",)),))),
+        ("rw:readwrite", Term("rw", (Alternative("=", ("rw",)),))),
+        ('bs:"4 KiB"', Term("block_size_bytes", (Alternative("=", (4096,)),))),
+        ('runtime:"60 s"', Term("runtime_s", (Alternative("=", (60,)),))),
+        ("read_share:70%", Term("read_share_percent", (Alternative("=", (70,)),))),
+        ("direct:buffered", Term("is_direct", (Alternative("=", (False,)),))),
     ],
 )
 def test_term_is_read(text: str, term: Term) -> None:
@@ -151,7 +166,7 @@ def _tests(name: str) -> st.SearchStrategy[Alternative]:
         return st.one_of(unknown, st.booleans().map(lambda flag: Alternative("=", (flag,))))
     if kind != "text":
         return st.one_of(unknown, _numbers(name))
-    equal = TEXT.map(lambda text: Alternative("=", (text,)))
+    equal = TEXT.map(lambda text: Alternative("=", (normalize_value(DIMENSIONS[name], text),)))
     parts = st.lists(TEXT.filter(lambda text: "*" not in text), min_size=2, max_size=4)
     like = parts.filter(lambda some: all(some[1:-1])).map(lambda some: Alternative("like", ("*".join(some),)))
     return st.one_of(unknown, equal, like)

@@ -8,6 +8,7 @@ run if `runs` is "any". The runs of one series may differ in them. Terms for pro
 a series.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
@@ -19,6 +20,7 @@ from django.db.models import (
     Exists,
     F,
     Func,
+    JSONField,
     Lookup,
     OuterRef,
     Q,
@@ -30,7 +32,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import IContains
 from django.db.models.sql.compiler import SQLCompiler
 
-from benchapp.dimensions import LABEL_PREFIX, get_filter_dimension, split_pattern
+from benchapp.dimensions import DIMENSIONS, LABEL_PREFIX, Dimension, get_filter_dimension, split_pattern
 from benchapp.grammar import Filter, Term, Test
 from benchapp.models.environment import Environment
 from benchapp.models.host import Host
@@ -93,6 +95,22 @@ class Resembles(Lookup):
         column, column_values = self.process_lhs(compiler, connection)
         pattern, pattern_values = self.process_rhs(compiler, connection)
         return f"UPPER({column}::text) LIKE {pattern}", (*column_values, *pattern_values)
+
+
+@JSONField.register_lookup
+class ContainsFolded(Lookup):
+    """Containment of JSON without case: the index run_by_folded_label."""
+
+    lookup_name = "contains_folded"
+
+    def get_prep_lookup(self) -> str:
+        """Return the JSON as text."""
+        return json.dumps(self.rhs, ensure_ascii=False)
+
+    def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        """Return the condition."""
+        column, column_values = self.process_lhs(compiler, connection)
+        return f"lower({column}::text)::jsonb @> lower(%s)::jsonb", (*column_values, self.rhs)
 
 
 def match_series(filter: Filter, prefix: str = "", *, runs: RunChoice = "newest") -> Q:
@@ -207,20 +225,18 @@ def _match_run_fact_term(term: Term, prefix: str) -> Q:
 
 
 def _match_run_fact(name: str, test: Test, prefix: str) -> Q:
-    if name == "profile":
-        return _match_column(f"{prefix}profile", test, is_text=True)
-    if name == "sweep":
-        return _match_column(f"{prefix}sweep_id", test, is_text=False)
+    if name in ("profile", "sweep"):
+        column = f"{prefix}{'sweep_id' if name == 'sweep' else name}"
+        return _match_column(column, test, get_filter_dimension(name))
     return _match_label(name.removeprefix(LABEL_PREFIX), test, f"{prefix}labels")
 
 
 def _match_label(name: str, test: Test, column: str) -> Q:
-    if test.operator == "=":
-        # Containment: the index run_by_label.
-        return Q(**{f"{column}__contains": {name: test.values[0]}})
     has = Q(**{f"{column}__has_key": name})
     if test.operator == "unknown":
         return ~has | Q(**{f"{column}__contains": {name: ""}})
+    if test.operator == "=":
+        return has & Q(**{f"{column}__contains_folded": {name: test.values[0]}})
     return has & Q(Resembles(_label_text(name, column), test.values[0]))
 
 
@@ -241,28 +257,44 @@ def _label_text(name: str, column: str) -> Func:
 
 
 def _match_fact(name: str, test: Test, prefix: str) -> Q:
-    is_text = get_filter_dimension(name).kind == "text"
-    matched = _match_column(f"{prefix}{name}", test, is_text=is_text)
+    dimension = get_filter_dimension(name)
+    if name == "memory_bytes":
+        test = _allow_for_kernel(test)
+    matched = _match_column(f"{prefix}{name}", test, dimension)
     value = str(test.values[0]) if test.values else ""
     if name != "fio_version" or not value or value.startswith((FIO_PREFIX, "*")):
         return matched
     # fio writes "fio-3.33", other sources "3.33".
     return matched | _match_column(
-        f"{prefix}{name}", Test(test.operator, (f"{FIO_PREFIX}{value}",)), is_text=is_text
+        f"{prefix}{name}", Test(test.operator, (f"{FIO_PREFIX}{value}",)), dimension
     )
+
+
+def _allow_for_kernel(test: Test) -> Test:
+    """Return the test of installed memory for the memory that Linux reports, which is without the kernel's own part.
+
+    A machine with 64 GiB reports 62 GiB. Only whole GiB are what is installed.
+    """
+    if not test.values or any(int(value) % 2**30 for value in test.values):
+        return test
+    low, high = int(test.values[0]), test.values[-1]
+    reported = low - low // 10
+    if test.operator in ("=", "between"):
+        return Test("between", (reported, high))
+    return Test(test.operator, (reported if test.operator in (">=", "<") else high,))
 
 
 def _match_run_term(term: Term, prefix: str = "") -> Q:
     if term.dimension == "host":
         return _match_any(term, lambda test: _match_host(test, prefix))
     if term.dimension == "pool":
-        return _match_any(term, lambda test: _match_column(f"{prefix}host__pool", test, is_text=True))
+        return _match_any(term, lambda test: _match_column(f"{prefix}host__pool", test, DIMENSIONS["pool"]))
     return _match_term(term, f"{prefix}target__")
 
 
 def _match_host(test: Test, prefix: str) -> Q:
     if test.operator != "=":
-        return _match_column(f"{prefix}host__name", test, is_text=True)
+        return _match_column(f"{prefix}host__name", test, DIMENSIONS["host"])
     # A scalar subquery, not a join, so that PostgreSQL uses the index (host, time) of that host.
     return Q(**{f"{prefix}host_id": Host.objects.filter(name=test.values[0]).values("id")[:1]})
 
@@ -284,16 +316,16 @@ def _match_term(term: Term, prefix: str) -> Q:
         return _match_any(term, lambda test: _match_pattern(test, prefix))
     if term.dimension == "stripe_count":
         return _match_any(term, lambda test: _match_stripes(test, prefix))
-    is_text = get_filter_dimension(term.dimension).kind == "text"
-    return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, is_text=is_text))
+    dimension = get_filter_dimension(term.dimension)
+    return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, dimension))
 
 
 def _match_stripes(test: Test, prefix: str) -> Q:
     """Match the stripe count; a single volume is one stripe, also if its host does not state it."""
     stripes, volumes = f"{prefix}stripe_count", f"{prefix}volume_count"
     is_single = Q(**{f"{stripes}__isnull": True, volumes: 1})
-    stated = _match_column(stripes, test, is_text=False)
-    return (stated & ~is_single) | (is_single & _match_column(volumes, test, is_text=False))
+    stated = _match_column(stripes, test, DIMENSIONS["stripe_count"])
+    return (stated & ~is_single) | (is_single & _match_column(volumes, test, DIMENSIONS["volume_count"]))
 
 
 def _match_any(term: Term, match: Callable[[Test], Q]) -> Q:
@@ -306,18 +338,19 @@ def _match_words(words: Iterable[str], prefix: str) -> Iterable[Q]:
         yield reduce(or_, (Q(**{f"{prefix}{column}__icontains": word}) for column in _SEARCHED))
 
 
-def _match_column(column: str, test: Test, *, is_text: bool) -> Q:
+def _match_column(column: str, test: Test, dimension: Dimension) -> Q:
+    is_text = dimension.kind == "text"
     if test.operator == "unknown":
         return Q(**{f"{column}__isnull": True}) | (Q(**{column: ""}) if is_text else Q())
     if test.operator == "like":
         return Q(**{f"{column}__resembles": test.values[0]})
     if test.operator == "between":
         low, high = test.values
-        return _match_column(column, Test(">=", (low,)), is_text=is_text) & _match_column(
-            column, Test("<=", (high,)), is_text=is_text
+        return _match_column(column, Test(">=", (low,)), dimension) & _match_column(
+            column, Test("<=", (high,)), dimension
         )
     if test.operator == "=" and is_text:
-        return Q(**{column: test.values[0]})
+        return Q(**{f"{column}__iexact" if dimension.keeps_case else column: test.values[0]})
     # For numbers beyond the column's range: Django raises EmptyResultSet for a query that can only be empty, and
     # replaces a comparison that is always true by true, also for null.
     if test.operator == "=":
@@ -348,7 +381,9 @@ def _match_scope(name: str, test: Test, prefix: str) -> Q:
     if test.operator == "unknown":
         return ~Q(**{f"{prefix}scope__startswith": f"{name}:"})
     scope = f"{name}:{test.values[0]}"
-    return Q(**{f"{prefix}scope__resembles" if test.operator == "like" else f"{prefix}scope": scope})
+    # Names of hosts are in lower case.
+    lookup = {"like": "__resembles", "=": "" if name == "host" else "__iexact"}[test.operator]
+    return Q(**{f"{prefix}scope{lookup}": scope})
 
 
 def _match_pattern(test: Test, prefix: str) -> Q:
@@ -357,5 +392,5 @@ def _match_pattern(test: Test, prefix: str) -> Q:
         return Q(**{f"{prefix}rw": ""})
     text = str(test.values[0])
     rw, direction = (text, None) if test.operator == "like" and " " not in text else split_pattern(text)
-    matched = _match_column(f"{prefix}rw", Test(test.operator, (rw,)), is_text=True)
+    matched = _match_column(f"{prefix}rw", Test(test.operator, (rw,)), DIMENSIONS["rw"])
     return matched & Q(**{f"{prefix}direction": direction}) if direction else matched

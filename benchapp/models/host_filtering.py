@@ -75,10 +75,8 @@ def _matches_test(test: Test, value: str | None) -> bool:
         return not value
     if value is None:
         return False
-    wanted = str(test.values[0])
-    if test.operator != "like":
-        return value == wanted
-    return _matches_parts(wanted.casefold().split("*"), value.casefold())
+    wanted, value = str(test.values[0]).casefold(), value.casefold()
+    return _matches_parts(wanted.split("*"), value) if test.operator == "like" else value == wanted
 
 
 def _matches_parts(parts: Sequence[str], value: str) -> bool:

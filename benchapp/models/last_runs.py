@@ -9,8 +9,7 @@ from django.db import connection
 def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str], datetime]:
     """Return when the latest run of each (host id, profile, since) started, by host id and profile; one query.
 
-    Each is read from the newer end of the index run_by_host; runs before `since` are not read. The expression keeps
-    PostgreSQL from run_by_profile, in which it would pass the runs of all other hosts for each one without runs.
+    Each is read from the newer end of the index run_by_host; runs before `since` are not read.
     """
     if not wanted:
         return {}
@@ -20,7 +19,7 @@ def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[in
             "SELECT wanted.host_id, wanted.profile, last.started_at"
             " FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) AS wanted(host_id, profile, since_at)"
             " JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = wanted.host_id"
-            " AND profile || '' = wanted.profile AND started_at >= wanted.since_at"
+            " AND profile = wanted.profile AND started_at >= wanted.since_at"
             " ORDER BY started_at DESC LIMIT 1) AS last ON true",
             [list(hosts), list(profiles), list(moments)],
         )

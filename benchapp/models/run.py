@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models.functions import Upper
 
 from benchapp.models.account import User
 from benchapp.models.environment import Environment
@@ -53,11 +54,22 @@ class Run(models.Model):
             # queries.runs.runs.list_runs of one host; queries.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
             # queries.runs.runs.list_runs of one profile.
-            models.Index(fields=["profile", "-started_at", "-id"], name="run_by_profile"),
+            models.Index(
+                Upper("profile"),
+                models.F("started_at").desc(),
+                models.F("id").desc(),
+                name="run_by_folded_profile",
+            ),
             # queries.runs.runs.list_runs with a badge.
             GinIndex(fields=["badges"], name="run_by_badge"),
             # models.filtering.match_facts: runs with a label.
-            GinIndex(OpClass(models.F("labels"), name="jsonb_path_ops"), name="run_by_label"),
+            GinIndex(
+                OpClass(
+                    models.Func("labels", template="(lower(%(expressions)s::text)::jsonb)"),
+                    name="jsonb_path_ops",
+                ),
+                name="run_by_folded_label",
+            ),
             # models.filtering.match_facts: the runs of a sweep; small, as most runs belong to none.
             models.Index(
                 fields=["sweep_id"], name="run_by_sweep", condition=models.Q(sweep_id__isnull=False)

@@ -2,6 +2,7 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Upper
 
 from benchapp.models.host import Host
 from benchapp.models.target import Target, TargetFields
@@ -55,6 +56,8 @@ class Series(TargetFields, WorkloadFields):
             # queries.series.series.list_series: newest measurement first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
+            # models.filtering.match_series: those of a pool, whose name matches without case.
+            models.Index(Upper("scope"), name="series_by_folded_scope"),
             # pipeline.detection.histories.claim_due: small, without evaluated rows.
             models.Index(fields=["id"], name="series_to_judge", condition=models.Q(judging_is_due=True)),
         )

@@ -144,7 +144,7 @@ def _choose(
     shown = sorted(fitting, key=lambda value: (-counts[value], order_value(dimension.name, value)))[:limit]
     if dimension.is_number:
         shown.sort(key=lambda value: order_value(dimension.name, value))
-    return [(value, value in chosen) for value in shown], len(fitting)
+    return [(value, _fold(value) in chosen) for value in shown], len(fitting)
 
 
 def _select_rows(dimension: Dimension, filter: Filter) -> QuerySet[Any]:
@@ -211,7 +211,11 @@ def _list_chosen(filter: Filter, name: str) -> set[Value | None]:
         test for term in filter.terms if term.dimension == name and not term.is_negated for test in term.tests
     ]
     return {
-        None if test.operator == "unknown" else test.values[0]
+        None if test.operator == "unknown" else _fold(test.values[0])
         for test in tests
         if test.operator in ("=", "unknown")
     }
+
+
+def _fold(value: Value | None) -> Value | None:
+    return value.casefold() if isinstance(value, str) else value

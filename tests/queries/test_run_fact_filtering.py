@@ -62,7 +62,8 @@ def fleet() -> dict[str, Series]:
 
 RUNS = [
     ("label.rack:R1", {"db-1": 2}),
-    ("label.rack:r1", {}),
+    ("label.rack:r1", {"db-1": 2}),
+    ("label.Rack:r1", {}),
     ("LABEL.rack:r2", {"db-2": 1}),
     ("label.rack:r*", {"db-1": 2, "db-2": 1}),
     ("label.rack:R1,r2", {"db-1": 2, "db-2": 1}),

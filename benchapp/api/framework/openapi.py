@@ -259,7 +259,7 @@ _EXAMPLES: Final = {
     "filesystem": "xfs",
     "from": "-30d",
     "host": "db-01",
-    "pool": "blue",
+    "pool": "db",
     "instance_type": "m5.4xlarge",
     "metric": "iops",
     "metrics": "iops,latency_p99_ns",

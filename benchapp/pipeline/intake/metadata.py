@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from benchapp.dimensions import DIMENSIONS, normalize_value
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, Environment
 
 _INTEGER_MAXIMUM: Final = 2**31 - 1
@@ -188,12 +189,11 @@ def _describe_text(maximum: int) -> dict[str, Any]:
 
 
 def _make_target_text(field: str) -> Field:
-    maximum = _TEXT_MAXIMUM[field]
-    is_case_kept = field in ("target_name", "mount_options")
+    maximum, dimension = _TEXT_MAXIMUM[field], DIMENSIONS[field]
 
     def read(value: Any, pointer: str) -> str | None:
         text = read_text(value, pointer, maximum=maximum)
-        return text if text is None or is_case_kept else text.lower()
+        return text and normalize_value(dimension, text)
 
     return Field(read, _describe_text(maximum))
 

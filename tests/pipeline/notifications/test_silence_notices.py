@@ -338,4 +338,4 @@ def test_silent_hosts_are_found_without_the_runs_of_others() -> None:
         cursor.execute(f"EXPLAIN {statement}")
         plan = " ".join(line for (line,) in cursor.fetchall())
 
-    assert ("run_by_host" in plan, "run_by_profile" in plan) == (True, False)
+    assert ("run_by_host" in plan, "run_by_folded_profile" in plan) == (True, False)
