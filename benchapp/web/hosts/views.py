@@ -72,7 +72,7 @@ RUNS_OF_A_HOST: Final = 10
 def hosts(request: HttpRequest) -> HttpResponse:
     """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
-    bar = make_filter_bar(request, keep=("sort",), old=("pool", "text"), fields="hosts/_hosts_fields.html")
+    bar = make_filter_bar(request, keep=("sort",), fields="hosts/_hosts_fields.html")
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     errors = list_errors(form)

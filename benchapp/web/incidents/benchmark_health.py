@@ -81,14 +81,14 @@ class VerdictTable:
 def benchmark_health(request: HttpRequest) -> HttpResponse:
     """List series, hosts or profiles with findings, and the verdicts of the period."""
     bar = make_filter_bar(request, keep=("by",))
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
     errors: list[str] = []
     wanted = request.GET.get("by", "series")
     grouping: HealthGrouping = next((each for each in _GROUPINGS if each == wanted), "series")
     if wanted != grouping:
         errors.append(f"{wanted[:80]!r} is not a valid grouping. Valid: {', '.join(_GROUPINGS)}.")
     page = _read_page(request.GET.get("page", "1"), errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
     health = read_benchmark_health(
         bar.filter,
         grouping=grouping,
@@ -100,7 +100,6 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
     has_more = health.row_count > page * ROWS_ON_A_PAGE
     context = {
         "bar": bar,
-        "errors": errors,
         "health": health,
         "first_column": _FIRST_COLUMNS[grouping],
         "choices": [
@@ -115,13 +114,13 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
         "older_url": keep_query(request.GET, page=str(page + 1)) if has_more else None,
     }
-    return render(request, "incidents/benchmark_health.html", context, status=400 if errors else 200)
+    return render(request, "incidents/benchmark_health.html", context)
 
 
 def _read_page(text: str, errors: list[str]) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= SERIES_MAXIMUM:
         return int(text)
-    errors.append(f"{text[:40]!r} is not a valid page; this is the first page.")
+    errors.append(f"{text[:40]!r} is not a valid page.")
     return 1
 
 

@@ -23,6 +23,7 @@ from benchapp.queries.overview.fleet import DAYS, SERIES_MAXIMUM, FleetDays, Pat
 from benchapp.times import format_date
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.web.site.value_texts import describe_age, format_count, format_integer
@@ -72,12 +73,13 @@ def overview_chart(request: HttpRequest, chart_name: str) -> HttpResponse:
     make, usual = found
     errors: list[str] = []
     asked = read_time_range(request.GET, errors)
-    chart = make(asked.read_days(usual=usual, errors=errors))
-    query = "" if errors else asked.query
+    days = asked.read_days(usual=usual, errors=errors)
+    if errors:
+        return refuse_address(request, errors)
+    chart, query = make(days), asked.query
     context = {
         "chart": chart,
         "title": CHART_TITLES[chart_name],
-        "errors": errors,
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "has_range": bool(query),
         "csv_url": f"{chart.api_path}?{query}{'&' if query else ''}format=csv",
@@ -85,7 +87,7 @@ def overview_chart(request: HttpRequest, chart_name: str) -> HttpResponse:
             f"{make_base_url(request)}{chart.api_path}{f'?{query}' if query else ''}"
         ),
     }
-    return render(request, "overview/chart.html", context, status=400 if errors else 200)
+    return render(request, "overview/chart.html", context)
 
 
 def _name_days(range: DayRange) -> str:

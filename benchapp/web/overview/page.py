@@ -34,7 +34,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.saved_views.views import list_view_lines
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import RANGE, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -46,8 +46,6 @@ _RUNS: Final = 6
 _STUDIES: Final = 6
 _VIEWS: Final = 8
 _INCIDENTS_SHOWN: Final = 5
-# Parameters of the time range of the charts.
-_RANGE: Final = ("from", "to", "zone")
 # Read for the count of those that nobody acknowledged.
 _INCIDENTS_READ: Final = 50
 
@@ -78,8 +76,11 @@ class ShownPin:
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; above it, or alone without runs, the first steps of a new installation."""
-    bar = make_filter_bar(request, keep=_RANGE, has_time_range=True)
-    if (answer := settle_filter(request, bar)) is not None:
+    bar = make_filter_bar(request, keep=RANGE, has_time_range=True)
+    errors: list[str] = []
+    range = read_time_range(request.GET, errors)
+    range.read_days(usual=1, errors=errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     page = list_runs(RunFilter(match=bar.filter), limit=_RUNS)
     installation = read_installation(sample_host=SAMPLE_HOST)
@@ -100,9 +101,6 @@ def home(request: HttpRequest) -> HttpResponse:
     open_count = count_tabs(asked)[Tab.OPEN] if severe.next_cursor else len(incidents)
     suffix = f"?{urlencode({'q': bar.text})}" if filter else ""
     columns, runs = make_run_lines(page.items)
-    errors: list[str] = []
-    range = read_time_range(request.GET, errors)
-    range.read_days(usual=1, errors=errors)
     context |= {
         "title": summarize_state(hosts, open_count),
         "bar": bar,
@@ -115,10 +113,9 @@ def home(request: HttpRequest) -> HttpResponse:
         "strip": make_host_strip(hosts),
         "chart_names": CHART_TITLES.items(),
         # The charts have the whole query, so that their links to this page keep the filter.
-        "chart_query": request.GET.urlencode() if range.query and not errors else "",
+        "chart_query": request.GET.urlencode() if range.query else "",
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "retained": [("q", bar.text)] if bar.text else [],
-        "errors": errors,
         "pins": _list_pins(request),
         "attention": _read_attention(request, incidents, hosts),
         "environment_changes": make_change_links(list_recent_changes(filter)),
@@ -128,7 +125,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "studies": list_studies(limit=_STUDIES).items,
         "views": list_view_lines(find_visitor(request))[:_VIEWS],
     }
-    return render(request, "overview/overview.html", context, status=400 if errors else 200)
+    return render(request, "overview/overview.html", context)
 
 
 def _read_attention(

@@ -59,14 +59,13 @@ def runs(request: HttpRequest) -> HttpResponse:
     form = read_form(RunFilterForm, request.GET)
     bar = make_filter_bar(
         request,
-        old=("host", "pool", "rw", "text"),
         form=form,
         fields="runs/_runs_fields.html",
         has_time_range=True,
     )
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
     errors = list_errors(form)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
     asked = form.make_filter(bar.filter)
     page, links = turn_page(
         request, errors, read=lambda after: list_runs(asked, after=after, limit=RUNS_ON_A_PAGE)

@@ -50,7 +50,7 @@ def read_series_list_request(query: QueryDict) -> SeriesListRequest:
         metric = None
     page = query.get("page") or "1"
     if not (page.isascii() and page.isdigit() and len(page) <= _PAGE_DIGITS and int(page)):
-        errors.append(f"{page[:40]!r} is not a valid page number. This is the first page.")
+        errors.append(f"{page[:40]!r} is not a valid page number.")
         page = "1"
     return SeriesListRequest(
         metric=metric,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -41,8 +41,6 @@ from benchapp.web.site.value_texts import (
     format_percent,
     format_with_unit,
 )
-
-_OLD: Final = ("host", "pool", "rw", "direction", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +86,16 @@ def series_list(request: HttpRequest) -> HttpResponse:
     asked = read_series_list_request(request.GET)
     bar = make_filter_bar(
         request,
-        old=_OLD,
         keep=("view",),
         fields="series/_series_fields.html",
         has_metric=True,
         has_time_range=True,
     )
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
-    errors = list(asked.errors)
-    span = asked.range.levels
+    span, errors = asked.range.levels, list(asked.errors)
     if span.to_at is not None and bar.filter.fact_terms:
         errors.append(f"To: not together with {bar.filter.fact_terms[0].dimension}, a fact of runs.")
-        span = LevelRange()
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
     grid = read_series_grid(
         bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page, span=span
     )
@@ -110,7 +105,6 @@ def series_list(request: HttpRequest) -> HttpResponse:
         "range": describe_level_range(span),
         "limit": describe_past_limit("sorted by spread") if grid.is_thinned else "",
         "bar": bar,
-        "errors": errors,
         "asked": asked,
         "metric": grid.metric,
         "grid": grid,
@@ -119,7 +113,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         "selection_kind": KINDS["series"],
         "steps": None if grid.total else list_first_steps(make_base_url(request)),
     }
-    return render(request, "series/series_list.html", context, status=400 if errors else 200)
+    return render(request, "series/series_list.html", context)
 
 
 def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGrid) -> dict[str, Any]:

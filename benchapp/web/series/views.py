@@ -63,6 +63,7 @@ from benchapp.web.incidents.tables import make_change_lines
 from benchapp.web.incidents.texts import describe_drift
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.site.access import find_person_id, may_read
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.series_marks import show_mark
@@ -81,10 +82,12 @@ def series(request: HttpRequest, series_id: int) -> HttpResponse:
     metrics = list_series_metrics(row)
     mark = _read_mark(series_id, metrics[0].name)
     asked = read_history_request(request.GET, default=_choose_metric(mark, metrics))
+    if asked.errors:
+        return refuse_address(request, asked.errors)
     metric = asked.metric
     if metric is not metrics[0]:
         mark = _read_mark(series_id, metric.name)
-    errors = list(asked.errors)
+    errors: list[str] = []
     versions = read_series_versions([series_id])
     levels = read_levels([series_id], [metric.name])[series_id][metric.name]
     title, sentences = _describe(row, asked, levels)

@@ -1,10 +1,22 @@
 """Error pages."""
 
+from collections.abc import Sequence
+
 import structlog
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+
+
+class BadParameters(Exception):
+    """Parameters of an address are invalid; the message has a sentence for each."""
+
+
+def require_valid(errors: Sequence[str]) -> None:
+    """Raise BadParameters if there are errors."""
+    if errors:
+        raise BadParameters(" ".join(errors).removesuffix("."))
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

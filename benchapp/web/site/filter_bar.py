@@ -33,9 +33,13 @@ from benchapp.times import name_zone
 from benchapp.web.site.time_range import TimeRangeControl, make_time_range
 
 # Parameters of the bar itself: the text, and the two fields that add a term without script.
-_OWN: Final = ("q", "add", "value", "after")
-_SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 WORDS: Final = "text"
+# Terms and words in links of before the filter bar.
+_LEGACY: Final = ("host", "pool", "rw", "direction", WORDS)
+_OWN: Final = ("q", "add", "value", "after", *_LEGACY)
+RANGE: Final = ("from", "to", "zone")
+"""Parameters of the time range."""
+_SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,6 @@ class FilterBar:
     hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
     without filter, None if there is none. offered: dimensions to add, as options. form: of the
     page. time_range: None if the page has none, or has it outside of the bar. fields: a template with more fields.
-    legacy: names of legacy parameters, separated by spaces.
     """
 
     text: str
@@ -84,7 +87,6 @@ class FilterBar:
     form: forms.Form | None = None
     time_range: TimeRangeControl | None = None
     fields: str = ""
-    legacy: str = ""
     typed: str = ""
     instead: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
@@ -107,7 +109,6 @@ def make_filter_bar(
     request: HttpRequest,
     *,
     keep: Sequence[str] = (),
-    old: Sequence[str] = (),
     form: forms.Form | None = None,
     fields: str = "",
     has_time_range: bool = False,
@@ -117,10 +118,10 @@ def make_filter_bar(
 
     has_time_range, has_metric: the page has the parameters from and to, or metric; a time range or a metric in the
     filter becomes theirs (`resolved_url`). Other pages refuse it.
-    keep: names of parameters for hidden inputs, in order; repeated ones with all values. old: legacy parameters that
-    are terms now (`host`, `rw`, `text` for words). form, fields: as in FilterBar; their parameters are not in keep.
+    keep: names of parameters for hidden inputs, in order; repeated ones with all values; with `from` the page has its
+    time range outside of the bar. form, fields: as in FilterBar; their parameters are not in keep.
     """
-    whole = _join_text(request.GET, old)
+    whole = read_text(request.GET)
     path = escape_uri_path(request.path)
     problem: BadFilter | None = None
     query = Query(Filter())
@@ -135,7 +136,7 @@ def make_filter_bar(
         (name, value)
         for name, values in request.GET.lists()
         for value in values
-        if name not in (*_OWN, *old) and value != ""
+        if name not in _OWN and value != ""
     ]
     written = write_filter(filter)
     text = whole if problem or len(written) > LENGTH_MAXIMUM else written
@@ -148,9 +149,8 @@ def make_filter_bar(
         action=path,
         clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
         form=form,
-        time_range=make_time_range(request.GET) if fields and has_time_range else None,
+        time_range=make_time_range(request.GET) if has_time_range and "from" not in keep else None,
         fields=fields,
-        legacy=" ".join(old),
         typed=whole,
         instead=problem.suggestions if problem else (),
         others=tuple(rest),
@@ -158,23 +158,31 @@ def make_filter_bar(
     )
 
 
-def settle_filter(request: HttpRequest, bar: FilterBar) -> HttpResponse | None:
-    """Return the answer of every page to some filters; None if the page shows what matches.
+def settle_filter(request: HttpRequest, bar: FilterBar, errors: Sequence[str] = ()) -> HttpResponse | None:
+    """Return the answer of every page to some addresses; None if the page shows what matches.
 
-    An invalid filter gets a page without charts and numbers, status 400. A time range or a metric in the filter
-    redirects to the page with them as parameters.
+    An invalid filter, or errors of other parameters, get the page of `refuse_address`. A time range or a metric in the
+    filter redirects to the page with them as parameters.
     """
-    if bar.error is not None:
-        own = (*_OWN, *bar.legacy.split())
-        hidden = tuple(
-            (name, value)
-            for name, values in request.GET.lists()
-            for value in values
-            if name not in own and value != ""
-        )
-        shown = replace(bar, hidden=hidden, form=None, time_range=None, fields="")
-        return render(request, "site/bad_filter.html", {"bar": shown}, status=400)
+    if bar.error is not None or errors:
+        return refuse_address(request, errors, bar=bar)
     return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
+
+
+def refuse_address(
+    request: HttpRequest, errors: Sequence[str], *, bar: FilterBar | None = None
+) -> HttpResponse:
+    """Return a page with what is wrong in the address and its parameters as fields, but no chart; status 400."""
+    given = tuple(
+        (name, value)
+        for name, values in request.GET.lists()
+        for value in values
+        if name not in _OWN and value != ""
+    )
+    fields = "site/_parameter_fields.html" if errors else ""
+    shown = bar and replace(bar, hidden=() if errors else given, form=None, time_range=None, fields=fields)
+    context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path}
+    return render(request, "site/bad_address.html", context, status=400)
 
 
 def describe_filter(filter: Filter) -> str:
@@ -186,16 +194,16 @@ def describe_filter(filter: Filter) -> str:
     return "; ".join([*terms, *(f"“{word}”" for word in filter.words)])
 
 
-def _join_text(query: QueryDict, old: Sequence[str]) -> str:
+def read_text(query: QueryDict) -> str:
     """Return the text of the filter with the term of the two fields and the legacy parameters."""
-    parts = (query.get("q", "").strip(), _read_added(query), *_read_legacy(query, old))
+    parts = (query.get("q", "").strip(), _read_added(query), *_read_legacy(query))
     return " ".join(part for part in parts if part)
 
 
 def _check_controls(query: Query, *, has_time_range: bool, has_metric: bool) -> None:
     """Raise BadFilter for a time range or metric that the page has no control for."""
     if query.time_range is not None and not has_time_range:
-        message = "This page has no time range. Charts and Runs have one"
+        message = "This page has no time range. Charts and lists have one"
         raise BadFilter(message, suggestions=[write_filter(query.filter)])
     if query.metric is not None and not has_metric:
         message = (
@@ -252,10 +260,10 @@ def _read_added(query: QueryDict) -> str:
     return f"{name}:{value}" if '"' in value or not re.search(r"\s", value) else f'{name}:"{value}"'
 
 
-def _read_legacy(query: QueryDict, old: Sequence[str]) -> list[str]:
+def _read_legacy(query: QueryDict) -> list[str]:
     """Return legacy parameters as terms and words."""
     written = []
-    for name in old:
+    for name in _LEGACY:
         value = query.get(name, "")
         if value and name in FILTER_DIMENSIONS:
             term = Term(name, (Test("=", (value,)),))

@@ -14,6 +14,7 @@ from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.grammar import BadFilter, parse_filter, write_filter
 from benchapp.models import PanelKind
+from benchapp.queries.charts.scaling import read_scaling
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.layouts.prices import UnknownRegion
 from benchapp.queries.layouts.question_form import BadQuestion, read_question
@@ -22,8 +23,8 @@ from benchapp.queries.studies import PanelRow
 from benchapp.web.charts.comparison.figure import BadComparison, show_comparison
 from benchapp.web.charts.history.figure import read_asked_history
 from benchapp.web.charts.matrix.figure import read_asked_matrix
-from benchapp.web.charts.scaling.request import read_asked, read_chart
-from benchapp.web.site.time_range import read_time_range
+from benchapp.web.charts.scaling.request import read_asked
+from benchapp.web.site.errors import BadParameters, require_valid
 
 
 def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
@@ -36,7 +37,7 @@ def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
         if draw is None:
             raise BadFilter("this version cannot render this kind of chart")
         return draw(QueryDict(panel.query), options)
-    except (BadFilter, BadChart, BadComparison, BadQuestion) as problem:
+    except (BadParameters, BadFilter, BadChart, BadComparison, BadQuestion) as problem:
         text = f"Chart not available: {str(problem).rstrip('.')}."
         return draw_image(
             options,
@@ -58,16 +59,15 @@ def _draw_history(query: QueryDict, options: ImageOptions) -> bytes:
 
 
 def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:
-    # Not drawn without its filter: a shared link would give access to all measurements.
-    parse_filter(query.get("q", ""))
     asked, errors = read_asked(query)
-    chart = read_chart(asked, errors)
-    return draw_scaling(chart, options, mode=asked.draw, is_log=asked.is_log, is_ideal=asked.is_ideal)
+    require_valid(errors)
+    return draw_scaling(
+        read_scaling(asked), options, mode=asked.draw, is_log=asked.is_log, is_ideal=asked.is_ideal
+    )
 
 
 def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:
-    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")), range=read_time_range(query, []))
-    return draw_matrix(matrix, options)
+    return draw_matrix(read_asked_matrix(query)[0], options)
 
 
 def _draw_layouts(query: QueryDict, options: ImageOptions) -> bytes:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import NoReverseMatch, reverse
 from django.utils.safestring import SafeString
 
-from benchapp.grammar import BadFilter, parse_filter
+from benchapp.grammar import BadFilter
 from benchapp.models import PanelKind
 from benchapp.queries.charts.scaling_shapes import BadChart
 from benchapp.queries.layouts.prices import UnknownRegion
@@ -21,6 +21,7 @@ from benchapp.web.charts.matrix.figure import MatrixFigure, show_matrix
 from benchapp.web.charts.scaling.figure import ScalingFigure, show_scaling
 from benchapp.web.charts.scaling.table import ScalingTable
 from benchapp.web.layouts.figure import LayoutsFigure, show_layouts
+from benchapp.web.site.errors import BadParameters
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import make_base_url
 
@@ -103,15 +104,12 @@ def name_panel(panel: PanelRow) -> str:
 def _show_scaling(
     request: HttpRequest, panel: PanelRow, place: int, has_links: bool
 ) -> tuple[str, str, ScalingFigure | None, str]:
-    query = QueryDict(panel.query)
     try:
-        # Not shown without its filter: a shared link would give access to all measurements.
-        parse_filter(query.get("q", ""))
-    except BadFilter as error:
+        figure = show_scaling(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
+    except (BadParameters, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    figure = show_scaling(query, key=f"panel-{place}", base_url=make_base_url(request))
     shown = figure if has_links else _close_scaling(figure)
-    return "studies/panels/_scaling.html", figure.title, shown, " ".join(figure.errors)
+    return "studies/panels/_scaling.html", figure.title, shown, ""
 
 
 def _show_history(
@@ -119,7 +117,7 @@ def _show_history(
 ) -> tuple[str, str, HistoryFigure | None, str]:
     try:
         figure = show_history(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
-    except BadFilter as error:
+    except (BadParameters, BadFilter) as error:
         return "", name_panel(panel), None, f"{error}."
     shown = figure if has_links else _close_history(figure)
     return "studies/panels/_history.html", figure.title, shown, ""
@@ -130,7 +128,7 @@ def _show_matrix(
 ) -> tuple[str, str, MatrixFigure | None, str]:
     try:
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
-    except (BadFilter, BadChart) as error:
+    except (BadParameters, BadFilter, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
     return "studies/panels/_matrix.html", figure.title, figure, ""
 

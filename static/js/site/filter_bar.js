@@ -4,6 +4,8 @@ import { complete, findPiece, fitNames, withoutPiece } from "./completion.js";
 
 const API = "/api/v1/dimensions";
 const WORDS = "/search/words";
+// Parameters of earlier links, which are in the text of the filter.
+const LEGACY = ["host", "pool", "rw", "direction", "text"];
 const WORD_MINIMUM = 2;
 const WAIT_MS = 120;
 const LIMIT = 12;
@@ -250,7 +252,7 @@ function makeValues(answer, form) {
 // This page with another filter: other parameters stay, pagination restarts.
 function addressWith(form, q) {
   const query = new URLSearchParams(location.search);
-  for (const name of ["after", "add", "value", ...(form.dataset.legacy ?? "").split(" ")]) {
+  for (const name of ["after", "add", "value", ...LEGACY]) {
     query.delete(name);
   }
   query.set("q", q);

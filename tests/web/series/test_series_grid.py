@@ -168,7 +168,7 @@ def test_recovered_changes_come_before_series_without_one(viewer: Client) -> Non
         ({"sort": "size"}, "'size' is not a valid sort. Valid: change, newest, age, spread, name."),
         ({"view": "tree"}, "'tree' is not a valid view. Valid: grid, table."),
         ({"metric": "speed"}, "'speed' is not a valid metric. Available: iops, "),
-        ({"page": "0"}, "'0' is not a valid page number. This is the first page."),
+        ({"page": "0"}, "'0' is not a valid page number."),
         ({"page": "x"}, "'x' is not a valid page number."),
     ],
 )
@@ -179,7 +179,7 @@ def test_invalid_parameter_is_an_error(query: dict[str, str], words: str, viewer
 
     assert response.status_code == 400
     assert words in Page(response).words
-    assert "1\u202f000 IOPS" in Page(response).words
+    assert "1\u202f000 IOPS" not in Page(response).words
 
 
 def test_address_keeps_view_filter_and_order(viewer: Client) -> None:

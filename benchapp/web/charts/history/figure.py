@@ -23,6 +23,7 @@ from benchapp.times import to_iso
 from benchapp.web.charts.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.web.charts.history.table import HistoryTable, make_history_table
 from benchapp.web.site.command_lines import format_curl_command, link_chart_image
+from benchapp.web.site.errors import require_valid
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.value_texts import format_count
 
@@ -129,7 +130,7 @@ def list_references(references: Sequence[ReferenceLine]) -> list[dict[str, Any]]
 def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
     """Return the figure of a study panel with embedded data: readers of a shared study have no API access.
 
-    query: query string of the history page. Raises BadFilter.
+    query: query string of the history page. Raises BadParameters and BadFilter.
     """
     asked, chosen, history = read_asked_history(query)
     text = query.get("q", "")
@@ -152,11 +153,12 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
 def read_asked_history(
     query: QueryDict, *, metrics_maximum: int | None = None
 ) -> tuple[HistoryRequest, ChosenSeries, SeriesHistory]:
-    """Return the request of the query string of a history page, its series and their history. Raises BadFilter.
+    """Return the request of the query string of a history page, its series and their history.
 
-    metrics_maximum: of the panels, from the main one on.
+    metrics_maximum: of the panels, from the main one on. Raises BadParameters and BadFilter.
     """
     asked = read_history_request(query)
+    require_valid(asked.errors)
     filter = parse_filter(query.get("q", ""))
     if query.get("series") and asked.ids is None:
         # No fallback to the most recent series: a shared link must not show series that nobody selected.

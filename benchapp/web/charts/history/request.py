@@ -80,7 +80,7 @@ def write_query(**parameters: object) -> str:
 def _read_metric(query: QueryDict, default: Metric, errors: list[str]) -> Metric:
     metric = CATALOG.get(query.get("metric", default.name))
     if metric is None:
-        errors.append(f"Unknown metric. Available: {', '.join(CATALOG)}. Showing {default.label}.")
+        errors.append(f"Unknown metric. Available: {', '.join(CATALOG)}.")
         return default
     return metric
 

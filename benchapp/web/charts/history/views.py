@@ -32,7 +32,7 @@ from benchapp.web.charts.history.table import make_environment_change_lines, mak
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
 from benchapp.web.site.access import find_person_id, may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import describe_filter, make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import describe_filter, make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
@@ -45,15 +45,14 @@ _RETAINED: Final = ("metric", "from", "to", "zone", "scale", "tz", "panels", "co
 def history(request: HttpRequest) -> HttpResponse:
     """Show up to 12 series: chart, summary, table. A selection of a list redirects to its series."""
     bar = make_filter_bar(request, keep=_RETAINED, has_time_range=True, has_metric=True)
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
     asked = read_history_request(request.GET)
-    errors = list(asked.errors)
+    if (answer := settle_filter(request, bar, asked.errors)) is not None:
+        return answer
     try:
         if selection := read_selection(request.GET):
             return redirect(find_history(selection))
     except BadSelection as error:
-        errors.append(str(error))
+        return refuse_address(request, [str(error)], bar=bar)
     chosen = choose_series(bar.filter, ids=asked.ids)
     found = read_history(
         chosen,
@@ -80,7 +79,6 @@ def history(request: HttpRequest) -> HttpResponse:
         "title": title,
         "figure": figure if chosen.rows else None,
         "bar": bar,
-        "errors": errors,
         "choice": f"{describe_selection(chosen)} {describe_hidden(found)}".strip(),
         "empty_range": describe_empty_range(asked, run_count=found.run_count),
         "study_query": _write_study_query(asked, chosen, text=bar.text),
@@ -100,7 +98,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "metric": asked.metric,
         "steps": None if chosen.rows or bar.text else list_first_steps(base_url),
     }
-    return render(request, "charts/history/history.html", context, status=400 if errors else 200)
+    return render(request, "charts/history/history.html", context)
 
 
 def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:

@@ -27,6 +27,7 @@ from benchapp.queries.charts.history import IDS_MAXIMUM
 from benchapp.queries.charts.matrix import NONE, read_matrix
 from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixPanel, MatrixRow
 from benchapp.web.site.command_lines import link_chart_image
+from benchapp.web.site.errors import require_valid
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -95,17 +96,23 @@ class MatrixFigure:
 def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
     """Return the matrix that a query asks for (the query string of its page).
 
-    has_links: False without links to other pages. Raises BadFilter and BadChart.
+    has_links: False without links to other pages. Raises as `read_asked_matrix`.
     """
-    range = read_time_range(query, [])
-    matrix = read_asked_matrix(query, parse_filter(query.get("q", "")), range=range)
+    matrix, range = read_asked_matrix(query)
     return make_matrix_figure(matrix, range=range, has_links=has_links)
 
 
-def read_asked_matrix(query: QueryDict, filter: Filter, *, range: AskedRange) -> Matrix:
-    """Return the matrix of a filter with the axes that a query asks for. Raises BadChart."""
+def read_asked_matrix(query: QueryDict, filter: Filter | None = None) -> tuple[Matrix, AskedRange]:
+    """Return the matrix that a query asks for, and its time range. filter: if it was parsed before.
+
+    Raises BadParameters, BadFilter and BadChart.
+    """
+    errors: list[str] = []
+    range = read_time_range(query, errors)
+    require_valid(errors)
     asked = {name: _join(query.getlist(name)) for name in CHOSEN}
-    return read_matrix(filter, **asked, span=range.levels)
+    match = parse_filter(query.get("q", "")) if filter is None else filter
+    return read_matrix(match, **asked, span=range.levels), range
 
 
 def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = True) -> MatrixFigure:

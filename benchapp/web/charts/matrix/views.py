@@ -15,7 +15,7 @@ from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOG, Metric
-from benchapp.queries.charts.matrix import NONE, read_matrix
+from benchapp.queries.charts.matrix import NONE
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadChart
@@ -24,9 +24,9 @@ from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_mat
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
-from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
+from benchapp.web.site.errors import BadParameters
+from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.page_context import make_base_url
-from benchapp.web.site.time_range import AskedRange, read_time_range
 
 _OTHERS_MAXIMUM: Final = 12
 _NEXT_RUNS: Final = "next_runs"
@@ -51,15 +51,17 @@ def matrix(request: HttpRequest) -> HttpResponse:
     )
     if (answer := settle_filter(request, bar)) is not None:
         return answer
-    errors: list[str] = []
-    range = read_time_range(request.GET, errors)
-    shown = _read(request, bar, range, errors)
+    try:
+        shown, range = read_asked_matrix(request.GET, bar.filter)
+    except BadChart as problem:
+        return refuse_address(request, [f"{problem.parameter.title()}: {problem}."], bar=bar)
+    except BadParameters as problem:
+        return refuse_address(request, [f"{problem}."], bar=bar)
     figure = make_matrix_figure(shown, range=range)
     base_url = make_base_url(request)
     has_next_runs = request.GET.get(_NEXT_RUNS) == "1" and shown.size > 0
     context = {
         "bar": bar,
-        "errors": errors,
         "figure": figure,
         "title": figure.title,
         "range": describe_level_range(shown.span),
@@ -72,16 +74,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "next_url": f"?{figure.query}&{_NEXT_RUNS}=1#next-runs",
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
     }
-    return render(request, "charts/matrix/matrix.html", context, status=400 if errors else 200)
-
-
-def _read(request: HttpRequest, bar: FilterBar, range: AskedRange, errors: list[str]) -> Matrix:
-    """Return the matrix; for invalid parameters the default one, and a sentence in errors."""
-    try:
-        return read_asked_matrix(request.GET, bar.filter, range=range)
-    except BadChart as problem:
-        errors.append(f"{problem.parameter.title()}: {problem}.")
-        return read_matrix(bar.filter)
+    return render(request, "charts/matrix/matrix.html", context)
 
 
 def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, metric: Metric) -> FixedLine:

@@ -13,7 +13,13 @@ from benchapp.charts.texts.limits import name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import lower_label
-from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.queries.charts.scaling import (
+    ScalingChart,
+    ScalingFacet,
+    ScalingLine,
+    ScalingPoint,
+    read_scaling,
+)
 from benchapp.queries.charts.scaling_findings import CurveModel, find_bends, find_findings, find_models
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.caveats import describe_marks, list_remarks
@@ -29,10 +35,10 @@ from benchapp.web.charts.scaling.request import (
     link_chart,
     link_image,
     read_asked,
-    read_chart,
 )
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
 from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.errors import require_valid
 from benchapp.web.site.filter_bar import describe_filter
 from benchapp.web.site.series_marks import show_mark
 
@@ -55,7 +61,7 @@ class ScalingFigure:
 
     key: unique on the page. narrowed: how many series are shown and with which fixed values, "" if all are. document:
     the input of static/js/charts/scaling/scaling.js. url: the link that reproduces the chart; linear_url, log_url: with
-    the other axis. errors: problems of the query.
+    the other axis.
     """
 
     key: str
@@ -81,7 +87,6 @@ class ScalingFigure:
     api_line: str
     file_name: str
     is_log: bool
-    errors: tuple[str, ...]
 
     @property
     def query(self) -> str:
@@ -111,15 +116,13 @@ class ScalingFigure:
 
 
 def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
-    """Return the figure for the query string of a scaling page."""
+    """Return the figure for the query string of a scaling page. Raises BadParameters and BadChart."""
     asked, errors = read_asked(query)
-    chart = read_chart(asked, errors)
-    return make_scaling_figure(asked, chart, key=key, base_url=base_url, errors=errors)
+    require_valid(errors)
+    return make_scaling_figure(asked, read_scaling(asked), key=key, base_url=base_url)
 
 
-def make_scaling_figure(
-    asked: ScalingForm, chart: ScalingChart, *, key: str, base_url: str, errors: list[str]
-) -> ScalingFigure:
+def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, base_url: str) -> ScalingFigure:
     """Return the figure of a chart."""
     findings = find_findings(chart)
     keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
@@ -163,7 +166,6 @@ def make_scaling_figure(
         api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
         file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
         is_log=asked.is_log,
-        errors=tuple(errors),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from django.http import QueryDict
@@ -11,18 +11,15 @@ from django.utils.dateparse import parse_date
 from benchapp.dimensions import find_dimension
 from benchapp.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.queries.charts.axes import parse_groups
-from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest, read_scaling
+from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, ScalingRequest
 from benchapp.queries.charts.scaling_shapes import COMPARE_DAYS_MAXIMUM, parse_widths
 from benchapp.queries.days import end_of_day
-from benchapp.queries.series.level_range import NOW
 from benchapp.web.site.command_lines import link_chart_image
 from benchapp.web.site.time_range import AskedRange, read_time_range
 
 PATH: Final = "/scaling/"
 API_PATH: Final = "/api/v1/scaling"
 _DRAWS: Final = ("bars", "lines")
-# A bad parameter is readdress and the chart is read again without it; each is readdress once.
-_TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +80,9 @@ def read_asked(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingF
     return asked, errors
 
 
-def read_chart(asked: ScalingForm, errors: list[str]) -> ScalingChart:
-    """Return the chart; bad parameters are left out and added to errors."""
-    for _ in range(_TRIES):
-        try:
-            return read_scaling(asked)
-        except BadChart as problem:
-            errors.append(f"{problem.parameter.title()}: {problem}.")
-            asked = _leave_out(asked, problem.parameter)
-    return read_scaling(ScalingRequest(asked.filter))
+def describe_problem(problem: BadChart) -> str:
+    """Return what is wrong with a parameter as a sentence."""
+    return f"{problem.parameter.title()}: {problem}."
 
 
 def apply_fixed(query: QueryDict) -> QueryDict | None:
@@ -170,16 +161,6 @@ def list_query(asked: ScalingForm, chart: ScalingChart) -> dict[str, Sequence[st
     groups = {"group": [count.group.text for count in chart.groups]} if chart.groups else {}
     targets = {"target": [target.limit.text for target in chart.targets]} if chart.targets else {}
     return named | limits | targets | groups
-
-
-def _leave_out(asked: ScalingForm, parameter: str) -> ScalingForm:
-    several = {"any": "free", "limit": "limits", "group": "groups", "target": "targets"}
-    if parameter in ("from", "to"):
-        return replace(asked, span=NOW, range=AskedRange())
-    empty: dict[str, Any] = {several[parameter]: ()} if parameter in several else {parameter: None}
-    if parameter == "model":
-        empty = {"has_models": False, "predicted": ()}
-    return replace(asked, **empty)
 
 
 def _read_groups(query: QueryDict, errors: list[str]) -> tuple[GroupField, ...]:

@@ -15,7 +15,7 @@ from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter, write_value
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
-from benchapp.queries.charts.scaling import NONE, ScalingChart
+from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, read_scaling
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import (
     METRICS_MAXIMUM,
@@ -30,14 +30,14 @@ from benchapp.web.charts.scaling.request import (
     PATH,
     ScalingForm,
     apply_fixed,
+    describe_problem,
     link_chart,
     read_asked,
-    read_chart,
 )
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.page_context import make_base_url
 
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
@@ -85,12 +85,15 @@ def scaling(request: HttpRequest) -> HttpResponse:
     bar = make_filter_bar(
         request, fields="charts/scaling/_scaling_fields.html", has_metric=True, has_time_range=True
     )
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
     asked, errors = read_asked(request.GET, bar.filter)
-    chart = read_chart(asked, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    try:
+        chart = read_scaling(asked)
+    except BadChart as problem:
+        return refuse_address(request, [describe_problem(problem)], bar=bar)
     base_url = make_base_url(request)
-    figure = make_scaling_figure(asked, chart, key="cell", base_url=base_url, errors=errors)
+    figure = make_scaling_figure(asked, chart, key="cell", base_url=base_url)
     can_plan = can_plan_scaling_runs(chart)
     has_next_runs = request.GET.get("next_runs") == "1" and can_plan
     context = {
@@ -99,7 +102,6 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "chart": chart,
         "title": figure.title,
         "range": describe_level_range(chart.span),
-        "errors": errors,
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(asked, chart),
         "combined": make_combined_fields(chart),
@@ -116,7 +118,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "predicted": ",".join(map(str, asked.predicted)),
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
-    return render(request, "charts/scaling/scaling.html", context, status=400 if errors else 200)
+    return render(request, "charts/scaling/scaling.html", context)
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:
