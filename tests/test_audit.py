@@ -407,7 +407,7 @@ def test_page_shows_changes_escaped_with_a_link_to_the_object(admin_user: User) 
 
     text = client.get("/audit/").content.decode()
     empty = client.get("/audit/?username=nobody").content.decode()
-    wrong = client.get("/audit/?from_at=nonsense")
+    wrong = client.get("/audit/?from=nonsense")
 
     assert '<a href="/incidents/12/">Incident 12</a>' in text
     assert '<th scope="row" class="phrase">Schedule<span class="sub">hosts without a pool</span>' in text

@@ -17,9 +17,10 @@ from benchapp.models import AuditKind, Role
 from benchapp.queries.audit import AuditFilter, AuditRow, page_audit_records
 from benchapp.web.site.access import needs_role
 from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
-from benchapp.web.site.time_range import BoundField
+from benchapp.web.site.time_range import make_time_range, read_time_range
 
 ROWS_ON_A_PAGE: Final = 100
 # Longer values are folded.
@@ -45,8 +46,6 @@ class AuditForm(forms.Form):
     via = forms.CharField(label="Token or command", required=False, max_length=60)
     kind = forms.ChoiceField(label="Object", required=False, choices=[("", "all"), *AuditKind.choices])
     object_id = forms.CharField(label="Object id", required=False, max_length=253)
-    from_at = BoundField("From", is_end=False)
-    to_at = BoundField("To", is_end=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,11 @@ def audit_records(request: HttpRequest) -> HttpResponse:
     form = AuditForm(request.GET)
     form.is_valid()
     errors = [message for messages in form.errors.values() for message in map(str, messages)]
-    chosen = AuditFilter(**{name: value for name, value in form.cleaned_data.items() if value})
+    range = read_time_range(request.GET, errors)
+    if errors:
+        return refuse_address(request, errors)
+    given = {name: value for name, value in form.cleaned_data.items() if value}
+    chosen = AuditFilter(**given, from_at=range.from_at, to_at=range.to_at)
     page, links = turn_page(
         request, errors, read=lambda after: page_audit_records(chosen, after=after, limit=ROWS_ON_A_PAGE)
     )
@@ -79,6 +82,7 @@ def audit_records(request: HttpRequest) -> HttpResponse:
         **links,
         "errors": errors,
         "form": form,
+        "range": make_time_range(request.GET),
         "is_filtered": chosen != AuditFilter(),
         "rows": [
             (row, name_object(row), find_object_page(row), tuple(list_changes(row))) for row in page.items

@@ -127,7 +127,7 @@ def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
         group = ""
     page = query.get("page", "1")
     if not re.fullmatch(r"[1-9][0-9]{0,4}", page):
-        errors.append(f"Page: {page[:20]!r} is not a page number. This is page 1.")
+        errors.append(f"Page: {page[:20]!r} is not a page number.")
         page = "1"
     return HostOrder(sort.removeprefix("-"), sort.startswith("-"), group, int(page))
 

@@ -56,11 +56,16 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.schedules.tables import make_status_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
-from benchapp.web.site.time_range import DAY_PRESETS, AskedRange, make_time_range, read_time_range
+from benchapp.web.site.time_range import (
+    DAY_PRESETS,
+    describe_bounds,
+    make_time_range,
+    read_time_range,
+)
 from benchapp.web.site.value_texts import format_count
 
 RUNS_OF_A_HOST: Final = 10
@@ -72,11 +77,11 @@ RUNS_OF_A_HOST: Final = 10
 def hosts(request: HttpRequest) -> HttpResponse:
     """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
-    bar = make_filter_bar(request, keep=("sort",), fields="hosts/_hosts_fields.html")
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
+    bar = make_filter_bar(request, keep=("sort",), fields="hosts/_hosts_fields.html", has_time_range=True)
     errors = list_errors(form)
     order = read_order(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
     found = list_hosts(form.make_filter(bar.filter))
     histories = read_host_histories(found) if order.sort == "history" else {}
     start = (order.page - 1) * HOSTS_ON_A_PAGE
@@ -90,14 +95,14 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "list_form": form,
         "selection_kind": KINDS["host"],
         "bar": bar,
-        "errors": errors,
+        "range": describe_bounds(form.cleaned_data["from_at"], form.cleaned_data["to_at"]),
         "is_filtering": bool(bar.text) or is_filtering(form),
         "agent_version": read_agent_version(),
         "agent_digest": read_agent_archive().digest,
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
     }
-    return render(request, "hosts/hosts.html", context, status=400 if errors else 200)
+    return render(request, "hosts/hosts.html", context)
 
 
 @never_cache
@@ -110,7 +115,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     errors: list[str] = []
     asked = read_time_range(request.GET, errors)
     days = asked.read_days(usual=HISTORY_DAYS, errors=errors)
-    asked = AskedRange() if errors else asked
+    if errors:
+        return refuse_address(request, errors)
     span = asked.levels
     columns, runs = make_run_lines(
         list_runs(
@@ -131,7 +137,6 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,
         "update_lines": list_update_commands(make_base_url(request), row.agent_installation),
         "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
-        "errors": errors,
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "range_text": describe_level_range(span),
         "range_query": asked.query,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -57,6 +58,7 @@ from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.selection import KINDS
+from benchapp.web.site.time_range import AskedRange, describe_bounds, read_time_range
 
 INCIDENTS_ON_A_PAGE: Final = 50
 _VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
@@ -87,26 +89,27 @@ class EventLine:
 @may_read
 def incidents(request: HttpRequest) -> HttpResponse:
     """List incidents: tabs with open work by severity, the others newest first."""
-    bar = make_filter_bar(request, keep=("tab",))
-    if (answer := settle_filter(request, bar)) is not None:
-        return answer
+    bar = make_filter_bar(request, keep=("tab",), has_time_range=True)
     errors: list[str] = []
-    tab = _read_tab(request, errors)
-    asked = IncidentFilter(tab=tab, match=bar.filter)
+    tab, range = _read_tab(request, errors), read_time_range(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    asked = IncidentFilter(tab=tab, match=bar.filter, from_at=range.from_at, to_at=range.to_at)
     rows, links = _read_list(request, errors, asked)
     counts = count_tabs(asked)
-    is_calm = not rows and not bar.text and tab in (Tab.OPEN, Tab.NEW)
+    is_calm = not rows and not bar.text and not range.query and tab in (Tab.OPEN, Tab.NEW)
     context = {
         **links,
         **_describe_visitor(request),
         "title": describe_inbox(tab, counts, rows),
         "bar": bar,
         "errors": errors,
+        "range": describe_bounds(range.from_at, range.to_at),
         "tab": tab.value,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
         "status": describe_status(count_detection_status()) if is_calm else None,
-        "api_line": _make_api_line(request, tab, bar),
+        "api_line": _make_api_line(request, tab, bar, range),
         **(_offer_bulk() if rows and can(find_visitor(request), Role.EDITOR) else {}),
     }
     return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
@@ -222,6 +225,6 @@ def _make_event(event: EventRow) -> EventLine:
     )
 
 
-def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar) -> str:
-    query = keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, add=None, value=None)
-    return format_curl_command(f"{make_base_url(request)}/api/v1/incidents{'' if query == '?' else query}")
+def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar, range: AskedRange) -> str:
+    asked = {**({"q": bar.text} if bar.text else {}), "tab": tab.value, **range.bounds}
+    return format_curl_command(f"{make_base_url(request)}/api/v1/incidents?{urlencode(asked, safe=':,/*')}")

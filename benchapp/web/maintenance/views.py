@@ -52,10 +52,11 @@ from benchapp.web.maintenance.texts import (
 )
 from benchapp.web.site.access import choose_next, may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.filter_forms import keep_query, write_scopes
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
-from benchapp.web.site.time_range import parse_bound
+from benchapp.web.site.time_range import describe_bounds, make_time_range, parse_bound, read_time_range
 
 ROWS_ON_A_PAGE: Final = 50
 _TABS: Final[Mapping[str, tuple[PlannedEventState, ...]]] = {
@@ -82,12 +83,21 @@ def planned_events(request: HttpRequest) -> HttpResponse:
     errors: list[str] = []
     tab = _choose(request, "tab", [*_TABS], errors) or "current"
     kind = _choose(request, "kind", PlannedEventKind.values, errors)
+    range = read_time_range(request.GET, errors)
+    if errors:
+        return refuse_address(request, errors)
     chosen = PlannedEventKind(kind) if kind else None
     page, links = turn_page(
         request,
         errors,
         read=lambda after: list_planned_events(
-            _TABS[tab], now=now, kind=chosen, after=after, limit=ROWS_ON_A_PAGE
+            _TABS[tab],
+            now=now,
+            kind=chosen,
+            from_at=range.from_at,
+            to_at=range.to_at,
+            after=after,
+            limit=ROWS_ON_A_PAGE,
         ),
     )
     counts = count_planned_events(now=now, kind=chosen)
@@ -110,6 +120,9 @@ def planned_events(request: HttpRequest) -> HttpResponse:
             for value, label in [("", "All"), *KINDS]
         ],
         "tab": tab,
+        "range": make_time_range(request.GET),
+        "range_text": describe_bounds(range.from_at, range.to_at),
+        "retained": [(name, request.GET[name]) for name in ("tab", "kind") if request.GET.get(name)],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events"),
     }
     return render(request, "maintenance/planned_events.html", context, status=400 if errors else 200)

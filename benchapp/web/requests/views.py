@@ -28,12 +28,15 @@ from benchapp.queries.hosts.run_requests import (
 from benchapp.web.requests.panel import RUNS_REQUESTED_MAXIMUM, make_request_lines
 from benchapp.web.site.access import choose_next, may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.filter_forms import list_errors
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
+from benchapp.web.site.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.web.site.value_texts import format_count
 
 ROWS_ON_A_PAGE: Final = 50
+_RUN_CHOICES: Final = range(CONFIRMATION_RUNS_MAXIMUM + 1)
 # Of the day, until a pool has a policy.
 _SHARE_DEFAULT: Final = 0.05
 
@@ -63,19 +66,23 @@ class RunAgainForm(forms.Form):
 def run_requests(request: HttpRequest) -> HttpResponse:
     """List the requests of all hosts, newest first, and the policies of automatic confirmation."""
     errors: list[str] = []
+    range = read_time_range(request.GET, errors)
+    if errors:
+        return refuse_address(request, errors)
+    chosen = RequestFilter(from_at=range.from_at, to_at=range.to_at)
     page, links = turn_page(
-        request,
-        errors,
-        read=lambda after: page_run_requests(RequestFilter(), after=after, limit=ROWS_ON_A_PAGE),
+        request, errors, read=lambda after: page_run_requests(chosen, after=after, limit=ROWS_ON_A_PAGE)
     )
     context = {
         **links,
         "errors": errors,
         "lines": make_request_lines(page.items),
+        "range": make_time_range(request.GET),
+        "range_text": describe_bounds(range.from_at, range.to_at),
         "pools": [
             (pool, f"{(pool.daily_share or _SHARE_DEFAULT) * 100:g}") for pool in list_confirmation_pools()
         ],
-        "run_choices": range(CONFIRMATION_RUNS_MAXIMUM + 1),
+        "run_choices": _RUN_CHOICES,
         "share_maximum": f"{DAILY_SHARE_MAXIMUM * 100:g}",
         "here": request.get_full_path(),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/confirmation-policies"),

@@ -54,14 +54,6 @@ class RunFilterForm(TimeRangeForm):
     )
     failed = forms.BooleanField(required=False)
 
-    def clean(self) -> dict[str, Any]:
-        """Reject a range that ends before it starts."""
-        values = super().clean()
-        first, last = values.get("from_at"), values.get("to_at")
-        if first and last and first >= last:
-            raise forms.ValidationError("From is after To. Swap them.")
-        return values
-
     def make_filter(self, match: Filter) -> RunFilter:
         """Return the filter of the query; fields with errors are ignored."""
         values = self.cleaned_data
@@ -75,9 +67,11 @@ class RunFilterForm(TimeRangeForm):
         )
 
 
-class HostFilterForm(forms.Form):
+class HostFilterForm(TimeRangeForm):
     """Filters of hosts outside the filter language; retired hosts are excluded by default."""
 
+    from_at = BoundField("From", is_end=False)
+    to_at = BoundField("To", is_end=True)
     retired = forms.BooleanField(required=False)
     outdated = forms.BooleanField(required=False)
     different = forms.BooleanField(required=False)
@@ -90,6 +84,8 @@ class HostFilterForm(forms.Form):
             is_agent_outdated=self.cleaned_data.get("outdated") or None,
             is_schedule_different=self.cleaned_data.get("different") or None,
             shipped_version=read_agent_version(),
+            from_at=self.cleaned_data.get("from_at"),
+            to_at=self.cleaned_data.get("to_at"),
         )
 
 

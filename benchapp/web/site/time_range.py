@@ -230,10 +230,14 @@ class TimeRangeForm(forms.Form):
                 field.zone = zone
 
     def clean(self) -> dict[str, Any]:
-        """Refuse an invalid time zone."""
+        """Refuse an invalid time zone, and a range that ends before it begins."""
         for message in self._zone_errors:
             self.add_error(None, message)
-        return super().clean() or {}
+        values = super().clean() or {}
+        first, last = values.get("from_at"), values.get("to_at")
+        if first and last and first >= last:
+            self.add_error(None, "From is after To. Swap them.")
+        return values
 
 
 def _find_type(text: str) -> str:

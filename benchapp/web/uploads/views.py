@@ -26,10 +26,12 @@ from benchapp.readiness import read_readiness
 from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.site.access import can, may_read, needs_role
 from benchapp.web.site.command_lines import list_first_steps
+from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.filter_forms import UploadFilterForm, keep_query, list_errors, read_form
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.reason_texts import REJECTED
+from benchapp.web.site.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.web.site.value_texts import format_count
 from benchapp.web.uploads.hours_chart import make_hours_chart
 
@@ -47,12 +49,22 @@ def uploads(request: HttpRequest) -> HttpResponse:
     """List submissions, newest first, with counts by state, hour and rejection reason."""
     form = read_form(UploadFilterForm, request.GET)
     errors = list_errors(form)
+    range = read_time_range(request.GET, errors)
+    if errors:
+        return refuse_address(request, errors)
     state = form.cleaned_data.get("state") or None
     reason = form.cleaned_data.get("reason") or None
     page, links = turn_page(
         request,
         errors,
-        read=lambda after: list_uploads(state, reason_code=reason, after=after, limit=UPLOADS_ON_A_PAGE),
+        read=lambda after: list_uploads(
+            state,
+            reason_code=reason,
+            from_at=range.from_at,
+            to_at=range.to_at,
+            after=after,
+            limit=UPLOADS_ON_A_PAGE,
+        ),
     )
     counts = count_uploads()
     context = {
@@ -62,6 +74,9 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "chart": make_hours_chart(counts.per_hour),
         "state_links": _list_state_links(request, counts, state),
         "reason": reason,
+        "range": make_time_range(request.GET),
+        "range_text": describe_bounds(range.from_at, range.to_at),
+        "retained": [(name, request.GET[name]) for name in ("state", "reason") if request.GET.get(name)],
         "uploads": page.items,
         "errors": errors,
         "problems": read_readiness().problems,
