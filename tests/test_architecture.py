@@ -305,6 +305,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "titles",
         },
         "dimension_values": {"titles"},
+        "exclusions": {"binary_columns", "dimension_values"},
         "experiments": {"charts"},
         "comparison_scopes": {"charts"},
         "hosts": {"binary_columns", "charts", "days", "incidents", "pagination", "series", "titles"},

@@ -24,7 +24,14 @@ from benchapp.pipeline.pools import preview_pool
 from benchapp.pipeline.pools import set_pool as save_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.environment import list_host_environment_changes
-from benchapp.queries.hosts.hosts import HostRow, list_hosts, read_host, read_host_histories
+from benchapp.queries.hosts.hosts import (
+    HostFilter,
+    HostRow,
+    filter_hosts,
+    list_hosts,
+    read_host,
+    read_host_histories,
+)
 from benchapp.queries.hosts.patterns import read_host_patterns
 from benchapp.queries.hosts.run_requests import RequestFilter, read_request_policy
 from benchapp.queries.hosts.tokens import read_tokens
@@ -56,7 +63,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.schedules.tables import make_status_lines
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
-from benchapp.web.site.filter_bar import make_filter_bar, refuse_address, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
@@ -97,12 +104,17 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "range": describe_bounds(form.cleaned_data["from_at"], form.cleaned_data["to_at"]),
         "is_filtering": bool(bar.text) or is_filtering(form),
+        "excluded": () if found else explain_empty(bar, _has_hosts),
         "agent_version": read_agent_version(),
         "agent_digest": read_agent_archive().digest,
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "hosts/hosts.html", context)
+
+
+def _has_hosts(filter: Filter) -> bool:
+    return filter_hosts(HostFilter(match=filter)).exists()
 
 
 @never_cache

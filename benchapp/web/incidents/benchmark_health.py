@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
 from benchapp.models import SAMPLE_HOST, name_scopes
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
     SERIES_MAXIMUM,
@@ -26,7 +27,7 @@ from benchapp.queries.incidents.benchmark_health import (
     read_benchmark_health,
 )
 from benchapp.web.site.access import may_read
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.value_texts import format_count, format_percent
 
@@ -101,6 +102,7 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
     context = {
         "bar": bar,
         "health": health,
+        "excluded": () if health.series_count else explain_empty(bar, has_series),
         "first_column": _FIRST_COLUMNS[grouping],
         "choices": [
             (label, keep_query(request.GET, by=each, page=None), each == grouping)

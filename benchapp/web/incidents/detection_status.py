@@ -9,11 +9,12 @@ from django.views.decorators.http import require_safe
 
 from benchapp.metrics import CATALOG
 from benchapp.models import DetectionStatus
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.incidents.detection_status import MonitoredMetric, list_detection_status
 from benchapp.queries.series.level_range import match_span
 from benchapp.web.incidents.detection_status_texts import describe_detection
 from benchapp.web.site.access import may_read
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.time_range import describe_bounds, read_time_range
@@ -65,6 +66,7 @@ def detection_status(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "errors": errors,
         "range": describe_bounds(range.from_at, range.to_at),
+        "excluded": () if page.items else explain_empty(bar, has_series),
         "choices": [
             (
                 label,

@@ -13,6 +13,7 @@ from benchapp.charts.texts.history import describe_sides
 from benchapp.models import Role, Severity, Verdict
 from benchapp.pipeline.incidents.bulk import BULK_MAXIMUM
 from benchapp.pipeline.incidents.undo import UNDOABLE
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.hosts.run_requests import RequestFilter, list_latest_runs
 from benchapp.queries.incidents.detection_status import count_detection_status
 from benchapp.queries.incidents.incidents import (
@@ -53,7 +54,7 @@ from benchapp.web.incidents.texts import (
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import format_curl_command
-from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import FilterBar, explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.pagination import turn_page
@@ -108,6 +109,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "tab": tab.value,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
+        "excluded": () if rows else explain_empty(bar, has_series),
         "status": describe_status(count_detection_status()) if is_calm else None,
         "api_line": _make_api_line(request, tab, bar, range),
         **(_offer_bulk() if rows and can(find_visitor(request), Role.EDITOR) else {}),

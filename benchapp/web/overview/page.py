@@ -13,6 +13,7 @@ from benchapp.agent_archive import read_agent_version
 from benchapp.charts.texts.matrix import describe_previous, format_metric_value
 from benchapp.models import SAMPLE_HOST, Role
 from benchapp.pipeline.normalize.reparse import count_outdated
+from benchapp.queries.exclusions import has_runs
 from benchapp.queries.incidents.incidents import count_tabs, list_most_severe
 from benchapp.queries.incidents.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.queries.overview.attention import COUNT_MAXIMUM, list_paused_subscriptions, read_backlog
@@ -34,7 +35,7 @@ from benchapp.web.runs.tables import make_run_lines
 from benchapp.web.saved_views.views import list_view_lines
 from benchapp.web.site.access import can, may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import RANGE, make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import RANGE, explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.page_context import find_visitor, make_base_url
 from benchapp.web.site.series_marks import ShownMark, show_mark
 from benchapp.web.site.sparkline import make_sparkline
@@ -111,6 +112,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "incidents": make_incident_lines(incidents[:_INCIDENTS_SHOWN]),
         "open_count": open_count,
         "strip": make_host_strip(hosts),
+        "excluded": () if page.items else explain_empty(bar, has_runs),
         "chart_names": CHART_TITLES.items(),
         # The charts have the whole query, so that their links to this page keep the filter.
         "chart_query": request.GET.urlencode() if range.query else "",

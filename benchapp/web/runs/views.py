@@ -13,6 +13,7 @@ from benchapp.models import Role
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
 from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.exclusions import has_runs
 from benchapp.queries.hosts.run_requests import RequestFilter
 from benchapp.queries.runs.run_detail import read_before
 from benchapp.queries.runs.runs import (
@@ -42,7 +43,7 @@ from benchapp.web.runs.tables import (
 from benchapp.web.runs.traces import make_trace_panels
 from benchapp.web.site.access import may_read, needs_role
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import read_position, turn_page
@@ -81,6 +82,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "profiles": list_profiles(),
         "badge_codes": BADGE_CODES,
         "is_filtering": bool(bar.text) or is_filtering(form),
+        "excluded": () if page.items else explain_empty(bar, has_runs),
         "has_filter": bool(bar.text or asked.profile or asked.has_failed or asked.badges),
         "range": describe_bounds(asked.from_at, asked.to_at),
         "columns": columns,

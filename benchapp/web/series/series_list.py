@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.metrics import CATALOG, Metric
 from benchapp.queries.charts.scaling_cells import FAILED
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.series.level_range import LevelRange
 from benchapp.queries.series.levels import LevelRow
 from benchapp.queries.series.series import SeriesRow
@@ -28,7 +29,7 @@ from benchapp.web.series.request import (
 )
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, settle_filter
 from benchapp.web.site.filter_forms import keep_query
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import KINDS
@@ -110,6 +111,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         "grid": grid,
         "parts": [_show_part(part, grid.metric) for part in grid.parts],
         "is_filtering": bool(bar.text) or not span.is_open,
+        "excluded": () if grid.total else explain_empty(bar, has_series),
         "selection_kind": KINDS["series"],
         "steps": None if grid.total else list_first_steps(make_base_url(request)),
     }

@@ -28,6 +28,7 @@ from benchapp.grammar import (
 )
 from benchapp.queries.days import is_relative_moment, parse_moment
 from benchapp.queries.dimension_values import list_known_values
+from benchapp.queries.exclusions import Exclusion, FindsAny, find_exclusions
 from benchapp.spelling import is_readable, suggest_corrections
 from benchapp.times import name_zone
 from benchapp.web.site.time_range import TimeRangeControl, make_time_range
@@ -183,6 +184,16 @@ def refuse_address(
     shown = bar and replace(bar, hidden=() if errors else given, form=None, time_range=None, fields=fields)
     context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path}
     return render(request, "site/bad_address.html", context, status=400)
+
+
+def explain_empty(bar: FilterBar, finds_any: FindsAny) -> tuple[Exclusion, ...]:
+    """Return which parts of the filter exclude everything, with links instead of filters; as `find_exclusions`."""
+    return tuple(
+        replace(
+            each, instead=tuple((part, _link(bar.action, text, bar.others)) for part, text in each.instead)
+        )
+        for each in find_exclusions(bar.filter, finds_any)
+    )
 
 
 def describe_filter(filter: Filter) -> str:

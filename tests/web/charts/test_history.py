@@ -101,7 +101,9 @@ def test_address_that_makes_no_sense_is_said_in_words(
 def test_filter_that_nothing_fits_says_what_to_do(viewer: Client) -> None:
     make_volumes(1)
 
-    assert "No series match." in Page(viewer.get(reverse("history"), {"q": "volumes:77"})).words
+    page = Page(viewer.get(reverse("history"), {"q": "volumes:77"}))
+
+    assert "volume_count:77 matches no series. Try volume_count:1." in page.words
 
 
 def test_empty_server_shows_the_first_steps(viewer: Client) -> None:

@@ -47,7 +47,7 @@ def test_findings_have_a_remedy_and_a_proposal(viewer):
 
 @pytest.mark.parametrize(
     ("query", "text"),
-    [("by=host", "db-1"), ("by=profile", "quick"), ("q=host:none", "No series match the filter")],
+    [("by=host", "db-1"), ("by=profile", "quick"), ("q=host:none", "host:none</code> matches no series")],
 )
 def test_groups_and_filters(viewer, query, text):
     make_noisy_series()

@@ -297,7 +297,7 @@ def test_filter_without_matches_is_no_new_installation(viewer: Client) -> None:
 
     assert "Welcome" not in page.words
     assert "No hosts match the filter." in page.words
-    assert "No runs match this filter." in page.words
+    assert "host:nobody matches no runs. Try host:db-1." in page.words
 
 
 def test_invalid_filter_of_the_overview_is_an_error(viewer: Client) -> None:

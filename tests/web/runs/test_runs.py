@@ -136,7 +136,7 @@ def test_filter_without_a_match_offers_to_clear_it(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("runs"), {"host": "nobody"}))
 
-    assert "No runs match this filter." in page.words
+    assert "host:nobody matches no runs." in page.words
     assert "/runs/" in page.links
 
 

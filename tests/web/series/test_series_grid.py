@@ -283,7 +283,8 @@ def test_filter_without_series_offers_to_clear_it(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("series_list"), {"q": "host:nobody"}))
 
-    assert "No series match this filter." in page.words
+    assert "host:nobody matches no series." in page.words
+    assert "/series/" in page.links
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from benchapp.charts.texts.history import (
     format_history_title,
 )
 from benchapp.queries.charts.history import ChosenSeries, choose_series, read_history
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.notifications.chart_thresholds import list_chart_thresholds
 from benchapp.web.charts.history.controls import (
     describe_empty_range,
@@ -32,7 +33,13 @@ from benchapp.web.charts.history.table import make_environment_change_lines, mak
 from benchapp.web.charts.history.variability_texts import describe_variability_of_lines
 from benchapp.web.site.access import find_person_id, may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import describe_filter, make_filter_bar, refuse_address, settle_filter
+from benchapp.web.site.filter_bar import (
+    describe_filter,
+    explain_empty,
+    make_filter_bar,
+    refuse_address,
+    settle_filter,
+)
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.selection import BadSelection, find_history, read_selection
 
@@ -96,6 +103,7 @@ def history(request: HttpRequest) -> HttpResponse:
             add_url=link_note_form(asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()),
         ),
         "metric": asked.metric,
+        "excluded": () if chosen.rows else explain_empty(bar, has_series),
         "steps": None if chosen.rows or bar.text else list_first_steps(base_url),
     }
     return render(request, "charts/history/history.html", context)

@@ -19,13 +19,20 @@ from benchapp.queries.charts.matrix import NONE
 from benchapp.queries.charts.matrix_shapes import Matrix
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import BadChart
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.layouts.gap_runs import plan_matrix_runs
 from benchapp.web.charts.matrix.figure import make_matrix_figure, read_asked_matrix
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import format_curl_command, list_first_steps
 from benchapp.web.site.errors import BadParameters
-from benchapp.web.site.filter_bar import FilterBar, make_filter_bar, refuse_address, settle_filter
+from benchapp.web.site.filter_bar import (
+    FilterBar,
+    explain_empty,
+    make_filter_bar,
+    refuse_address,
+    settle_filter,
+)
 from benchapp.web.site.page_context import make_base_url
 
 _OTHERS_MAXIMUM: Final = 12
@@ -69,6 +76,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "fields": _make_fields(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
+        "excluded": () if shown.size else explain_empty(bar, has_series),
         "steps": None if shown.size or bar.text or not shown.span.is_open else list_first_steps(base_url),
         "next": show_next_runs(plan_matrix_runs(shown), nothing=NOTHING_MISSING) if has_next_runs else None,
         "next_url": f"?{figure.query}&{_NEXT_RUNS}=1#next-runs",

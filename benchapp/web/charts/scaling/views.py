@@ -23,6 +23,7 @@ from benchapp.queries.charts.scaling_shapes import (
     THROUGHPUTS,
     ScalingMetric,
 )
+from benchapp.queries.exclusions import has_series
 from benchapp.queries.layouts.gap_runs import can_plan_scaling_runs, plan_scaling_runs
 from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
@@ -37,7 +38,7 @@ from benchapp.web.charts.scaling.request import (
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
 from benchapp.web.site.command_lines import list_first_steps
-from benchapp.web.site.filter_bar import make_filter_bar, refuse_address, settle_filter
+from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
 from benchapp.web.site.page_context import make_base_url
 
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
@@ -116,6 +117,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "fixed": [_make_fixed(fixed, chart.metric) for fixed in chart.fixed],
         "asked": asked,
         "predicted": ",".join(map(str, asked.predicted)),
+        "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
         "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context)
