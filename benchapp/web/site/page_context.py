@@ -56,11 +56,12 @@ class ShownPreferences:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One rendered entry. new: number of items nobody has opened yet."""
+    """One rendered entry. takes_filter: its link has the filter. new: number of items nobody has opened yet."""
 
     label: str
     url: str
     is_here: bool
+    takes_filter: bool
     new: int = 0
 
 
@@ -71,7 +72,9 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
     may_see = settings.PUBLIC_READ or visitor is not None
     suffix = f"?{urlencode({'q': visitor.default_filter})}" if visitor and visitor.default_filter else ""
     return {
-        "places": [_link_place(place, section, suffix) for place in PLACES] if may_see else [],
+        "places": [_link_place(place, section) for place in PLACES] if may_see else [],
+        # Links have the filter of the page; the default filter of the user on pages without a filter bar.
+        "default_query": suffix,
         "home_url": f"{_find_path('home')}{suffix}",
         "preferences": _describe_preferences(visitor),
         "may_see": may_see,
@@ -90,11 +93,9 @@ def _describe_preferences(visitor: User | None) -> ShownPreferences:
     return ShownPreferences(zone, follows_browser, visitor.rate_units, visitor.theme)
 
 
-def _link_place(place: NavigationPlace, section: str, suffix: str) -> Link:
-    """Return the entry. suffix: the default filter of the user, which links have that the user follows, no others."""
+def _link_place(place: NavigationPlace, section: str) -> Link:
     new = _count_new() if place.view == "incidents" else 0
-    url = _find_path(place.view) + (suffix if place.has_filter else "")
-    return Link(place.label, url, section in place.sections, new)
+    return Link(place.label, _find_path(place.view), section in place.sections, place.has_filter, new)
 
 
 @cache
