@@ -46,7 +46,7 @@ dev: $(DEV) $(VENDOR) ## start everything without a benchmark; web and worker re
 	  $(if $(DATA),--data-dir $(DATA)) $(if $(SAMPLE),--sample) $(if $(AS_ROOT),--as-root) $(UP_ARGS)
 
 test: $(DEV) $(VENDOR) $(TEST_VENDOR) $(CLIENTS) $(GO_CLIENTS) ## run the tests on the embedded PostgreSQL and Valkey
-	@tools/apt-install fio:fio btrfs:btrfs-progs mkfs.xfs:xfsprogs
+	@tools/apt-install fio:fio btrfs:btrfs-progs mkfs.xfs:xfsprogs rpm:rpm
 	@tools/install-chromium
 	@$(PYTHON) -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
@@ -95,7 +95,7 @@ mutation: $(DEV) ## change the pure modules bit by bit, list what no test notice
 	@$(PYTHON) -m mutmut results
 
 agent-packages: $(BASE) ## build dist/: bench-agent.pyz, its manual page, deb, rpm and wheel
-	@$(PYTHON) packaging/build.py
+	@"$$(tools/bootstrap)" run --frozen --quiet --no-default-groups --group packages packaging/build.py
 
 backup: $(BASE) ## back up the database to FILE
 	@$(PYTHON) manage.py backup $(if $(DATA),--data-dir $(DATA)) $(or $(FILE),$(error FILE is not set: make backup FILE=history.dump))

@@ -1,72 +1,54 @@
 """Build the packages of the agent in dist/: bench-agent.pyz, its manual page, deb, rpm and wheel.
 
-All but the wheel contain the same archive, which the server sends as /agent/bench-agent.pyz; the wheel contains the
-same modules. The same sources give the same bytes; those of the packages, which are compressed, also depend on zlib.
+nfpm.yaml describes deb and rpm, wheel/pyproject.toml the wheel. All but the wheel contain the same archive, which the
+server sends as /agent/bench-agent.pyz; the wheel contains the same modules. The same sources give the same bytes
+with the same tools (uv.lock) and zlib.
 """
 
 import gzip
-import io
 import os
+import shutil
+import subprocess
 import sys
-import tarfile
-import textwrap
+import sysconfig
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
-
-from python_wheel import build_wheel  # noqa: E402
-from rpm_package import build_rpm  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from agent import __version__  # noqa: E402 - the repository is not installed
 from agent.commands.cli import build_parser, list_commands  # noqa: E402
 from benchapp.agent_archive import build_agent_archive  # noqa: E402
 
-_SUMMARY: Final = "runs storage benchmarks and sends the results to benchapp"
-_DESCRIPTION: Final = """\
-Runs fio from cron or systemd, stores each result on disk, and posts it until
-the server has acknowledged it."""
-_CONTROL: Final = f"""\
-Package: bench-agent
-Version: {__version__}
-Architecture: all
-Maintainer: benchapp
-Section: utils
-Priority: optional
-Depends: python3 (>= 3.8)
-Recommends: fio
-Suggests: mdadm, lvm2, xfsprogs, btrfs-progs
-Description: {_SUMMARY}
-{textwrap.indent(_DESCRIPTION, " ")}
-"""
+_PROGRAMS: Final = Path(sysconfig.get_path("scripts"))
 
 
-def main() -> None:
-    """Write the files to dist/ and print their paths."""
-    folder = ROOT / "dist"
-    folder.mkdir(exist_ok=True)
-    archive, manual = build_agent_archive(ROOT / "agent"), write_manual()
-    for name, content in {
-        "bench-agent.pyz": archive,
-        "bench-agent.1": manual.encode(),
-        f"bench-agent_{__version__}_all.deb": build_deb(archive, manual),
-        f"bench-agent-{__version__}-1.noarch.rpm": build_rpm(
-            list_files(archive, manual, license_path="licenses/bench-agent/LICENSE"),
-            version=__version__,
-            summary=_SUMMARY,
-            description=_DESCRIPTION,
-        ),
-        f"bench_agent-{__version__}-py3-none-any.whl": build_wheel(
-            ROOT / "agent",
-            version=__version__,
-            summary=_SUMMARY,
-            license_text=(ROOT / "LICENSE").read_bytes(),
-        ),
-    }.items():
-        (folder / name).write_bytes(content)
-        print(f"dist/{name}")
+def build_packages(folder: Path) -> None:
+    """Write the files to a folder. Ends the process if a tool is not installed."""
+    archive, manual = build_agent_archive(ROOT / "agent"), write_manual().encode()
+    (folder / "bench-agent.pyz").write_bytes(archive)
+    (folder / "bench-agent.1").write_bytes(manual)
+    with tempfile.TemporaryDirectory() as collected:
+        Path(collected, "bench-agent").write_bytes(archive)
+        Path(collected, "bench-agent.1.gz").write_bytes(gzip.compress(manual, mtime=0))
+        shutil.copy(ROOT / "LICENSE", collected)
+        for kind in ("deb", "rpm"):
+            _run(
+                *("nfpm", "package", "--packager", kind),
+                *("--config", ROOT / "packaging" / "nfpm.yaml", "--target", folder),
+                cwd=collected,
+            )
+    _run("hatchling", "build", "--target", "wheel", "--directory", folder, cwd=ROOT / "packaging" / "wheel")
+
+
+def _run(name: str, *arguments: str | Path, cwd: str | Path) -> None:
+    program = _PROGRAMS / name
+    if not program.exists():
+        sys.exit(f"{name} is not installed in {_PROGRAMS}: `make agent-packages` installs it")
+    subprocess.run([program, *arguments], cwd=cwd, env={**os.environ, "VERSION": __version__}, check=True)
 
 
 def write_manual() -> str:
@@ -104,46 +86,6 @@ def _escape(line: str) -> str:
     return f"\\&{text}" if text[:1] in (".", "'") else text
 
 
-def list_files(archive: bytes, manual: str, *, license_path: str) -> dict[str, tuple[bytes, int]]:
-    """Return (content, mode) of each installed file by its path below the root."""
-    return {
-        "usr/bin/bench-agent": (archive, 0o755),
-        "usr/share/man/man1/bench-agent.1.gz": (gzip.compress(manual.encode(), mtime=0), 0o644),
-        f"usr/share/{license_path}": ((ROOT / "LICENSE").read_bytes(), 0o644),
-    }
-
-
-def build_deb(archive: bytes, manual: str) -> bytes:
-    """Return a binary package, as deb(5) and ar(5) describe it."""
-    files = list_files(archive, manual, license_path="doc/bench-agent/copyright")
-    members = {
-        "debian-binary": b"2.0\n",
-        "control.tar.gz": _pack({"control": (_CONTROL.encode(), 0o644)}),
-        "data.tar.gz": _pack(files),
-    }
-    return b"!<arch>\n" + b"".join(_write_member(name, content) for name, content in members.items())
-
-
-def _write_member(name: str, content: bytes) -> bytes:
-    header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n"
-    return header.encode("ascii") + content + b"\n" * (len(content) % 2)
-
-
-def _pack(files: Mapping[str, tuple[bytes, int]]) -> bytes:
-    """Return a tar of files with their directories, owned by root, without times."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as packed:
-        parents = {parent for name in files for parent in Path(name).parents}
-        for parent in sorted(parents, key=lambda path: path.as_posix()):
-            entry = tarfile.TarInfo("./" if parent == Path() else f"./{parent.as_posix()}/")
-            entry.type, entry.mode, entry.uname, entry.gname = tarfile.DIRTYPE, 0o755, "root", "root"
-            packed.addfile(entry)
-        for name, (content, mode) in files.items():
-            entry = tarfile.TarInfo(f"./{name}")
-            entry.size, entry.mode, entry.uname, entry.gname = len(content), mode, "root", "root"
-            packed.addfile(entry, io.BytesIO(content))
-    return gzip.compress(buffer.getvalue(), mtime=0)
-
-
 if __name__ == "__main__":
-    main()
+    (ROOT / "dist").mkdir(exist_ok=True)
+    build_packages(ROOT / "dist")

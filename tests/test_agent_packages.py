@@ -1,24 +1,18 @@
 """The packages of the agent: manual page, deb, rpm, wheel, Ansible role, container and Kubernetes examples."""
 
 import argparse
-import base64
-import csv
-import gzip
-import hashlib
 import importlib.util
-import io
 import json
+import os
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import yaml
@@ -52,124 +46,186 @@ def test_manual_has_the_help_of_each_command(build: ModuleType) -> None:
     assert re.search(r"(?<!\\)-", manual.partition("\n")[2].replace("\\-", "")) is None
 
 
-@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not installed")
-def test_debian_package_holds_the_agent_and_its_manual(build: ModuleType, tmp_path: Path) -> None:
-    archive = build.build_agent_archive(ROOT / "agent")
-    package = tmp_path / "bench-agent.deb"
-    package.write_bytes(build.build_deb(archive, build.write_manual()))
+@pytest.fixture(scope="module")
+def packages(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the packages."""
+    folder = tmp_path_factory.mktemp("packages")
+    build.build_packages(folder)
+    return folder
 
-    fields = subprocess.check_output(
-        ["dpkg-deb", "--field", package, "Package", "Version", "Depends"], text=True
+
+def test_same_sources_make_the_same_packages(build: ModuleType, packages: Path, tmp_path: Path) -> None:
+    build.build_packages(tmp_path)
+
+    built = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(built) == sorted(
+        [
+            "bench-agent.1",
+            "bench-agent.pyz",
+            f"bench-agent_{__version__}_all.deb",
+            f"bench-agent-{__version__}-1.noarch.rpm",
+            f"bench_agent-{__version__}-py3-none-any.whl",
+        ]
     )
-    listed = subprocess.check_output(["dpkg-deb", "--contents", package], text=True)
-    subprocess.run(["dpkg-deb", "--extract", package, tmp_path / "root"], check=True)
-    installed = tmp_path / "root" / "usr" / "bin" / "bench-agent"
-    shown = subprocess.check_output([sys.executable, installed, "version"], text=True)
+    assert built == {path.name: path.read_bytes() for path in packages.iterdir()}
+    assert built["bench-agent.pyz"] == build.build_agent_archive(ROOT / "agent")
+    assert built["bench-agent.1"] == build.write_manual().encode()
 
-    assert fields == f"Package: bench-agent\nVersion: {__version__}\nDepends: python3 (>= 3.8)\n"
-    assert re.findall(r"^-(\S+) root/root .* \./(\S+)$", listed, re.MULTILINE) == [
-        ("rwxr-xr-x", "usr/bin/bench-agent"),
-        ("rw-r--r--", "usr/share/man/man1/bench-agent.1.gz"),
-        ("rw-r--r--", "usr/share/doc/bench-agent/copyright"),
+
+def test_missing_tool_is_named(build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(build, "_PROGRAMS", tmp_path)
+
+    with pytest.raises(SystemExit, match=r"nfpm is not installed in .*: `make agent-packages` installs it"):
+        build.build_packages(tmp_path)
+
+
+def run(*command: str | Path) -> str:
+    env = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
+
+
+def show_version(program: Path) -> str:
+    return run(sys.executable, program, "version")
+
+
+needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg"), reason="dpkg is not installed")
+needs_rpm = pytest.mark.skipif(not shutil.which("rpm"), reason="rpm is not installed")
+# Both programs change owners, and rpm its root directory.
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs packages")
+
+
+@needs_dpkg
+def test_debian_package_names_its_dependencies_and_owners(packages: Path) -> None:
+    package = packages / f"bench-agent_{__version__}_all.deb"
+
+    fields = run("dpkg-deb", "--field", package)
+    listed = run("dpkg-deb", "--contents", package)
+    control = run("dpkg-deb", "--info", package)
+
+    assert re.sub(r"Installed-Size: \d+\n", "", fields) == (
+        f"Package: bench-agent\nVersion: {__version__}\nSection: utils\nPriority: optional\nArchitecture: all\n"
+        "Maintainer: benchapp\nDepends: python3 (>= 3.8)\nRecommends: fio\n"
+        "Suggests: mdadm, lvm2, xfsprogs, btrfs-progs\n"
+        "Description: runs storage benchmarks and sends the results to benchapp\n"
+        " Runs fio from cron or systemd, stores each result on disk, and posts it until\n"
+        " the server has acknowledged it.\n"
+    )
+    assert re.findall(r"^-(\S+) (\S+) .* \./(\S+)$", listed, re.MULTILINE) == [
+        ("rwxr-xr-x", "root/root", "usr/bin/bench-agent"),
+        ("rw-r--r--", "root/root", "usr/share/doc/bench-agent/copyright"),
+        ("rw-r--r--", "root/root", "usr/share/man/man1/bench-agent.1.gz"),
     ]
-    assert installed.read_bytes() == archive
+    assert re.findall(r"lines +(\S+)", control) == ["control", "md5sums"]
+
+
+@needs_dpkg
+@needs_root
+def test_debian_package_is_installed_beside_python_and_purged(packages: Path, tmp_path: Path) -> None:
+    package, database = packages / f"bench-agent_{__version__}_all.deb", tmp_path / "var" / "lib" / "dpkg"
+    (database / "updates").mkdir(parents=True)
+    (database / "info").mkdir()
+    python = (
+        "Package: python3\nStatus: install ok installed\nMaintainer: x\nArchitecture: all\nDescription: x\n"
+    )
+    dpkg = ("dpkg", f"--root={tmp_path}", "--log=/dev/null")
+
+    (database / "status").write_text(f"{python}Version: 3.7.9\n\n")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        run(*dpkg, "--install", package)
+    (database / "status").write_text(f"{python}Version: 3.8.2\n\n")
+    run(*dpkg, "--install", package)
+    shown = show_version(tmp_path / "usr" / "bin" / "bench-agent")
+    changed = run(*dpkg, "--verify", "bench-agent")
+    run(*dpkg, "--purge", "bench-agent")
+
+    assert "bench-agent depends on python3 (>= 3.8)" in refused.value.stderr
     assert shown.startswith(f"bench-agent {__version__} ")
+    assert changed == ""
+    assert not (tmp_path / "usr").exists()
 
 
-def test_same_sources_make_the_same_packages(build: ModuleType) -> None:
-    assert build.build_deb(b"x", "y") == build.build_deb(b"x", "y")
-    assert make_rpm(build) == make_rpm(build)
-    assert make_wheel(build) == make_wheel(build)
+@needs_rpm
+def test_rpm_names_its_dependencies_and_owners(packages: Path, tmp_path: Path) -> None:
+    package = packages / f"bench-agent-{__version__}-1.noarch.rpm"
+    rpm = ("rpm", "--dbpath", tmp_path)
+    tags = ("summary", "license", "group", "arch", "payloadcompressor", "buildtime", "buildhost")
 
-
-def make_rpm(build: ModuleType) -> bytes:
-    files = build.list_files(b"archive", "manual", license_path="licenses/bench-agent/LICENSE")
-    return build.build_rpm(files, version="1.2.3", summary="sum", description="des")
-
-
-def make_wheel(build: ModuleType) -> bytes:
-    return build.build_wheel(ROOT / "agent", version=__version__, summary="sum", license_text=b"MIT")
-
-
-def read_header(content: bytes, start: int) -> tuple[dict[int, Any], int]:
-    """Return the values of a header of an RPM by tag, numbers as lists, and where it ends."""
-    assert content[start : start + 8] == b"\x8e\xad\xe8\x01\0\0\0\0"
-    count, size = struct.unpack_from(">2I", content, start + 8)
-    store = start + 16 + 16 * count
-    values: dict[int, Any] = {}
-    for place in range(count):
-        tag, kind, offset, number = struct.unpack_from(">4I", content, start + 16 + 16 * place)
-        at = store + offset
-        if kind in (3, 4):
-            values[tag] = list(struct.unpack_from(f">{number}{'H' if kind == 3 else 'I'}", content, at))
-        elif kind == 7:
-            values[tag] = content[at : at + number]
-        else:
-            values[tag] = content[at:].split(b"\0", number)[:number]
-    return values, store + size
-
-
-def test_rpm_holds_the_files_with_their_digests(build: ModuleType) -> None:
-    content = make_rpm(build)
-
-    signature, end = read_header(content, 96)
-    start = end + -end % 8
-    header, payload = read_header(content, start)
-    archive = gzip.decompress(content[payload:])
-
-    assert content[:6] == b"\xed\xab\xee\xdb\3\0"
-    assert signature[273] == [hashlib.sha256(content[start:payload]).hexdigest().encode()]
-    assert signature[1004] == hashlib.md5(content[start:]).digest()
-    assert signature[1000] == [len(content) - start]
-    assert header[5092] == [hashlib.sha256(content[payload:]).hexdigest().encode()]
-    assert [header[tag] for tag in (1000, 1001, 1022)] == [[b"bench-agent"], [b"1.2.3"], [b"noarch"]]
-    names = [header[1118][place] + name for place, name in zip(header[1116], header[1117], strict=True)]
-    assert list(zip(names, header[1030], header[1028], strict=True))[:2] == [
-        (b"/usr/bin/bench-agent", 0o100755, 7),
-        (b"/usr/share/licenses/bench-agent/LICENSE", 0o100644, (ROOT / "LICENSE").stat().st_size),
-    ]
-    assert header[1035][0] == hashlib.sha256(b"archive").hexdigest().encode()
-    assert (header[1049][0], header[1050][0], header[5046]) == (b"python3", b"3.8", [b"fio"])
-    # The first member: header of 110 bytes, name, content.
-    assert archive[:6] == b"070701"
-    assert archive[110:140] == b"./usr/bin/bench-agent\0archive\0"
-    assert archive.rstrip(b"\0").endswith(b"TRAILER!!!")
-
-
-@pytest.mark.skipif(not shutil.which("rpm"), reason="rpm is not installed")
-def test_rpm_reads_the_package(build: ModuleType, tmp_path: Path) -> None:
-    package = tmp_path / "bench-agent.rpm"
-    package.write_bytes(make_rpm(build))
-
-    subprocess.run(["rpm", "--checksig", package], check=True)
-    listed = subprocess.check_output(["rpm", "-qlp", package], text=True)
-
-    assert listed.split()[0] == "/usr/bin/bench-agent"
-
-
-def test_wheel_is_the_same_agent_and_records_its_files(build: ModuleType, tmp_path: Path) -> None:
-    path = tmp_path / f"bench_agent-{__version__}-py3-none-any.whl"
-    path.write_bytes(make_wheel(build))
-
-    with zipfile.ZipFile(path) as wheel:
-        files = {name: wheel.read(name) for name in wheel.namelist()}
-    about = f"bench_agent-{__version__}.dist-info"
-    record = list(csv.reader(files.pop(f"{about}/RECORD").decode().splitlines()))
-    shown = subprocess.check_output(
-        [sys.executable, "-m", "agent", "version"], env={"PYTHONPATH": str(path)}, cwd=tmp_path, text=True
+    described = run(*rpm, "-qp", "--queryformat", "|".join(f"%{{{tag}}}" for tag in tags), package)
+    files = run(
+        *(*rpm, "-qp", "--queryformat"),
+        "[%{filemodes:perms} %{fileusername}:%{filegroupname} %{filenames}\n]",
+        package,
     )
 
-    digests = {
-        name: base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        for name, content in files.items()
-    }
-    assert {name: digest for name, digest, _ in record[:-1]} == {
-        name: f"sha256={digest}" for name, digest in digests.items()
-    }
-    with zipfile.ZipFile(io.BytesIO(build.build_agent_archive(ROOT / "agent"))) as archive:
+    assert described == (
+        "runs storage benchmarks and sends the results to benchapp|MIT|Applications/System|noarch|gzip|0|benchapp"
+    )
+    assert files.splitlines() == [
+        "-rwxr-xr-x root:root /usr/bin/bench-agent",
+        "drwxr-xr-x root:root /usr/share/licenses/bench-agent",
+        "-rw-r--r-- root:root /usr/share/licenses/bench-agent/LICENSE",
+        "-rw-r--r-- root:root /usr/share/man/man1/bench-agent.1.gz",
+    ]
+    requirements = run(*rpm, "-qp", "--requires", package).splitlines()
+    assert [line for line in requirements if not line.startswith("rpmlib(")] == ["python3 >= 3.8"]
+    assert run(*rpm, "-qp", "--recommends", package) == "fio\n"
+    assert run(*rpm, "-qp", "--scripts", package) == ""
+    assert "digests OK" in run(*rpm, "--checksig", package)
+
+
+@needs_rpm
+@needs_root
+def test_rpm_is_installed_and_erased(packages: Path, tmp_path: Path) -> None:
+    package = packages / f"bench-agent-{__version__}-1.noarch.rpm"
+    rpm = ("rpm", "--root", tmp_path)
+
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        run(*rpm, "--install", package)
+    run(*rpm, "--nodeps", "--install", package)
+    shown = show_version(tmp_path / "usr" / "bin" / "bench-agent")
+    changed = run(*rpm, "--verify", "--nodeps", "bench-agent")
+    run(*rpm, "--erase", "bench-agent")
+
+    assert "python3 >= 3.8 is needed by bench-agent" in refused.value.stderr
+    assert shown.startswith(f"bench-agent {__version__} ")
+    assert changed == ""
+    assert list(tmp_path.rglob("*bench-agent*")) == []
+
+
+def test_wheel_is_the_same_agent_with_its_metadata(packages: Path) -> None:
+    with zipfile.ZipFile(packages / f"bench_agent-{__version__}-py3-none-any.whl") as wheel:
+        files = {name: wheel.read(name) for name in wheel.namelist()}
+        modes = {entry.external_attr >> 16 & 0o777 for entry in wheel.infolist()}
+    with zipfile.ZipFile(packages / "bench-agent.pyz") as archive:
         modules = {name: archive.read(name) for name in archive.namelist() if name != "__main__.py"}
+
+    about = f"bench_agent-{__version__}.dist-info"
     assert {name: content for name, content in files.items() if name.startswith("agent/")} == modules
-    assert b"bench-agent = agent.commands.cli:main" in files[f"{about}/entry_points.txt"]
+    assert sorted(files.keys() - modules.keys()) == [
+        f"{about}/METADATA",
+        f"{about}/RECORD",
+        f"{about}/WHEEL",
+        f"{about}/entry_points.txt",
+        f"{about}/licenses/LICENSE",
+    ]
+    assert modes == {0o644}
+    assert files[f"{about}/METADATA"].decode().splitlines()[1:] == [
+        "Name: bench-agent",
+        f"Version: {__version__}",
+        "Summary: runs storage benchmarks and sends the results to benchapp",
+        "License-Expression: MIT",
+        "License-File: LICENSE",
+        "Requires-Python: >=3.8",
+    ]
+
+
+def test_wheel_is_installed_into_a_fresh_environment(packages: Path, tmp_path: Path) -> None:
+    uv, python = run(ROOT / "tools" / "bootstrap").strip(), tmp_path / "bin" / "python"
+    run(uv, "venv", "--offline", "--python", sys.executable, tmp_path)
+    run(uv, "pip", "install", "--python", python, "--no-index", *packages.glob("*.whl"))
+
+    shown = run(tmp_path / "bin" / "bench-agent", "version")
+
     assert shown.startswith(f"bench-agent {__version__} ")
 
 
