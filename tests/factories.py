@@ -291,6 +291,14 @@ def calculate_levels(series_ids: Sequence[int] | None = None) -> None:
         Series.objects.filter(pk__in=[series.series_id for series in claimed]).update(judging_is_due=False)
 
 
+def make_measured_volumes() -> None:
+    """Make reads of db-1 over one, two and four volumes: 1 000, 1 900 and 3 123 IOPS."""
+    host = make_host("db-1")
+    for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):
+        make_series([iops], host=host, target=make_target(volume_count=count), workload=make_workload())
+    calculate_levels()
+
+
 def make_incident(*, changes: Sequence[Change] = (), **fields: Any) -> Incident:
     """Make an incident, new and of medium severity unless given otherwise, with its event "opened"."""
     sizes = measure_sizes(changes)

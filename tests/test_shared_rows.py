@@ -1,7 +1,7 @@
 """Rows that several tests share: made once, and the same for each test whatever the others wrote."""
 
+import itertools
 import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +10,9 @@ from django.db import connection, transaction
 from django.urls import reverse
 
 from benchapp.models import Host
+from tests import shared_rows as plugin
 from tests.factories import make_host
-from tests.shared_rows import CACHES, find_maker, pytest_collection_modifyitems, shared_rows
+from tests.shared_rows import CACHES, shared_rows
 from tests.stack import ROOT
 from tests.visitors import SharedClient, sign_in
 
@@ -98,57 +99,44 @@ def test_copy_of_a_client_has_its_headers() -> None:
     assert client.__deepcopy__({}).defaults == {"HTTP_AUTHORIZATION": "Bearer x"}
 
 
-def make_item(fixtures: dict[str, Any], *, names: tuple[str, ...] = (), **options: Any) -> Any:
-    """Imitate a test that asks for these fixtures."""
+def make_metafunc(*names: str, **options: Any) -> Any:
+    """Imitate a test that asks for these fixtures, in a module with the rows one_host and visited_host."""
     marker = SimpleNamespace(args=(), kwargs=options)
     return SimpleNamespace(
-        nodeid="test_it",
-        path=Path("test_file.py"),
+        module=SimpleNamespace(one_host=one_host, visited_host=visited_host, other=None),
         fixturenames=names,
-        get_closest_marker=lambda _: marker,
-        _fixtureinfo=SimpleNamespace(
-            name2fixturedefs={
-                name: (SimpleNamespace(func=SimpleNamespace(make=make)),) for name, make in fixtures.items()
-            }
-        ),
+        definition=SimpleNamespace(nodeid="test_it", get_closest_marker=lambda _: marker),
     )
 
 
-def make_a() -> None: ...
-
-
-def make_b() -> None: ...
-
-
 @pytest.mark.parametrize(
-    "item",
+    "metafunc",
     [
-        make_item({"a": make_a}, transaction=True),
-        make_item({"a": make_a}, reset_sequences=True),
-        make_item({"a": make_a}, names=("transactional_db",)),
-        make_item({"a": make_a}, names=("live_server",)),
+        make_metafunc("one_host", transaction=True),
+        make_metafunc("one_host", reset_sequences=True),
+        make_metafunc("one_host", "transactional_db"),
+        make_metafunc("one_host", "live_server"),
     ],
 )
-def test_test_that_commits_cannot_share_rows(item: Any) -> None:
-    with pytest.raises(pytest.UsageError, match=r"test_it commits: it cannot share rows \(make_a\)"):
-        find_maker(item)
+def test_test_that_commits_cannot_share_rows(metafunc: Any) -> None:
+    with pytest.raises(pytest.UsageError, match=r"test_it commits: it cannot share rows \(one_host\)"):
+        plugin.pytest_generate_tests(metafunc)
 
 
 def test_test_shares_one_kind_of_rows() -> None:
-    assert find_maker(make_item({"a": make_a, "again": make_a})) is make_a
-    assert find_maker(make_item({}, transaction=True)) is None
-    with pytest.raises(pytest.UsageError, match="shared rows of make_a and make_b"):
-        find_maker(make_item({"a": make_a, "b": make_b}))
+    with pytest.raises(pytest.UsageError, match="test_it asks for shared rows of one_host and visited_host"):
+        plugin.pytest_generate_tests(make_metafunc("visited_host", "one_host"))
 
 
-def test_tests_that_share_rows_run_next_to_the_first_of_them() -> None:
-    first, none, second, again = items = [
-        make_item(fixtures) for fixtures in ({"a": make_a}, {}, {"b": make_b}, {"a": make_a})
+def test_tests_that_share_rows_run_next_to_each_other(request: pytest.FixtureRequest) -> None:
+    asked = [
+        next((name for name in ("one_host", "visited_host") if name in item.fixturenames), "")
+        for item in request.session.items
+        if item.path == request.path and isinstance(item, pytest.Function)
     ]
 
-    pytest_collection_modifyitems(items)
-
-    assert [items.index(item) for item in (first, again, none, second)] == [0, 1, 2, 3]
+    groups = [name for name, _ in itertools.groupby(asked)]
+    assert sorted(groups) == sorted(set(asked))
 
 
 def test_every_cache_by_the_version_of_a_series_is_cleared() -> None:

@@ -7,8 +7,6 @@ import pytest
 from django.test import Client, override_settings
 
 from benchapp.models import Role
-from tests.factories import calculate_levels, make_host, make_series, make_target, make_workload
-from tests.shared_rows import shared_rows
 from tests.visitors import sign_in
 
 
@@ -41,12 +39,3 @@ def editor(visitor: Callable[[Role], Client]) -> Client:
 @pytest.fixture
 def admin(visitor: Callable[[Role], Client]) -> Client:
     return visitor(Role.ADMIN)
-
-
-@shared_rows
-def measured() -> None:
-    """Make reads of db-1 over one, two and four volumes: 1 000, 1 900 and 3 123 IOPS."""
-    host = make_host("db-1")
-    for count, iops in ((1, 1000.0), (2, 1900.0), (4, 3123.0)):
-        make_series([iops], host=host, target=make_target(volume_count=count), workload=make_workload())
-    calculate_levels()

@@ -10,8 +10,11 @@ from django.urls import reverse
 from benchapp.models import PinnedChart, Role, User
 from benchapp.pipeline.pinned_charts import PINS_MAXIMUM, BadPin, pin_chart
 from benchapp.pipeline.studies import read_panel
-from tests.factories import make_user
+from tests.factories import make_measured_volumes, make_user
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
+
+measured = shared_rows(make_measured_volumes)
 
 CHART_PAGES = ("scaling", "matrix", "history", "compare", "layouts")
 QUERIES = {"compare": "?a=volume_count:1&b=volume_count:2", "layouts": "?iops=500&q=host:db-1"}

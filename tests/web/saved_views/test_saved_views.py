@@ -12,8 +12,11 @@ from benchapp.models import AuditRecord, Role, SavedView, User
 from benchapp.pipeline.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, restore_view, save_view
 from benchapp.pipeline.studies import read_panel
 from benchapp.queries.personal import saved_views as queries
-from tests.factories import make_user
+from tests.factories import make_measured_volumes, make_user
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
+
+measured = shared_rows(make_measured_volumes)
 
 QUERY = "q=host%3Adb-1&metric=iops"
 ADDRESS = f"/scaling/?{QUERY}"

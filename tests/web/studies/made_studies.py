@@ -8,6 +8,6 @@ QUERY = "q=host:db-1&x=volume_count&metric=iops&color=pattern"
 
 
 def make_study(**fields: Any) -> Study:
-    """Create a study with one chart of the data of the fixture `measured`."""
+    """Create a study with one chart of the rows of `make_measured_volumes`."""
     panel = {"kind": "scaling", "query": QUERY, "title": "Reads", "text": "as *measured*"}
     return Study.objects.create(**{"title": "Disks", "text": "", "panels": [panel], **fields})

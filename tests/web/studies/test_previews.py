@@ -9,9 +9,12 @@ import pytest
 from django.test import Client, override_settings
 
 from benchapp.pipeline.studies import share_study, stop_sharing
+from tests.factories import make_measured_volumes
+from tests.shared_rows import shared_rows
 from tests.web.studies.made_studies import QUERY, make_study
 
 pytestmark = pytest.mark.django_db
+measured = shared_rows(make_measured_volumes)
 TEXT = "Numbers of **our** disks & <b>others</b>. " + "More. " * 60
 
 

@@ -15,11 +15,20 @@ from django.test import Client, override_settings
 from benchapp.models import Role, Run, Series, Study
 from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
 from benchapp.web.studies.page_cache import TooManyReaders
-from tests.factories import NOON, make_change, make_incident, make_planned_event, make_user
+from tests.factories import (
+    NOON,
+    make_change,
+    make_incident,
+    make_measured_volumes,
+    make_planned_event,
+    make_user,
+)
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 from tests.web.studies.made_studies import QUERY, make_study
 
 pytestmark = pytest.mark.django_db
+measured = shared_rows(make_measured_volumes)
 
 _NUMBERS = count(1)
 

@@ -20,11 +20,13 @@ from benchapp.models import (
 )
 from benchapp.pipeline.studies import change_study, read_panel, share_study
 from benchapp.web.studies.snapshots import _sanitize
-from tests.factories import make_user
+from tests.factories import make_measured_volumes, make_user
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 from tests.web.studies.made_studies import QUERY, make_study
 
 pytestmark = pytest.mark.django_db
+measured = shared_rows(make_measured_volumes)
 PNG = b"\x89PNG\r\n\x1a\n"
 KINDS = (
     ("scaling", QUERY),

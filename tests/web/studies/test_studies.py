@@ -10,11 +10,13 @@ from django.urls import reverse
 
 from benchapp.models import Role, Study, User
 from benchapp.pipeline.studies import share_study
-from tests.factories import make_user
+from tests.factories import make_measured_volumes, make_user
+from tests.shared_rows import shared_rows
 from tests.web.pages import Page
 from tests.web.studies.made_studies import QUERY, make_study
 
 pytestmark = pytest.mark.django_db
+measured = shared_rows(make_measured_volumes)
 
 
 def sign_in(person: User) -> Client:
