@@ -3,6 +3,8 @@
 The connection is refused before the system is asked (tests/loopback/loopback_only.py), here and in every Python that
 is started with the environment of the tests; a refusal fails the test that runs at the time, also where the code
 under test caught the error. PYTHONPATH carries the guard to other processes: a test that sets it keeps what it has.
+
+pytest-socket would not do: it sees neither other processes nor errors that the code under test catches.
 """
 
 import os

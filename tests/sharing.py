@@ -1,7 +1,7 @@
-"""Pytest plugin: how a run with several processes shares the tests among them: the slowest units first.
+"""Pytest plugin: how a run with several processes shares the tests among them.
 
 A unit is what one process runs in one go: a file, a test of a file whose tests need nothing of each other, or files
-whose tests share servers. Seconds are of a machine of two cores; only the order depends on them.
+whose tests share servers. Units keep the order of the collection, in which the long ones are not the last.
 """
 
 import contextlib
@@ -13,40 +13,21 @@ from typing import Any
 
 import pytest
 
-# Units that take more than five seconds; every other is thought to take one.
-SECONDS = {
-    "tests/browser (pages and charts)": 75,
-    "tests/browser": 74,
-    "tests/chaos/test_faults.py": 60,
-    "tests/embedded/test_up.py": 35,
-    "tests/test_access.py": 25,
-    "tests/test_ci_gate.py": 20,
-    "tests/agent/delivery/test_torture.py": 20,
-    "tests/test_wide.py": 14,
-    "tests/archive/test_round_trip.py": 14,
-    "tests/chaos/test_chaos.py": 12,
-    "tests/test_fleet.py": 12,
-    "tests/api/ingest/test_wire.py": 11,
-    "tests/agent/sweeping/test_sweep_loops.py": 9,
-    "tests/pipeline/detection/test_levels_any_order.py": 9,
-    "tests/agent/profiles/test_real_profiles.py": 8,
-    "tests/pipeline/detection/test_concurrent_detection.py": 8,
-    "tests/embedded/test_postgres.py": 7,
-    "tests/pipeline/detection/test_detect.py": 7,
-    "tests/pipeline/incidents/test_grouping.py": 7,
-    "tests/test_packaging.py": 7,
-    "tests/web/studies/test_sample.py": 7,
-    "tests/agent/running/test_run_command.py": 6,
-    "tests/test_migrations.py": 6,
-}
 # Two units for the folder: a Chromium and a web process serve all of each. One would end minutes after the others.
 BROWSER = "tests/browser"
 BROWSER_PAGES = "tests/browser (pages and charts)"
 BROWSER_PAGES_FILES = tuple(
     f"tests/browser/test_{name}.py" for name in ("every_page", "charts", "history", "scaling")
 )
-# What `--fast` leaves out besides the units above: tests that start processes, use a server, a browser or a real fio.
-SLOW_FOLDERS = ("tests/agent/", "tests/chaos/", "tests/embedded/")
+# What `--fast` leaves out: tests that start processes, use a server, a browser or a real fio.
+SLOW_PATHS = (
+    f"{BROWSER}/",
+    "tests/agent/",
+    "tests/chaos/",
+    "tests/embedded/",
+    "tests/test_ci_gate.py",
+    "tests/test_packaging.py",
+)
 SLOW_MARKERS = ("browser", "chaos", "corpus", "django_db", "fio")
 SERVERS = ("db", "transactional_db", "postgres_server", "migrated_cluster", "valkey_server")
 # A unit for each test.
@@ -61,25 +42,15 @@ def find_unit(nodeid: str) -> str:
     return nodeid if file in DIVIDED else file
 
 
-def order_units(units: Iterable[str]) -> list[str]:
-    """Return the units, slowest first; those that take as long keep their order."""
-    return sorted(
-        dict.fromkeys(units), key=lambda unit: -SECONDS.get(unit, SECONDS.get(unit.split("::")[0], 1))
-    )
-
-
 def find_repeated(nodeids: Iterable[str]) -> list[str]:
     """Return the ids that several tests have: a run with several processes would run one of them."""
     return [nodeid for nodeid, count in Counter(nodeids).items() if count > 1]
 
 
 def is_slow(nodeid: str, *, markers: Iterable[str], fixtures: Iterable[str]) -> bool:
-    """Return whether `--fast` leaves a test out: a slow unit, a browser, a killed server, a real fio, a database."""
-    unit = find_unit(nodeid)
+    """Return whether `--fast` leaves a test out: processes, a browser, a killed server, a real fio, a database."""
     return (
-        unit in SECONDS
-        or unit.split("::")[0] in SECONDS
-        or nodeid.startswith(SLOW_FOLDERS)
+        nodeid.startswith(SLOW_PATHS)
         or not set(markers).isdisjoint(SLOW_MARKERS)
         or not set(fixtures).isdisjoint(SERVERS)
     )
@@ -108,19 +79,11 @@ def _leave_out_slow(items: list[pytest.Item], config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Put the slowest units first in every process of a shared run; one process alone keeps the order of the files.
-
-    Raises UsageError for tests with the same id.
-    """
+    """Leave slow tests out with `--fast`. Raises UsageError for tests with the same id."""
     if repeated := find_repeated(item.nodeid for item in items):
         raise pytest.UsageError(f"several tests have the same id: {', '.join(repeated)}")
     if config.getoption("fast"):
         _leave_out_slow(items, config)
-    if not hasattr(config, "workerinput"):
-        return
-    units = order_units(find_unit(item.nodeid) for item in items)
-    places = {unit: place for place, unit in enumerate(units)}
-    items.sort(key=lambda item: places[find_unit(item.nodeid)])
 
 
 def list_test_files(arguments: Iterable[str], root: Path) -> list[Path]:

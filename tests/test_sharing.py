@@ -8,12 +8,12 @@ from tests.sharing import (
     BROWSER,
     BROWSER_PAGES,
     BROWSER_PAGES_FILES,
-    SECONDS,
+    DIVIDED,
+    SLOW_PATHS,
     find_repeated,
     find_unit,
     is_slow,
     list_test_files,
-    order_units,
     pytest_collection,
 )
 from tests.stack import ROOT
@@ -33,17 +33,6 @@ from tests.stack import ROOT
 )
 def test_unit_is_a_file_or_files_with_shared_servers_or_a_test(nodeid, unit):
     assert find_unit(nodeid) == unit
-
-
-def test_slow_units_come_first_and_the_others_in_their_order():
-    units = ["tests/api/test_a.py", "tests/browser", "tests/api/test_b.py", "tests/chaos/test_chaos.py"]
-
-    assert order_units(units) == [
-        "tests/browser",
-        "tests/chaos/test_chaos.py",
-        "tests/api/test_a.py",
-        "tests/api/test_b.py",
-    ]
 
 
 @pytest.fixture
@@ -87,9 +76,9 @@ def test_ids_of_several_tests_are_found():
     ]
 
 
-@pytest.mark.parametrize("path", [*sorted(SECONDS.keys() - {BROWSER_PAGES}), *BROWSER_PAGES_FILES])
-def test_unit_with_a_known_time_is_there(path):
-    assert (ROOT / path.split("::")[0]).exists()
+@pytest.mark.parametrize("path", [*SLOW_PATHS, *DIVIDED, *BROWSER_PAGES_FILES])
+def test_named_file_is_there(path):
+    assert (ROOT / path).exists()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,8 @@ def test_unit_with_a_known_time_is_there(path):
         ("tests/web/test_it.py::test_it", ["parametrize", "browser"], [], True),
         ("tests/web/test_it.py::test_it", ["django_db"], [], True),
         ("tests/api/test_it.py::test_it", [], ["client", "valkey_server"], True),
-        ("tests/test_wide.py::test_it", [], [], True),
+        ("tests/test_ci_gate.py::test_it", [], [], True),
+        ("tests/test_fleet.py::test_it", [], ["db"], True),
         ("tests/agent/running/test_locks.py::test_it", [], [], True),
         ("tests/agent/sweeping/test_sweep_loops.py::test_it[xfs]", [], [], True),
         ("tests/browser/test_ways.py::test_it", [], [], True),
