@@ -114,6 +114,14 @@ TEMPLATES: list[dict[str, Any]] = [
     },
 ]
 
+# Of web processes only: workers compare the answer of now with the last one. The largest results have 1 MB.
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {
+        "BACKEND": f"django.core.cache.backends.{'locmem.LocMemCache' if ROLE == 'web' else 'dummy.DummyCache'}",
+        "OPTIONS": {"MAX_ENTRIES": 100},
+    }
+}
+
 DATABASES: dict[str, dict[str, Any]] = {
     "default": read_database(
         "DATABASE_URL", "DATABASE_PASSWORD", default="postgresql://benchapp@127.0.0.1:5432/benchapp"

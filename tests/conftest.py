@@ -1,7 +1,10 @@
 """What holds for the tests of every room."""
 
 import gc
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples each time, however busy the machine is: what fails once fails again, and can be looked at.
@@ -21,3 +24,13 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def web_cache(settings: Any) -> Iterator[None]:
+    """Cache results as a web process does; in other tests each read is new."""
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    from django.core.cache import cache
+
+    yield
+    cache.clear()

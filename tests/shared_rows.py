@@ -12,18 +12,11 @@ now() of PostgreSQL is the time when the rows were made. A test with `transactio
 """
 
 import copy
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
 
-# Values by the version of a series: tests that share the series, and write other rows, have the same versions.
-CACHES: Final = (
-    ("benchapp.queries.charts.environment_changes", "_KEPT"),
-    ("benchapp.queries.charts.small_steps", "_CACHE"),
-    ("benchapp.queries.overview.fleet", "_CACHE"),
-)
 # The functions that make rows, by the id of their fixture.
 _makers: Final[dict[int, Callable[[], Any]]] = {}
 
@@ -31,10 +24,9 @@ _makers: Final[dict[int, Callable[[], Any]]] = {}
 def shared_rows(make: Callable[[], Any]) -> Any:
     """Return a fixture of a function that makes rows: what it returned, for all tests of the module that ask for it."""
 
-    def read_rows(_open_rows: Any, db: None) -> Iterator[Any]:
+    def read_rows(_open_rows: Any, db: None) -> Any:
         assert _open_rows is not None, f"{make.__name__} is not in the module of the test"
-        yield copy.deepcopy(_open_rows.rows)
-        _clear_caches()
+        return copy.deepcopy(_open_rows.rows)
 
     read_rows.__doc__ = make.__doc__
     fixture = pytest.fixture(read_rows)
@@ -102,10 +94,3 @@ def _open_rows(request: pytest.FixtureRequest) -> Iterator[Any]:
             Rows.tearDownClass()
     finally:
         Rows.doClassCleanups()
-        _clear_caches()
-
-
-def _clear_caches() -> None:
-    for module, name in CACHES:
-        if module in sys.modules:
-            getattr(sys.modules[module], name)._kept.clear()

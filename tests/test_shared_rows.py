@@ -1,7 +1,6 @@
 """Rows that several tests share: made once, and the same for each test whatever the others wrote."""
 
 import itertools
-import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +11,7 @@ from django.urls import reverse
 from benchapp.models import Host
 from tests import shared_rows as plugin
 from tests.factories import make_host
-from tests.shared_rows import CACHES, shared_rows
-from tests.stack import ROOT
+from tests.shared_rows import shared_rows
 from tests.visitors import SharedClient, sign_in
 
 pytestmark = pytest.mark.django_db
@@ -137,13 +135,3 @@ def test_tests_that_share_rows_run_next_to_each_other(request: pytest.FixtureReq
 
     groups = [name for name, _ in itertools.groupby(asked)]
     assert sorted(groups) == sorted(set(asked))
-
-
-def test_every_cache_by_the_version_of_a_series_is_cleared() -> None:
-    caches = {
-        (".".join(path.relative_to(ROOT).with_suffix("").parts), name)
-        for path in (ROOT / "benchapp").rglob("*.py")
-        for name in re.findall(r"^(\w+).*= VersionedCache", path.read_text(), re.M)
-    }
-
-    assert caches == set(CACHES)

@@ -19,17 +19,15 @@ from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
+from benchapp.queries.result_cache import CHART_S, read_cached
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
-from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
 SERIES_ON_A_PAGE: Final = 200
 # Of each series: more would be narrower than a pixel apart.
 VALUES_MAXIMUM: Final = 60
-# Of a series with its values and levels, measured.
-_SERIES_BYTES: Final = 6000
 GridGroup = Literal["pattern", "layout", "host", "none"]
 GridSort = Literal["change", "newest", "age", "spread", "name"]
 # Dimensions of which each combination is a group.
@@ -109,18 +107,12 @@ def read_series_grid(
     Groups are in the order of their first series; if sorted by name, of their labels.
 
     metric: None for IOPS, or for the elapsed time where no series has IOPS. At most 20 000 series are sorted, the most
-    recently measured. One query if nothing was written since the last; else three more for those, four with spreads,
-    and four for a page; two more for the fallback. span: series with runs in it, and their levels at its end, without
-    marks if it is past: four more queries, and with spreads four more.
+    recently measured. One query if the result is cached; else three more for those, four with spreads, and four for a
+    page; two more for the fallback. span: series with runs in it, and their levels at its end, without marks if it is
+    past: four more queries, and with spreads four more.
     """
     load = partial(_read_grid, match, metric=metric, group=group, sort=sort, page=page, span=span)
-    if not span.is_lasting:
-        return load()
-    return RESULTS.read(
-        ("grid", match, metric, group, sort, page, span),
-        load,
-        estimate_bytes=lambda grid: _SERIES_BYTES * (1 + sum(len(part.series) for part in grid.parts)),
-    )
+    return read_cached("grid", match, metric, group, sort, page, span, load=load, age_s=CHART_S)
 
 
 def _read_grid(

@@ -1,4 +1,4 @@
-"""Versions of series, and the cache of values by version."""
+"""Versions of series."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.models import Level, Series
-from benchapp.queries.series_versions import VersionedCache, read_series_versions
+from benchapp.queries.series_versions import read_series_versions
 from tests.factories import make_series
 from tests.pipeline.detection.test_levels_any_order import STEPS, take
 
@@ -50,28 +50,3 @@ def _read_versions() -> dict[int, str]:
 
 def _read_levels() -> set[tuple[Any, ...]]:
     return set(Level.objects.values_list("series_id", "metric", "n", "median", "p10", "p90", "to_at"))
-
-
-def test_value_is_made_once_for_each_version() -> None:
-    kept, made = VersionedCache[str](9), []
-
-    def load(ids: list[int]) -> dict[int, str]:
-        made.append(ids)
-        return {series_id: f"of {series_id}" for series_id in ids}
-
-    for versions in ({1: "a", 2: "a"}, {1: "a", 2: "a"}, {1: "a", 2: "b"}):
-        assert kept.read(versions, "iops", load=load) == {1: "of 1", 2: "of 2"}
-
-    assert made == [[1, 2], [2]]
-
-
-def test_least_recently_read_value_is_dropped() -> None:
-    kept, made = VersionedCache[int](2), []
-
-    def read(series_id: int) -> None:
-        kept.read({series_id: "a"}, None, load=lambda ids: made.extend(ids) or {series_id: 0})
-
-    for series_id in (1, 2, 1, 3, 1, 2):
-        read(series_id)
-
-    assert made == [1, 2, 3, 2]

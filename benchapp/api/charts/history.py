@@ -1,7 +1,6 @@
 """Histories of several series, downsampled if long."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 from django.http.response import HttpResponseBase
@@ -26,7 +25,6 @@ from benchapp.api.framework.problems import Problem
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
-    answer_unchanged,
     is_known,
     make_etag,
     name_file,
@@ -330,36 +328,31 @@ class Histories(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """Read up to 12 series over time: points, or buckets with `resolution`, levels, environment changes."""
         wanted = read_parameters(request, HistoryParameters)
-        make = partial(_answer_history, request, wanted)
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
+        metrics = wanted.get("metrics", ("iops",))
+        thresholds = read_own_thresholds(request, chosen, metrics=metrics)
+        etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        history = read_history(
+            chosen,
+            metrics=metrics,
+            from_at=wanted.get("from_at"),
+            to_at=wanted.get("to_at"),
+            resolution=wanted.get("resolution"),
+            terms=() if "series" in wanted else wanted["match"].fact_terms,
+            color=wanted.get("color"),
+        )
         if wanted["format"] != "json":
-            return make()
-        return answer_unchanged(request, make, reader=_find_owner(request))
-
-
-def _answer_history(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
-    chosen = choose_series(wanted["match"], ids=wanted.get("series"))
-    metrics = wanted.get("metrics", ("iops",))
-    thresholds = read_own_thresholds(request, chosen, metrics=metrics)
-    etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
-    if is_known(request, etag):
-        return answer_not_modified(etag)
-    history = read_history(
-        chosen,
-        metrics=metrics,
-        from_at=wanted.get("from_at"),
-        to_at=wanted.get("to_at"),
-        resolution=wanted.get("resolution"),
-        terms=() if "series" in wanted else wanted["match"].fact_terms,
-        color=wanted.get("color"),
-    )
-    if wanted["format"] != "json":
-        _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
-        filter = "" if "series" in wanted else write_filter(wanted["match"])
-        return _answer_lines(request, history, thresholds, format=wanted["format"], etag=etag, filter=filter)
-    _refuse_too_long(history)
-    document = make_document(history, chosen)
-    answer = HistoryAnswer(**document, thresholds=list(map(_describe_threshold, thresholds)))
-    return answer_json(request, answer, headers={"ETag": etag})
+            _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
+            filter = "" if "series" in wanted else write_filter(wanted["match"])
+            return _answer_lines(
+                request, history, thresholds, format=wanted["format"], etag=etag, filter=filter
+            )
+        _refuse_too_long(history)
+        document = make_document(history, chosen)
+        answer = HistoryAnswer(**document, thresholds=list(map(_describe_threshold, thresholds)))
+        return answer_json(request, answer, headers={"ETag": etag})
 
 
 def read_own_thresholds(

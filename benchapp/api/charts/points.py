@@ -1,7 +1,6 @@
 """The points of one series, and their summary."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -34,7 +33,6 @@ from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
     answer_rows,
-    answer_unchanged,
     is_known,
     make_etag,
 )
@@ -158,8 +156,43 @@ class PointsView(ApiView):
     def get(self, request: Request, series_id: int) -> HttpResponseBase:
         """List the points of a series in chronological order, with the given metrics; buckets with `resolution`."""
         wanted = read_parameters(request, PointParameters)
-        make = partial(_answer_points, request, series_id, wanted)
-        return answer_unchanged(request, make) if wanted["format"] == "json" else make()
+        etag = make_etag(request, read_version(series_id))
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
+        if wanted.get("resolution"):
+            return _answer_thinned(request, series_id, wanted, etag=etag)
+        window, page = wanted.get("rolling"), take_page_request(wanted)
+        columns = [*list_columns(PointColumns), *metrics]
+        if window:
+            columns += [column for metric in metrics for column in level_columns(metric)]
+        return answer_list(
+            request,
+            PointPage,
+            PointAnswer,
+            page=page,
+            read=lambda after, limit: read_points(
+                series_id,
+                metrics=metrics,
+                from_at=wanted.get("from_at"),
+                to_at=wanted.get("to_at"),
+                after=after,
+                limit=limit,
+                newest_first=wanted["sort"] == "-started_at",
+            ),
+            describe=lambda points: _describe_points(
+                points,
+                metrics,
+                read_rolling(series_id, points, metrics=metrics, window=window) if window else (),
+            ),
+            name="points",
+            columns=columns,
+            file_name=f"series-{series_id}-points",
+            default_limit=POINTS_DEFAULT,
+            about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
+            context=make_series_context(series_id, page.format),
+            headers={"ETag": etag},
+        )
 
 
 class SeriesSummaryView(ApiView):
@@ -180,46 +213,6 @@ class SeriesSummaryView(ApiView):
         )
         body = build(SummaryAnswer, summary, series=series_id, metric=metric, unit=CATALOG[metric].unit)
         return answer_json(request, body, headers={"ETag": etag})
-
-
-def _answer_points(request: Request, series_id: int, wanted: dict[str, Any]) -> HttpResponseBase:
-    etag = make_etag(request, read_version(series_id))
-    if is_known(request, etag):
-        return answer_not_modified(etag)
-    metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
-    if wanted.get("resolution"):
-        return _answer_thinned(request, series_id, wanted, etag=etag)
-    window, page = wanted.get("rolling"), take_page_request(wanted)
-    columns = [*list_columns(PointColumns), *metrics]
-    if window:
-        columns += [column for metric in metrics for column in level_columns(metric)]
-    return answer_list(
-        request,
-        PointPage,
-        PointAnswer,
-        page=page,
-        read=lambda after, limit: read_points(
-            series_id,
-            metrics=metrics,
-            from_at=wanted.get("from_at"),
-            to_at=wanted.get("to_at"),
-            after=after,
-            limit=limit,
-            newest_first=wanted["sort"] == "-started_at",
-        ),
-        describe=lambda points: _describe_points(
-            points,
-            metrics,
-            read_rolling(series_id, points, metrics=metrics, window=window) if window else (),
-        ),
-        name="points",
-        columns=columns,
-        file_name=f"series-{series_id}-points",
-        default_limit=POINTS_DEFAULT,
-        about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
-        context=make_series_context(series_id, page.format),
-        headers={"ETag": etag},
-    )
 
 
 def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *, etag: str) -> HttpResponse:

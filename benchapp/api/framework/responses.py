@@ -2,15 +2,13 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import brotli
 from django.http import HttpResponse
-from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
@@ -23,7 +21,6 @@ from benchapp.api.framework.row_formats import write_json_cell
 from benchapp.csv_export import CONTENT_TYPE, Cell, CsvContext, format_cell, read_context, write_csv
 from benchapp.models import is_shown_to_stranger
 from benchapp.queries.days import is_relative_moment
-from benchapp.queries.snapshots import RESULTS, read_minute
 
 # 1 000 points, 335 KB: level 1 takes 1.2 ms for 39 KB, 3 takes 1.6 for 37, 4 takes 3.1 for 35 (measured).
 GZIP_LEVEL: Final = 3
@@ -31,7 +28,6 @@ GZIP_LEVEL: Final = 3
 _BROTLI_QUALITY: Final = 1
 # Below this it saves nothing: the response is one packet either way.
 _COMPRESSION_FROM_BYTES: Final = 1024
-_HEADERS_BYTES: Final = 2000
 # All of ASCII that may be in a header, but "%".
 _HEADER_CHARACTERS: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 # Columns of the CSV that state what is left out. Headers state it, too: NDJSON has the members of rows only.
@@ -170,13 +166,9 @@ def make_etag(request: Request, version: str) -> str:
     With a time relative to now it is another one at each request: the answer differs although the URL does not.
     """
     text = f"{__version__}\n{request.get_full_path()}\n{is_shown_to_stranger()}\n{version}"
-    if _has_relative_moment(request):
+    if any(is_relative_moment(str(value)) for value in request.query_params.values()):
         text += f"\n{timezone.now().isoformat()}"
     return _write_etag(text.encode())
-
-
-def _has_relative_moment(request: Request) -> bool:
-    return any(is_relative_moment(str(value)) for value in request.query_params.values())
 
 
 def _write_etag(version: bytes) -> str:
@@ -187,41 +179,6 @@ def is_known(request: Request, etag: str) -> bool:
     """Return whether the client has this version already."""
     known = parse_etags(request.headers.get("If-None-Match", ""))
     return "*" in known or etag.removeprefix("W/") in {each.removeprefix("W/") for each in known}
-
-
-def answer_unchanged(
-    request: Request, make: Callable[[], HttpResponseBase], *, reader: int | None = None
-) -> HttpResponseBase:
-    """Return the response of `make`, or the one that it made for this address if nothing was written since.
-
-    make: a 200, not streamed, that is the same for everybody who may read it, or for one user: reader. Requests with
-    If-None-Match, which `make` may answer without reading anything, and those relative to now are made each time.
-    """
-    if "If-None-Match" in request.headers or _has_relative_moment(request):
-        return make()
-    codings = accepts(request, "br"), accepts(request, "gzip")
-    kept = RESULTS.read(
-        ("response", request.get_full_path(), reader, is_shown_to_stranger(), codings, read_minute()),
-        lambda: _keep(make()),
-        estimate_bytes=lambda kept: _HEADERS_BYTES + len(kept.body),
-    )
-    return HttpResponse(kept.body, headers=kept.headers)
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptResponse:
-    """A response as sent: compressed."""
-
-    body: bytes
-    headers: Mapping[str, str]
-
-
-def _keep(response: HttpResponseBase) -> _KeptResponse:
-    if not isinstance(response, HttpResponse) or response.status_code != 200:
-        raise TypeError(
-            f"status {response.status_code}, {type(response).__name__}: only whole answers are kept"
-        )
-    return _KeptResponse(response.content, dict(response.headers))
 
 
 def answer_not_modified(etag: str) -> HttpResponse:

@@ -1,8 +1,7 @@
 """Series: the list, and one."""
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -35,7 +34,6 @@ from benchapp.api.framework.problems import Problem, not_found
 from benchapp.api.framework.responses import (
     answer_json,
     answer_not_modified,
-    answer_unchanged,
     is_known,
     make_etag,
 )
@@ -164,8 +162,23 @@ class SeriesList(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List series with measurements, most recent run first."""
         wanted = read_parameters(request, SeriesParameters)
-        make = partial(_answer_list, request, wanted)
-        return answer_unchanged(request, make) if wanted["format"] == "json" else make()
+        page = take_page_request(wanted)
+        wanted["oldest_first"] = wanted.pop("sort") == "last_at"
+        wanted["span"] = span = make_level_range(wanted.pop("from_at", None), wanted.pop("to_at", None))
+        return answer_list(
+            request,
+            SeriesPage,
+            SeriesRowAnswer,
+            page=page,
+            read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
+            describe=lambda rows: _describe_rows(rows, span),
+            name="series",
+            context={
+                "level_unit": lambda row: row.level_metric and CATALOG[row.level_metric].unit,
+                "filter": write_filter(wanted["match"]),
+                "range": describe_level_range(span),
+            },
+        )
 
 
 class OneSeries(ApiView):
@@ -187,26 +200,6 @@ class OneSeries(ApiView):
         if series is None:
             raise no_series(series_id)
         return answer_json(request, _describe_series(series, found), headers={"ETag": etag})
-
-
-def _answer_list(request: Request, wanted: dict[str, Any]) -> HttpResponseBase:
-    page = take_page_request(wanted)
-    wanted["oldest_first"] = wanted.pop("sort") == "last_at"
-    wanted["span"] = span = make_level_range(wanted.pop("from_at", None), wanted.pop("to_at", None))
-    return answer_list(
-        request,
-        SeriesPage,
-        SeriesRowAnswer,
-        page=page,
-        read=lambda after, limit: list_series(**wanted, after=after, limit=limit),
-        describe=lambda rows: _describe_rows(rows, span),
-        name="series",
-        context={
-            "level_unit": lambda row: row.level_metric and CATALOG[row.level_metric].unit,
-            "filter": write_filter(wanted["match"]),
-            "range": describe_level_range(span),
-        },
-    )
 
 
 def _describe_rows(rows: Sequence[SeriesRow], span: LevelRange = NOW) -> list[SeriesRowAnswer]:

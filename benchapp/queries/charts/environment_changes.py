@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,7 +15,7 @@ from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import cut_text
 from benchapp.models import RECENTLY_REPORTED, Environment
-from benchapp.queries.series_versions import VersionedCache
+from benchapp.queries.result_cache import read_versioned
 from benchapp.queries.shapes import EnvironmentRow, names_of
 
 # More marks would cover the axis; the newest are shown.
@@ -74,11 +75,11 @@ class EnvironmentHistory:
 
 
 def read_environment_changes(versions: Mapping[int, str]) -> dict[int, EnvironmentHistory]:
-    """Return what changed between consecutive runs of one host, by series; two queries, none where all are known.
+    """Return what changed between consecutive runs of one host, by series; two queries, none if cached.
 
     versions: from `read_series_versions`. The series of a pool also have the first runs of its hosts.
     """
-    return _KEPT.read(versions, None, load=_read_changes)
+    return read_versioned("environment changes", versions, load=partial(_read_changes, list(versions)))
 
 
 def read_time_zone(run_id: int) -> str:
@@ -193,6 +194,3 @@ def _find_places(series_ids: Sequence[int]) -> list[_Place]:
             [list(series_ids)],
         )
         return [_Place(*row) for row in cursor.fetchall()]
-
-
-_KEPT: Final = VersionedCache[EnvironmentHistory](2048)

@@ -31,14 +31,9 @@ from benchapp.queries.series.levels import LevelRow, read_levels
 from benchapp.queries.series.series import SeriesRow, list_rows, read_rows, with_points
 from benchapp.queries.series_versions import read_series_versions
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
-from benchapp.queries.snapshots import RESULTS, read_minute
 from benchapp.queries.titles import describe_value
 
 Value = str | int | float | bool | None
-
-# A series of a chart with its levels and changes; a point with run, environment and value of a metric.
-_ROW_BYTES: Final = 8_000
-_POINT_BYTES: Final = 100
 
 # Formats of values that a bare number would not identify.
 _PATTERNS: Final = {
@@ -255,18 +250,8 @@ def choose_series(
 ) -> ChosenSeries:
     """Return up to `limit` series: those of ids in that order, else the freshest of a filter, by what they differ in.
 
-    ids: at most 100. A filter that asks for nothing gives the freshest six. One query if nothing was written since the
-    last; else five.
+    ids: at most 100. A filter that asks for nothing gives the freshest six. Five queries.
     """
-    chosen = None if ids is None else tuple(ids)
-    return RESULTS.read(
-        ("chosen series", filter, chosen, limit),
-        lambda: _choose_series(filter, ids=chosen, limit=limit),
-        estimate_bytes=lambda found: _ROW_BYTES * (1 + len(found.rows)),
-    )
-
-
-def _choose_series(filter: Filter, *, ids: tuple[int, ...] | None, limit: int) -> ChosenSeries:
     if ids is not None:
         wanted = with_points().filter(pk__in=ids)
     else:
@@ -303,49 +288,9 @@ def read_history(
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
     lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
     runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
-    environment that divides the points. One query if nothing was written since the last; else five more and those of
-    `read_planned_marks`, one for color, up to two for terms, and five where a series has changed since it was last
-    asked for; with detection policies those of `read_thresholds`. Raises UnknownMetric.
+    environment that divides the points. Ten queries and those of `read_planned_marks`, one for color, up to two for
+    terms; with detection policies those of `read_thresholds`. Raises UnknownMetric.
     """
-    asked = (
-        tuple(row.id for row in chosen.rows),
-        tuple(metrics),
-        from_at,
-        to_at,
-        resolution,
-        tuple(terms),
-        color,
-    )
-    return RESULTS.read(
-        ("history", read_minute(), *asked),
-        lambda: _read_history(
-            chosen,
-            metrics=metrics,
-            from_at=from_at,
-            to_at=to_at,
-            resolution=resolution,
-            terms=terms,
-            color=color,
-        ),
-        estimate_bytes=_estimate_bytes,
-    )
-
-
-def _estimate_bytes(history: SeriesHistory) -> int:
-    """Return about how much a history takes: its points, once more by color, and its marks."""
-    return _ROW_BYTES * (1 + len(history.lines)) + _POINT_BYTES * len(history.metrics) * history.run_count
-
-
-def _read_history(
-    chosen: ChosenSeries,
-    *,
-    metrics: Sequence[str],
-    from_at: datetime | None,
-    to_at: datetime | None,
-    resolution: Resolution,
-    terms: Sequence[Term],
-    color: str | None,
-) -> SeriesHistory:
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
     read = read_columns(

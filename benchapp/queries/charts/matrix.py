@@ -39,9 +39,9 @@ from benchapp.queries.incidents.series_marks import (
     count_open_regressions,
     read_series_marks,
 )
+from benchapp.queries.result_cache import CHART_S, read_cached
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.queries.series.levels import CurrentLevel, read_current_columns
-from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -51,8 +51,6 @@ COLUMNS_MAXIMUM: Final = 100
 PANELS_MAXIMUM: Final = 12
 # A larger page is slow and unreadable: panels are omitted until it fits.
 CELLS_MAXIMUM: Final = 4000
-# Of a cell with a level and its newest values, measured.
-_CELL_BYTES: Final = 2000
 _DIMENSIONS_MAXIMUM: Final = 2
 _EARLIEST_US: Final = -(2**63)
 _USUAL_METRIC: Final = "iops"
@@ -82,20 +80,14 @@ def read_matrix(
 ) -> Matrix:
     """Return the matrix of a filter in a time range; axes that are None are chosen.
 
-    x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if nothing was written
-    since the last; else four, three more with a past end, one more where cells have several series, and one more where
+    x: a dimension; rows, facet: up to two, separated by commas; facet may be "none". One query if the result is
+    cached; else five, three more with a past end, one more where cells have several series, and one more where
     something was measured without giving a value. Raises BadChart.
     """
     if span.from_at is not None and span.to_at is not None and span.from_at >= span.to_at:
         raise BadChart("from", "from must be before to")
     load = partial(_read_matrix, filter, metric=metric, x=x, rows=rows, facet=facet, span=span)
-    if not span.is_lasting:
-        return load()
-    return RESULTS.read(
-        ("matrix", filter, metric, x, rows, facet, span),
-        load,
-        estimate_bytes=lambda matrix: _CELL_BYTES * (1 + matrix.size),
-    )
+    return read_cached("matrix", filter, metric, x, rows, facet, span, load=load, age_s=CHART_S)
 
 
 def _read_matrix(

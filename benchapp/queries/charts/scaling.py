@@ -1,7 +1,7 @@
 """A metric by one dimension: the data of the scaling page, its API and the studies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -38,7 +38,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.snapshots import RESULTS
+from benchapp.queries.result_cache import CHART_S, read_cached
 
 __all__ = [
     "NONE",
@@ -60,9 +60,6 @@ _USUAL_METRIC: Final = "iops"
 _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
-# Measured.
-_CELL_BYTES: Final = 1000
-_RUN_BYTES: Final = 250
 _AXES: Final = ("x", "color", "facet")
 _DEPTHS: Final = ("iodepth", "numjobs")
 
@@ -70,8 +67,8 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request, with those of further metrics. Raises BadChart.
 
-    One query if nothing was written since the last; else two more (`read_table`), and three for each of a past end and
-    compare_days, of each metric; two more if no metric was given and no series has IOPS. Of has_runs those of
+    One query if the result is cached; else two more (`read_table`), and three for each of a past end and compare_days,
+    of each metric; two more if no metric was given and no series has IOPS. Of has_runs those of
     `read_runs`.
     """
     if (
@@ -80,24 +77,9 @@ def read_scaling(request: ScalingRequest) -> ScalingChart:
         and request.span.from_at >= request.span.to_at
     ):
         raise BadChart("from", "from must be before to")
-    if not request.span.is_lasting or (request.compare_days is not None and request.span.to_at is None):
-        # The range, or the earlier period, depends on the time.
-        return _read_scaling(request)
-    asked = tuple(getattr(request, field.name) for field in fields(ScalingRequest))
     # Names of limits have bytes/s in the units of the reader.
-    return RESULTS.read(
-        ("scaling", get_rate_units(), *asked), partial(_read_scaling, request), estimate_bytes=_estimate_bytes
-    )
-
-
-def _estimate_bytes(chart: ScalingChart) -> int:
-    cells = sum(each.counts.cells for each in chart.stack)
-    runs = (
-        sum(len(cell.runs) for each in chart.stack for *_, cell in each.walk())
-        if chart.cell_runs_maximum
-        else 0
-    )
-    return _CELL_BYTES * (1 + cells) + _RUN_BYTES * runs
+    load = partial(_read_scaling, request)
+    return read_cached("scaling", get_rate_units(), request, load=load, age_s=CHART_S)
 
 
 def _read_scaling(request: ScalingRequest) -> ScalingChart:

@@ -12,8 +12,8 @@ from benchapp.analysis.charts.downsampling import SampledPoints
 from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.charts.downsampling import from_us, read_columns, to_us
+from benchapp.queries.result_cache import read_versioned
 from benchapp.queries.series.levels import LevelRow
-from benchapp.queries.series_versions import VersionedCache
 
 # Of all series of a chart together: finding the steps of as many takes 0.15 s, once after each new run.
 POINTS_MAXIMUM: Final = 20_000
@@ -39,8 +39,8 @@ class SmallStep:
 def read_small_steps(
     versions: Mapping[int, str], metric: str, *, levels: Mapping[int, Sequence[LevelRow]]
 ) -> dict[int, tuple[SmallStep, ...]]:
-    """Return the steps of a metric, oldest first, of each series; queries as of `read_thresholds`, and one more if they
-    are not cached.
+    """Return the steps of a metric, oldest first, of each series; queries as of `read_thresholds`, and one more if
+    they are not cached.
 
     versions: as `read_series_versions` returns them. levels: those of the metric, whose starts are stored changes. Of
     each series its newest runs are read, 20 000 of all together. None for a metric without a threshold.
@@ -53,20 +53,16 @@ def read_small_steps(
         series_id: tuple(to_us(level.from_at) for level in levels[series_id][1:]) for series_id in versions
     }
 
-    def load(ids: list[int]) -> dict[int, tuple[SmallStep, ...]]:
-        columns = read_columns(ids, metrics=[metric], newest=newest)
+    def load() -> dict[int, tuple[SmallStep, ...]]:
+        columns = read_columns(list(versions), metrics=[metric], newest=newest)
         return {
             series_id: _find_steps(
                 columns[series_id].points, metric, starts[series_id], threshold=thresholds[series_id]
             )
-            for series_id in ids
+            for series_id in versions
         }
 
-    keys = {
-        series_id: f"{version} {starts[series_id]} {thresholds[series_id]}"
-        for series_id, version in versions.items()
-    }
-    return _CACHE.read(keys, (metric, newest), load=load)
+    return read_versioned("small steps", metric, versions, starts, thresholds, load=load)
 
 
 def _find_steps(
@@ -94,6 +90,3 @@ def _find_steps(
                 )
             )
     return tuple(steps)
-
-
-_CACHE: Final = VersionedCache[tuple[SmallStep, ...]](2048)

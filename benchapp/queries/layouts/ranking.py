@@ -47,7 +47,7 @@ from benchapp.queries.layouts.layout import (
 from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
-from benchapp.queries.snapshots import RESULTS
+from benchapp.queries.result_cache import CHART_S, read_cached
 
 __all__ = [
     "VERDICTS",
@@ -65,8 +65,6 @@ _METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
 _MAIN_METRIC: Final = "iops"
 # One broken host does not decide; half of the hosts do.
 _ODD_BELOW: Final = 0.5
-# Of a layout with its loads, measured.
-_ROW_BYTES: Final = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,17 +186,12 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
     """Return the measured layouts in the order of the answer. Raises BadFilter, UnknownRegion.
 
     Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
-    only, those that miss it, by what they lack, and those of which something required is unknown. One query if nothing
-    was written since the last one, unless the age counts; else six.
+    only, those that miss it, by what they lack, and those of which something required is unknown. One query if the
+    result is cached, which it never is in a worker; else seven.
     """
     now = now or timezone.now()
-    if question.maximum_age is not None:
-        return _rank_layouts(question, now=now)
-    return RESULTS.read(
-        ("layouts", question, now.date()),
-        partial(_rank_layouts, question, now=now),
-        estimate_bytes=lambda ranking: _ROW_BYTES * (1 + len(ranking.all_rows)),
-    )
+    load = partial(_rank_layouts, question, now=now)
+    return read_cached("layouts", question, now.date(), load=load, age_s=CHART_S)
 
 
 def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,8 +22,8 @@ from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.binary_columns import fetch_arrays, to_us
 from benchapp.queries.days import DayRange
+from benchapp.queries.result_cache import DAYS_S, read_cached
 from benchapp.queries.series.levels import find_level, read_levels
-from benchapp.queries.series_versions import VersionedCache, read_series_versions
 
 DAYS: Final = 90
 PATTERNS: Final[Mapping[str, str]] = {
@@ -79,7 +80,8 @@ class FleetDays:
 def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     """Return the quantiles of each pattern and day, and the series that are below.
 
-    Three queries if nothing changed, else those of maintenance and three; three more with regressions.
+    Two queries if the patterns are cached, which may be a minute old; else four and those of maintenance; three more
+    with regressions.
 
     days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run up to the end of
     the day, until it is stale, divided by the median of the level that the series had when the days began, or of its
@@ -88,17 +90,19 @@ def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     """
     days = days or DayRange(timezone.now(), DAYS)
     first, count = days.first, days.count
-    sampled = _sample_series(_begin(first), _begin(first + count * _DAY))
-    versions = read_series_versions([series_id for ids, _ in sampled.values() for series_id in ids])
-    values = _CACHE.read(versions, (first, count), load=lambda ids: _load(ids, first, count))
+    patterns = read_cached("fleet", first, count, load=partial(_read_patterns, first, count), age_s=DAYS_S)
     return FleetDays(
-        days,
-        tuple(
-            _make_pattern(pattern, np.array(rows), is_sample=is_sample)
-            for pattern, (ids, is_sample) in sampled.items()
-            if (rows := [row for each in ids if (row := values.get(each)) is not None and row.size])
-        ),
-        _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at)),
+        days, patterns, _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at))
+    )
+
+
+def _read_patterns(first: date, count: int) -> tuple[PatternDays, ...]:
+    sampled = _sample_series(_begin(first), _begin(first + count * _DAY))
+    values = _load([series_id for ids, _ in sampled.values() for series_id in ids], first, count)
+    return tuple(
+        _make_pattern(pattern, np.array(rows), is_sample=is_sample)
+        for pattern, (ids, is_sample) in sampled.items()
+        if (rows := [values[each] for each in ids if values[each].size])
     )
 
 
@@ -237,6 +241,3 @@ def _carry(days: NDArray[np.float64], *, reach: int) -> NDArray[np.float64]:
     places = np.arange(len(days))
     last = np.maximum.accumulate(np.where(np.isnan(days), -1, places))
     return np.where((last >= 0) & (places - last <= reach), days[last], np.nan)
-
-
-_CACHE: Final = VersionedCache[NDArray[np.float64]](4 * SERIES_MAXIMUM * len(PATTERNS))

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,7 +28,6 @@ from benchapp.queries.runs.run_detail import (
     read_run,
 )
 from benchapp.queries.shapes import TargetRow, names_of
-from benchapp.queries.snapshots import RESULTS
 from benchapp.queries.titles import describe_target
 
 __all__ = [
@@ -49,8 +48,6 @@ __all__ = [
 
 # A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
 SUMMARIES_MAXIMUM: Final = 8
-# Of a run with so many, measured.
-_RUN_BYTES: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,27 +126,18 @@ def list_runs(
 ) -> Page[RunRow]:
     """Return the runs that the filters leave, the newest first or the oldest, behind the cursor.
 
-    One query if nothing was written since the last; else four more, and one for terms of the workload. Raises
-    BadCursor.
+    Four queries, and one for terms of the workload. Raises BadCursor.
     """
-    return RESULTS.read(
-        ("runs", filters, after, limit, oldest_first),
-        partial(_list_runs, filters, after=after, limit=limit, oldest_first=oldest_first),
-        estimate_bytes=lambda page: _RUN_BYTES * (1 + len(page.items)),
-    )
+    cursor = read_cursor(after)
+    ids = _list_ids(filters, cursor, limit=limit + 1, oldest_first=oldest_first)
+    runs = _read_runs(ids, shown=ids[:limit])
+    return cut_page(runs, limit, cursor_of=lambda run: Cursor(run.started_at, run.id))
 
 
 def read_run_rows(ids: Sequence[int]) -> list[RunRow]:
     """Return the runs with these ids that exist, the newest first; three queries."""
     rows = _read_runs(ids, shown=ids)
     return sorted(rows, key=lambda run: (run.started_at, run.id), reverse=True)
-
-
-def _list_runs(filters: RunFilter, *, after: str | None, limit: int, oldest_first: bool) -> Page[RunRow]:
-    cursor = read_cursor(after)
-    ids = _list_ids(filters, cursor, limit=limit + 1, oldest_first=oldest_first)
-    runs = _read_runs(ids, shown=ids[:limit])
-    return cut_page(runs, limit, cursor_of=lambda run: Cursor(run.started_at, run.id))
 
 
 def _list_ids(filters: RunFilter, cursor: Cursor | None, *, limit: int, oldest_first: bool) -> list[int]:

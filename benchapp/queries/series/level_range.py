@@ -48,11 +48,6 @@ class LevelRange:
         """Return whether numbers are those of all current levels."""
         return self.from_at is None and self.to_at is None
 
-    @property
-    def is_lasting(self) -> bool:
-        """Return whether the next request can have the same range: relative times have microseconds."""
-        return not any(at is not None and at.microsecond for at in (self.from_at, self.to_at))
-
     def has_run(self, last_at: datetime) -> bool:
         """Return whether the last run of a level, which ended by the end of the range, is in the range."""
         return self.from_at is None or last_at >= self.from_at

@@ -2,24 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from django.db import connection
+from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.days import DayRange
-from benchapp.queries.snapshots import RESULTS, read_minute
+from benchapp.queries.result_cache import DAYS_S, read_cached
 
 HISTORY_DAYS: Final = 90
 _DAY_US: Final = 86_400_000_000
 # A level of zero has no logarithm; no change is as large as this.
 _RATIO_MINIMUM: Final = 1e-3
-_GROUP_BYTES: Final = 500
-_DAY_BYTES: Final = 40
 # The main metric of a series: IOPS, or the elapsed time of a workload that is timed as a whole. A series whose current
 # level began before the period, or is its first, is at its reference on each day: such series are only counted, by
 # group and days. The others are listed. When a series is no longer measured: as `is_stale`.
@@ -76,32 +76,25 @@ def read_relative_levels(
     a level on the day; None without one: before the first run, and after the last one of series that are no longer
     measured. Groups without a level are left out.
 
-    days: by default 90 until the current minute. Read from stored levels: the cost depends on the number of series, not
-    of runs. One query if nothing was written since the last in this minute; else one more, and one for the series whose
-    level changed in the period. 4 000 series: about 4 ms.
+    days: by default 90 until now. Read from stored levels: the cost depends on the number of series, not of runs. One
+    query, and one for the series whose level changed in the period; one if the result is cached, which may be a minute
+    old. 4 000 series: about 4 ms.
     """
-    days = days or DayRange(read_minute(), HISTORY_DAYS)
-    # Relative times have microseconds, the key has not.
-    end = days.end_at.replace(second=0, microsecond=0)
-    named = tuple(
-        (name, tuple(value) if isinstance(value, list) else value) for name, value in values.items()
-    )
-    return RESULTS.read(
-        ("relative levels", wanted.as_string(), named, days.count, end),
-        lambda: _read_relative_levels(wanted, values, days=days.count, end=end),
-        estimate_bytes=lambda levels: sum(_GROUP_BYTES + _DAY_BYTES * len(each) for each in levels.values()),
-    )
+    days = days or DayRange(timezone.now(), HISTORY_DAYS)
+    end, length = days.end_at.replace(second=0, microsecond=0), days.count
+    load = partial(_read_relative_levels, wanted, values, end=end, length=length)
+    return read_cached("relative levels", wanted.as_string(), values, end, length, load=load, age_s=DAYS_S)
 
 
 def _read_relative_levels(
-    wanted: sql.Composable, values: Mapping[str, Any], *, days: int, end: datetime
+    wanted: sql.Composable, values: Mapping[str, Any], *, end: datetime, length: int
 ) -> dict[int, tuple[float | None, ...]]:
-    first_at = end - timedelta(days=days - 1)
+    first_at = end - timedelta(days=length - 1)
     asked = {
         **values,
         "first_at": first_at,
         "now": end,
-        "days": days,
+        "days": length,
         "stale_at": end - STALE_AFTER,
         "interval_from": INTERVAL_FROM,
         "intervals": INTERVALS,
@@ -115,8 +108,8 @@ def _read_relative_levels(
     # Each level is added on its first day and subtracted on the day after its last one: what remains of the sums is
     # on each day what is in effect.
     groups = max(row[0] for row in rows) + 1
-    counts = np.zeros((groups, days + 1), dtype=np.int64)
-    logarithms = np.zeros((groups, days + 1))
+    counts = np.zeros((groups, length + 1), dtype=np.int64)
+    logarithms = np.zeros((groups, length + 1))
     changed: list[tuple[int, int, int]] = []
     for place, first_day, end_day, count, ids in rows:
         if end_day > first_day:
@@ -130,7 +123,9 @@ def _read_relative_levels(
     return {
         place: tuple(
             mean if count else None
-            for mean, count in zip(means[place, :days].tolist(), counts[place, :days].tolist(), strict=True)
+            for mean, count in zip(
+                means[place, :length].tolist(), counts[place, :length].tolist(), strict=True
+            )
         )
         for place in dict.fromkeys(row[0] for row in rows)
     }

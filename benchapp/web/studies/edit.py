@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from django.contrib import messages
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -28,10 +29,10 @@ from benchapp.pipeline.studies import (
     store_snapshot,
 )
 from benchapp.queries.layouts.question_form import BadQuestion, check_question
+from benchapp.queries.result_cache import STUDY_S, make_key
 from benchapp.queries.studies import PanelRow, StudyDetail, list_own_studies, read_study
 from benchapp.web.site.access import can, needs_role, read_person
 from benchapp.web.site.preferences import without_preferences
-from benchapp.web.studies.page_cache import PageCache, TooManyReaders
 from benchapp.web.studies.panel_image import draw_panel
 from benchapp.web.studies.panels import name_panel, read_panel_query
 from benchapp.web.studies.snapshots import freeze_panels
@@ -41,8 +42,6 @@ _TITLE_LENGTH: Final = 200
 # Drawn at twice the size at which the form shows them.
 THUMBNAIL_WIDTH: Final = 640
 THUMBNAIL_HEIGHT: Final = 336
-# A thumbnail has about 20 KB.
-_THUMBNAILS: Final = PageCache(ttl_s=300, pages_maximum=200, bytes_maximum=8 * 2**20, waiting_maximum=8)
 
 
 @never_cache
@@ -154,14 +153,9 @@ def thumbnail(request: HttpRequest, study_id: int, place: int, theme: str) -> Ht
             return draw_panel(panel, options)
 
     try:
-        # By its address, so that a chart that is moved is not drawn again.
-        page = _THUMBNAILS.get_or_render(
-            f"study {study_id}",
-            f"{theme} {panel.kind} {panel.query}",
-            state="",
-            render=draw,
-        )
-    except (TooManyReaders, TooManyDrawings):
+        # Without its place, so that a chart that is moved is not drawn again.
+        page = cache.get_or_set(make_key("thumbnail", theme, panel), draw, STUDY_S)
+    except TooManyDrawings:
         return HttpResponse(status=503, headers={"Retry-After": "2"})
     return HttpResponse(page, content_type=CONTENT_TYPES["png"])
 

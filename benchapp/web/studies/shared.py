@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import Final
 
-from django.db import connection
+from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -14,11 +15,11 @@ from django.views.decorators.http import require_safe
 
 from benchapp.charts.images.frame import TooManyDrawings
 from benchapp.charts.images.options import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions
+from benchapp.queries.result_cache import STUDY_S, make_key
 from benchapp.queries.studies import StudyDetail, read_shared_snapshot_image, read_shared_study
 from benchapp.web.site.errors import not_found
 from benchapp.web.site.markdown import render_markdown
 from benchapp.web.site.page_context import make_base_url
-from benchapp.web.studies.page_cache import PageCache, TooManyReaders
 from benchapp.web.studies.panel_image import draw_panel
 from benchapp.web.studies.panels import (
     RENDERED_KINDS,
@@ -31,17 +32,10 @@ from benchapp.web.studies.preview import make_preview
 from benchapp.web.studies.rate_limit import count_shared
 from benchapp.web.studies.snapshots import find_first_image, show_frozen_panels
 
-# Each chart is rendered at most once in this time, however many readers follow the link.
-CACHE_TTL_S: Final = 300
-# Of the 64 threads that answer all requests: with 8 that wait for a stream, as many as connections (16) remain.
-_WAITING_MAXIMUM: Final = 40
-_CACHE: Final = PageCache(
-    ttl_s=CACHE_TTL_S,
-    pages_maximum=500,
-    bytes_maximum=64 * 2**20,
-    waiting_maximum=_WAITING_MAXIMUM,
-)
 _BUSY_WAIT_S: Final = 2
+# Half of the connections: a crowd that follows a link to slow charts does not block other requests.
+RENDERING_MAXIMUM: Final = 8
+_RENDERING: Final = BoundedSemaphore(RENDERING_MAXIMUM)
 # Incidents are no part of a shared study.
 _IMAGE_OPTIONS: Final = ImageOptions(format="png", height=HEIGHT_DEFAULT, has_incidents=False)
 _NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
@@ -62,15 +56,8 @@ def shared_study(request: HttpRequest, token: str) -> HttpResponse:
     """Show title and text of a study by its shared link, without links to other pages of this server."""
     study = read_shared_study(token)
     if study is None:
-        return _reject(request, token)
-    base_url = make_base_url(request)
-    # The page has absolute URLs, for previews: one for each name of this server.
-    return _answer_cached(
-        token,
-        f"study at {base_url}",
-        state=study.state,
-        render=lambda: _render_study(study, base_url),
-    )
+        return _reject(request)
+    return _add_private_headers(HttpResponse(_render_study(study, make_base_url(request))))
 
 
 @require_safe
@@ -81,11 +68,8 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
     if study is None or not 1 <= place <= len(study.panels):
-        return _reject(request, token)
-    _release_connection()
-    return _answer_cached(
-        token, str(place), state=study.state, render=lambda: _render_chart(request, study, place)
-    )
+        return _reject(request)
+    return _answer_cached(study, str(place), render=lambda: _render_chart(request, study, place))
 
 
 @require_safe
@@ -96,15 +80,13 @@ def shared_image(request: HttpRequest, token: str) -> HttpResponse:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
     if study is None or not study.panels:
-        return _reject(request, token)
+        return _reject(request)
     if study.snapshot is not None:
         frozen = find_first_image(study)
         return _answer_frozen(request, token, frozen.place if frozen else 0, "light")
-    _release_connection()
     return _answer_cached(
-        token,
+        study,
         "image",
-        state=study.state,
         render=lambda: draw_panel(study.panels[0], _IMAGE_OPTIONS),
         content_type=CONTENT_TYPES["png"],
     )
@@ -120,24 +102,27 @@ def shared_snapshot_image(request: HttpRequest, token: str, place: int, theme: s
 
 
 def _answer_cached(
-    token: str,
-    name: str,
-    *,
-    state: str,
-    render: Callable[[], bytes],
-    content_type: str | None = None,
+    study: StudyDetail, name: str, *, render: Callable[[], bytes], content_type: str | None = None
 ) -> HttpResponse:
-    try:
-        page = _CACHE.get_or_render(token, name, state=state, render=render)
-    except (TooManyReaders, TooManyDrawings):
-        return _defer("Many readers wait for this page.", wait_s=_BUSY_WAIT_S, status=503)
+    key = make_key("shared", study.share_token, study.state, name)
+    page = cache.get(key)
+    if page is None:
+        if not _RENDERING.acquire(blocking=False):
+            return _defer_busy()
+        try:
+            page = render()
+        except TooManyDrawings:
+            return _defer_busy()
+        finally:
+            _RENDERING.release()
+        cache.set(key, page, STUDY_S)
     return _add_private_headers(HttpResponse(page, content_type=content_type))
 
 
 def _answer_frozen(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
     content = read_shared_snapshot_image(token, place, theme)
     if content is None:
-        return _reject(request, token)
+        return _reject(request)
     return _add_private_headers(HttpResponse(content, content_type=CONTENT_TYPES["png"]))
 
 
@@ -151,7 +136,7 @@ def _show_frozen(study: StudyDetail) -> list[ShownStudyPanel]:
     )
 
 
-def _render_study(study: StudyDetail, base_url: str) -> bytes:
+def _render_study(study: StudyDetail, base_url: str) -> str:
     frozen = _show_frozen(study) if study.snapshot else []
     pending = [
         PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
@@ -165,8 +150,7 @@ def _render_study(study: StudyDetail, base_url: str) -> bytes:
         "panels": frozen or pending,
         "kinds": sorted({panel.kind for panel in pending} & RENDERED_KINDS),
     }
-    # Without the request: a page cached for all must not depend on one visitor.
-    return render_to_string("studies/shared_study.html", context).encode()
+    return render_to_string("studies/shared_study.html", context)
 
 
 def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes:
@@ -175,18 +159,16 @@ def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes
     else:
         panel = make_panel(request, study.panels[place - 1], place, has_links=False)
     context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
+    # Without the request: a chart cached for all must not depend on one visitor.
     return render_to_string("studies/shared_chart.html", context).encode()
 
 
-def _release_connection() -> None:
-    """Return the connection to the pool: a request that waits for another to render must not occupy one."""
-    if not connection.in_atomic_block:
-        connection.close_if_unusable_or_obsolete()
-
-
-def _reject(request: HttpRequest, token: str) -> HttpResponse:
-    _CACHE.discard(token)
+def _reject(request: HttpRequest) -> HttpResponse:
     return _add_private_headers(not_found(request, Http404(_NO_STUDY)))
+
+
+def _defer_busy() -> HttpResponse:
+    return _defer("Many charts are being rendered.", wait_s=_BUSY_WAIT_S, status=503)
 
 
 def _defer(reason: str, *, wait_s: int, status: int) -> HttpResponse:

@@ -292,7 +292,7 @@ def test_history_asks_as_much_for_many_series_as_for_one(reader, django_assert_n
 
     # The token and its last use; count, series, last points, versions; levels; environment changes; policies; marks and
     # increases in spread, both also for the ETag.
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(15):
         reader.get("/api/v1/history")
 
 

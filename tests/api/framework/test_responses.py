@@ -6,14 +6,11 @@ from datetime import UTC, datetime
 
 import brotli
 import pytest
-from django.http import HttpResponse, StreamingHttpResponse
 from django.test import RequestFactory
 from rest_framework.request import Request
 
 from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns
-from benchapp.api.framework.responses import accepts, answer_rows, answer_unchanged
-from benchapp.queries import snapshots
-from benchapp.queries.snapshots import SnapshotCache
+from benchapp.api.framework.responses import accepts, answer_rows
 
 
 class Line(ApiAnswer, kw_only=True, frozen=True):
@@ -103,92 +100,6 @@ def test_brotli_is_preferred_to_gzip():
     assert packed.headers["Content-Encoding"] == "br"
     assert packed.headers["Content-Length"] == str(len(packed.content))
     assert brotli.decompress(packed.content) == answer(rows).content
-
-
-class Makes:
-    """Make responses, each with its number."""
-
-    def __init__(self):
-        self.count = 0
-
-    def __call__(self):
-        self.count += 1
-        return HttpResponse(str(self.count), headers={"ETag": f'W/"{self.count}"'})
-
-
-def read_unchanged(make, address, **headers):
-    request = Request(RequestFactory().get(address, headers=headers))
-    return int(answer_unchanged(request, make).content)
-
-
-@pytest.fixture
-def snapshot(monkeypatch):
-    """Let results be cached, also over the end of a minute, and return what sets the snapshot."""
-    monkeypatch.setattr("benchapp.api.framework.responses.RESULTS", SnapshotCache())
-    monkeypatch.setattr("benchapp.api.framework.responses.read_minute", lambda: None)
-
-    def set_snapshot(text):
-        monkeypatch.setattr(snapshots, "read_snapshot", lambda: text)
-
-    set_snapshot("1")
-    return set_snapshot
-
-
-def test_answer_is_made_again_after_a_write(snapshot):
-    make = Makes()
-
-    before = [read_unchanged(make, "/a") for _ in range(2)]
-    snapshot("2")
-    after = [read_unchanged(make, "/a") for _ in range(2)]
-
-    assert (before, after) == ([1, 1], [2, 2])
-
-
-def test_answer_without_a_snapshot_is_made_each_time(snapshot):
-    make = Makes()
-    snapshot(None)
-
-    assert [read_unchanged(make, "/a") for _ in range(2)] == [1, 2]
-
-
-def test_kept_answer_is_that_of_its_address_and_content_coding(snapshot):
-    make, brotli_accepted = Makes(), {"Accept-Encoding": "br"}
-
-    requests = [("/a", {}), ("/a?q=b", {}), ("/a", brotli_accepted), ("/a", {}), ("/a", brotli_accepted)]
-
-    assert [read_unchanged(make, address, **headers) for address, headers in requests] == [1, 2, 3, 1, 3]
-
-
-def test_kept_answer_of_one_user_is_not_that_of_another(snapshot):
-    make = Makes()
-
-    answers = [answer_unchanged(request_with(), make, reader=reader) for reader in (1, 2, None, 1)]
-
-    assert [answer.content for answer in answers] == [b"1", b"2", b"3", b"1"]
-
-
-@pytest.mark.parametrize(("address", "headers"), [("/a", {"If-None-Match": 'W/"1"'}), ("/a?from=-30d", {})])
-def test_conditional_and_relative_requests_are_answered_anew(snapshot, address, headers):
-    make = Makes()
-
-    assert [read_unchanged(make, address, **headers) for _ in range(2)] == [1, 2]
-
-
-def test_kept_answer_has_its_headers_and_takes_others(snapshot):
-    make, request = Makes(), request_with()
-
-    first = answer_unchanged(request, make)
-    first.headers["RateLimit"] = "of the first client"
-    second = answer_unchanged(request, make)
-
-    assert second.headers["ETag"] == 'W/"1"'
-    assert "RateLimit" not in second.headers
-
-
-def test_parts_and_errors_are_not_kept(snapshot):
-    for response in (StreamingHttpResponse([b"a"]), HttpResponse(status=304)):
-        with pytest.raises(TypeError, match="only whole answers are kept"):
-            answer_unchanged(request_with(), lambda response=response: response)
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "ndjson"])

@@ -153,19 +153,18 @@ def test_of_very_many_runs_the_newest_of_each_line_are_read(monkeypatch):
     assert (history.newest, part.newest) == (3, None)
 
 
-def test_second_look_asks_for_the_points_alone(django_assert_num_queries):
+@pytest.mark.usefixtures("web_cache")
+def test_second_look_does_not_ask_for_environment_changes(django_assert_num_queries):
     series = [make_series([1.0, 2.0]) for _ in range(4)]
     ids = [each.id for each in series]
 
-    with django_assert_num_queries(5):  # snapshot, count, series, their last points, their versions
+    with django_assert_num_queries(4):  # count, series, their last points, their versions
         chosen = choose(ids=ids)
     # Points are read beside Django.
-    # snapshot, levels, environment changes, changes of level, policies, variability, planned events
-    with django_assert_num_queries(7):
+    # levels, environment changes, changes of level, policies, variability, planned events
+    with django_assert_num_queries(6):
         read_history(chosen, metrics=["iops"])
-    with django_assert_num_queries(
-        6
-    ):  # snapshot, levels, changes of level, policies, variability, planned events
+    with django_assert_num_queries(5):  # levels, changes of level, policies, variability, planned events
         read_history(chosen, metrics=["iops"])
 
 

@@ -120,6 +120,6 @@ def test_average_is_the_geometric_mean_of_the_series_of_a_day() -> None:
 def test_three_queries_read_all_series(django_assert_num_queries: Any) -> None:
     series = [plant((30, 1000), (1, 900)) for _ in range(5)]
 
-    # The snapshot and the series; their levels are read beside Django's cursor.
+    # The newest audit records and the series; their levels are read beside Django's cursor.
     with django_assert_num_queries(2):
         read([series])

@@ -226,7 +226,7 @@ def test_page_of_many_asks_as_much_as_of_one(viewer: Client, django_assert_num_q
     make_volumes(1, 2, 4, 8)
 
     # Session, person, count, series, points, versions; levels; changes around them; policies; marks, planned events.
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(15):
         viewer.get(reverse("history"))
 
 

@@ -249,7 +249,7 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     # Session, person; runs (2), measurements, counts; installation; totals, hosts, schedules, newest runs, marks;
     # incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes; series, their rows, last
     # points, levels (2), marks; studies; new incidents.
-    with django_assert_num_queries(28):
+    with django_assert_num_queries(27):
         viewer.get(reverse("home"))
 
 

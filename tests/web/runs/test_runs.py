@@ -144,7 +144,7 @@ def test_list_asks_as_much_for_many_runs_as_for_one(viewer: Client, django_asser
     for number in range(5):
         make_measured_run(f"db-{number}")
 
-    with django_assert_num_queries(9):  # session, person, runs (2), measurements, counts, profiles
+    with django_assert_num_queries(8):  # session, person, runs (2), measurements, counts, profiles
         viewer.get(reverse("runs"))
 
 

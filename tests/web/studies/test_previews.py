@@ -96,6 +96,7 @@ def test_first_chart_of_every_kind_is_an_image(kind: str, query: str, measured: 
     assert (answer.status_code, answer.content[:4]) == (200, b"\x89PNG")
 
 
+@pytest.mark.usefixtures("web_cache")
 def test_image_is_drawn_once_for_all_readers(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from html import unescape
 from ipaddress import ip_network
 from itertools import count
+from threading import BoundedSemaphore
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.test import Client, override_settings
 
 from benchapp.models import Role, Run, Series, Study
 from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
-from benchapp.web.studies.page_cache import TooManyReaders
+from benchapp.web.studies import shared
 from tests.factories import (
     NOON,
     make_change,
@@ -204,6 +205,7 @@ def test_unknown_chart_number_is_not_found(place: int, stranger: Client) -> None
     assert stranger.get(chart_path(share(("scaling", QUERY)), place)).status_code == 404
 
 
+@pytest.mark.usefixtures("web_cache")
 def test_revoked_link_shows_nothing_from_the_cache(stranger: Client, measured: None) -> None:
     token = share(("scaling", QUERY))
     stranger.get(f"/shared/{token}/")
@@ -243,6 +245,7 @@ def test_shared_chart_with_a_bad_filter_shows_nothing(
     assert "3\u202f123" not in page.words
 
 
+@pytest.mark.usefixtures("web_cache")
 def test_chart_is_rendered_once_for_all_readers(
     stranger: Client, measured: None, django_assert_num_queries: Any
 ) -> None:
@@ -263,6 +266,7 @@ def test_chart_is_rendered_once_for_all_readers(
         lambda study: add_panel(study.pk, read_panel({"kind": "scaling", "query": "x=iodepth"})),
     ],
 )
+@pytest.mark.usefixtures("web_cache")
 def test_edited_study_is_rendered_again(
     change: Callable[[Study], Study], stranger: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,20 +294,23 @@ def test_client_over_the_limit_gets_retry_after(stranger: Client, settings: Lazy
     assert stranger.get(f"/shared/{token}/").status_code == 200
 
 
-def test_reader_gets_retry_after_if_too_many_wait_for_a_chart(
+def test_reader_gets_retry_after_if_too_many_charts_are_rendered(
     stranger: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> bytes:
-        raise TooManyReaders
-
     token = share(("scaling", QUERY))
-    monkeypatch.setattr("benchapp.web.studies.shared._CACHE.get_or_render", refuse)
+    monkeypatch.setattr("benchapp.web.studies.shared._RENDERING", BoundedSemaphore(1))
+    with shared._RENDERING:
+        refused = [stranger.get(path) for path in (chart_path(token), f"/shared/{token}/image.png")]
+        page = stranger.get(f"/shared/{token}/")
 
-    answers = [stranger.get(path) for path in (chart_path(token), f"/shared/{token}/")]
-
-    assert [answer.status_code for answer in answers] == [503, 503]
-    assert [answer.headers["Retry-After"] for answer in answers] == ["2", "2"]
-    assert "no-store" in answers[0].headers["Cache-Control"]
+    assert [answer.status_code for answer in (*refused, page, stranger.get(chart_path(token)))] == [
+        503,
+        503,
+        200,
+        200,
+    ]
+    assert [answer.headers["Retry-After"] for answer in refused] == ["2", "2"]
+    assert "no-store" in refused[0].headers["Cache-Control"]
 
 
 def test_clients_behind_a_trusted_proxy_are_counted_separately(

@@ -107,7 +107,7 @@ def _make_fields(matrix: Matrix) -> dict[str, Any]:
     rows = [row.name for row in matrix.rows] + [""]
     facets = [facet.name for facet in matrix.facets] + ["", ""]
     return {
-        "metric": [(name, metric.label, metric is matrix.metric) for name, metric in CATALOG.items()],
+        "metric": [(name, metric.label, metric == matrix.metric) for name, metric in CATALOG.items()],
         "x": offer(matrix.x.dimension.name, "", ""),
         "rows": offer(rows[0], "", ""),
         "more_rows": offer(rows[1], "", "None"),
