@@ -1,12 +1,13 @@
 """Rows of a matrix: hundreds of cells, each with a dozen texts. Each text goes through `escape`."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from django import template
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.templatetags.values import escape, iso, mark_text, unbroken
+from benchapp.templatetags.values import iso, mark_text, unbroken
 
 register = template.Library()
 

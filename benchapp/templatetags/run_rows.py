@@ -5,6 +5,7 @@ goes through `escape`.
 """
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from django import template
@@ -13,12 +14,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.templatetags.values import (
     badge_links,
-    escape,
     moment_in_column,
     number_cells,
     or_unknown,
     unbroken,
-    url_of,
 )
 
 register = template.Library()
@@ -32,14 +31,14 @@ def run_rows(runs: Sequence[Any], columns: Sequence[Any], *, can_select: bool = 
 
     can_select: with check boxes of the form "selection".
     """
-    paths = reverse("runs"), reverse("series_list")
+    paths = reverse("runs"), reverse("series_list"), reverse("hosts")
     bodies = [_make_body(entry, len(columns) + 1, paths, can_select) for entry in runs]
     return mark_safe("".join(bodies))  # noqa: S308
 
 
-def _make_body(entry: Any, width: int, paths: tuple[str, str], can_select: bool) -> str:
-    runs, series = paths
-    head = _make_head_cells(entry.run, entry.height, runs, can_select)
+def _make_body(entry: Any, width: int, paths: tuple[str, str, str], can_select: bool) -> str:
+    runs, series, hosts = paths
+    head = _make_head_cells(entry.run, entry.height, runs, hosts, can_select)
     rows = [
         f'<td class="nowrap"><a href="{series}{line.series_id}/">{escape(line.text)}</a>'
         f"{_FAILED if line.error else ''}</td>{number_cells(line.cells)}"
@@ -51,9 +50,10 @@ def _make_body(entry: Any, width: int, paths: tuple[str, str], can_select: bool)
     return f"<tbody><tr>{head}{'</tr><tr>'.join(rows)}</tr></tbody>\n"
 
 
-def _make_head_cells(run: Any, height: int, runs: str, can_select: bool) -> str:
+def _make_head_cells(run: Any, height: int, runs: str, hosts: str, can_select: bool) -> str:
     """Return the cells that all rows of a run share."""
-    name, host = escape(run.host_name), escape(url_of(run.host_name, "host"))
+    name = escape(run.host_name)
+    host = f"{hosts}{name}/"
     box = (
         f'<td rowspan="{height}" class="select no-print"><input type="checkbox" form="selection" name="selected"'
         f' value="{run.id}" aria-label="Select run {run.id} on {name}"></td>'

@@ -1,19 +1,19 @@
 """The list of series as cards and as rows: hundreds, each with a dozen texts. Each text goes through `escape`."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from django import template
+from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.templatetags.values import (
     badge_links,
-    escape,
     mark_text,
     moment_in_column,
     raw,
     unbroken,
-    url_of,
     whole,
 )
 
@@ -31,7 +31,8 @@ def series_cards(part: Any) -> SafeString:
 @register.simple_tag
 def series_rows(part: Any) -> SafeString:
     """Return the table rows of a group (ShownPart of web/series/series_list.py)."""
-    return mark_safe("".join(_make_row(series, part.label) for series in part.series))  # noqa: S308
+    hosts = reverse("hosts")
+    return mark_safe("".join(_make_row(series, part.label, hosts) for series in part.series))  # noqa: S308
 
 
 def _make_card(series: Any, group: str) -> str:
@@ -49,12 +50,10 @@ def _make_card(series: Any, group: str) -> str:
     )
 
 
-def _make_row(series: Any, group: str) -> str:
+def _make_row(series: Any, group: str, hosts: str) -> str:
     row = series.row
     scope = escape(row.scope_name)
-    host = (
-        f"pool {scope}" if row.is_pool else f'<a href="{escape(url_of(row.scope_name, "host"))}">{scope}</a>'
-    )
+    host = f"pool {scope}" if row.is_pool else f'<a href="{hosts}{scope}/">{scope}</a>'
     level = ", ".join(part for part in (raw(series.level_raw), series.previous) if part)
     badges = f'<span class="badges">{badge_links(row.badges, "failed-job")}</span>' if row.badges else ""
     link = f'<a href="{escape(series.url)}">{escape(unbroken(row.workload_title))}</a>'

@@ -3,18 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
-from functools import lru_cache
-from html import escape as escape_html
+from html import escape
 from shlex import join
 from typing import Any, Final
 
 from django import template
-from django.template.base import Parser, Token
-from django.template.defaulttags import URLNode
-from django.template.defaulttags import url as parse_url
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.metrics import (
@@ -37,8 +33,6 @@ from benchapp.times import (
 register = template.Library()
 register.filter(describe_error)
 
-# Most texts of long tables repeat: labels, units, names, numbers of three digits.
-escape: Final = lru_cache(maxsize=8192)(escape_html)
 _STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "h"), (60, "min"))
 _AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -171,33 +165,6 @@ def mark_text(mark: Any, has_link: object = True) -> SafeString | str:
     return mark_safe(  # noqa: S308
         f'<a {css} href="{escape(mark.url)}" title="{escape(mark.title)}">{escape(mark.text)}</a>'
     )
-
-
-@register.filter
-def url_of(argument: Any, name: str) -> str:
-    """Return the URL of a page with one argument, as the tag `url` does; for the links of long tables."""
-    return _find_url(name, argument)
-
-
-@lru_cache(maxsize=4096)
-def _find_url(name: str, *arguments: Any) -> str:
-    return reverse(name, args=arguments)
-
-
-class _UrlNode(URLNode):
-    def render(self, context: template.Context) -> str:
-        """Return the URL from those that were found before: a page has up to 50, each 20 µs."""
-        if self.kwargs or self.asvar:
-            return super().render(context)
-        arguments = [argument.resolve(context) for argument in self.args]
-        return conditional_escape(_find_url(self.view_name.resolve(context), *arguments))
-
-
-@register.tag
-def url(parser: Parser, token: Token) -> URLNode:
-    """Replace Django's tag `url` in all templates."""
-    node = parse_url(parser, token)
-    return _UrlNode(node.view_name, node.args, node.kwargs, node.asvar)
 
 
 @register.filter
