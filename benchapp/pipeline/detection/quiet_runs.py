@@ -48,7 +48,6 @@ from benchapp.pipeline.detection.histories import (
 )
 from benchapp.pipeline.detection.levels import RECENT_MAXIMUM, CurrentValues
 from benchapp.pipeline.detection.metric import METHOD
-from benchapp.pipeline.detection.packed_arrays import ArrayType, PackedArray, execute_packed
 from benchapp.pipeline.detection.rows import MetricKey
 from benchapp.pipeline.detection.series import JudgedLevel
 
@@ -100,10 +99,11 @@ _WRITE_STATES: Final = (
     " content = excluded.content"
 )
 _EXTEND_LEVELS: Final = (
-    "UPDATE benchapp_level AS stored SET to_at = fresh.to_at, n = fresh.n, median = fresh.median, p10 = fresh.p10,"
-    " p90 = fresh.p90, minimum = fresh.minimum, maximum = fresh.maximum, last = fresh.last,"
+    "UPDATE benchapp_level AS stored SET to_at = timestamptz '2000-01-01 00:00Z' + fresh.to_at * interval '1 us',"
+    " n = fresh.n, median = fresh.median, p10 = fresh.p10, p90 = fresh.p90, minimum = fresh.minimum,"
+    " maximum = fresh.maximum, last = fresh.last,"
     " recent = array_remove((%(recent)s::float8[])[%(width)s * (place - 1) + 1 : %(width)s * place], 'NaN')"
-    " FROM unnest(%(ids)s::bigint[], %(metrics)s::bigint[], %(to_at)s::timestamptz[],"
+    " FROM unnest(%(ids)s::bigint[], %(metrics)s::bigint[], %(to_at)s::bigint[],"
     " %(n)s::bigint[], %(median)s::float8[], %(p10)s::float8[], %(p90)s::float8[], %(minimum)s::float8[],"
     " %(maximum)s::float8[], %(last)s::float8[]) WITH ORDINALITY"
     " AS fresh(series_id, metric, to_at, n, median, p10, p90, minimum, maximum, last, place)"
@@ -118,15 +118,6 @@ _EXTEND_RESULTS: Final = (
 )
 # Metrics are numbered from 1 in the statements.
 _NUMBERS: Final = {metric: number for number, metric in enumerate(METRIC_FIELDS, start=1)}
-_LEVEL_TYPES: Final[dict[str, ArrayType]] = {
-    **dict.fromkeys(("ids", "metrics", "n"), "int8"),
-    "to_at": "timestamptz",
-    **dict.fromkeys(("median", "p10", "p90", "minimum", "maximum", "last", "recent"), "float8"),
-}
-_RESULT_TYPES: Final[dict[str, ArrayType]] = {
-    **dict.fromkeys(("ids", "metrics", "n", "level_n"), "int8"),
-    "level": "float8",
-}
 # What the current level of a metric needs. recent: the newest values of the series, behind NaN if there are fewer.
 _LEVEL: Final = np.dtype([("level", GROWING_LEVEL), ("recent", np.float64, (RECENT_MAXIMUM,))])
 # What the detection result of a metric needs. n: its values; median: of the detected level.
@@ -523,14 +514,11 @@ def _list_rows(added: _AddedRuns, metrics: Sequence[tuple[str, ...]]) -> _Rows:
 def _extend_levels(batches: Sequence[_AddedRuns]) -> None:
     columns = [_grow_levels(added) for added in batches if added.times.shape[1]]
     if columns:
-        execute_packed(
-            _EXTEND_LEVELS,
-            {
-                "names": list(METRIC_FIELDS),
-                "width": RECENT_MAXIMUM,
-                **_join_columns(columns, _LEVEL_TYPES),
-            },
-        )
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _EXTEND_LEVELS,
+                {"names": list(METRIC_FIELDS), "width": RECENT_MAXIMUM, **_join_columns(columns)},
+            )
 
 
 def _grow_levels(added: _AddedRuns) -> dict[str, NDArray[Any]]:
@@ -554,10 +542,8 @@ def _grow_levels(added: _AddedRuns) -> dict[str, NDArray[Any]]:
 
 
 def _extend_results(columns: Sequence[Mapping[str, NDArray[Any]]], now: datetime) -> None:
-    execute_packed(
-        _EXTEND_RESULTS,
-        {"names": list(METRIC_FIELDS), "now": now, **_join_columns(columns, _RESULT_TYPES)},
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_EXTEND_RESULTS, {"names": list(METRIC_FIELDS), "now": now, **_join_columns(columns)})
 
 
 def _grow_results(added: _AddedRuns, is_quiet: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
@@ -595,9 +581,9 @@ def _list_extended(
     }
 
 
-def _join_columns(
-    parts: Sequence[Mapping[str, NDArray[Any]]], types: Mapping[str, ArrayType]
-) -> dict[str, PackedArray]:
+def _join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, str]:
+    """Return arrays as PostgreSQL writes them: psycopg takes several times as long for lists."""
     return {
-        name: PackedArray(np.concatenate([part[name] for part in parts]), types[name]) for name in parts[0]
+        name: f"{{{','.join(map(repr, np.concatenate([part[name] for part in parts]).tolist()))}}}"
+        for name in parts[0]
     }
