@@ -235,6 +235,15 @@ def find_references(profile: str, metric: str, direction: str) -> tuple[Referenc
     return tuple(line for line in REFERENCE_LINES if (line.profile, line.metric, line.direction) == wanted)
 
 
+def is_latency(metric: str) -> bool:
+    """Return whether a metric is of fio's latency, which has a kind: clat or lat."""
+    return CATALOG[metric].unit == "ns"
+
+
+# Of the kinds of latency, in sentences.
+KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
+
+
 def list_judged_metrics(*, has_one_block_size: bool) -> tuple[str, ...]:
     """Return the metrics in which changes are detected.
 

@@ -16,6 +16,7 @@ _REASONS = {
     "no-baseline": "no baseline",
     "too-noisy": "too noisy",
 }
+_KINDS = {"lat": "total", "clat": "completion"}
 _COLUMNS = ("series", "metric", "value", "baseline", "ratio", "limit", "verdict")
 
 Row = Mapping[str, Any]
@@ -129,6 +130,9 @@ def _format_verdict(row: Row) -> str:
     if row["reason"] == "too-noisy":
         needed = row["runs_needed"]
         reason += f", needs {_count(needed, 'more run')}" if needed else ", 100 more runs do not suffice"
+    elif row["reason"] == "other-kind":
+        kinds = [_KINDS.get(row[name], row[name]) for name in ("latency_kind", "baseline_latency_kind")]
+        reason = f"not compared: {' against '.join(kinds)} latency"
     return f"undecided: {reason}"
 
 

@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from benchapp.models.change import Change
+from benchapp.models.measurement import LatencyKind
 from benchapp.models.series import Series
 
 
@@ -13,7 +14,9 @@ class Level(models.Model):
     Valid: fio did not fail, the run is neither excluded nor during maintenance of the series, and the value is known.
     Calculated from at most the newest `pipeline.detection.histories.WINDOW` runs of the series.
     from_at, to_at: start of its first and of its last run. n: its runs. last: value of the last run.
-    previous_median, previous_until_at: of the level before, to the start of its last run; null for the first level.
+    latency_kind: of a latency, clat or lat (`measurement.find_kind`); values of two kinds are in no level together.
+    previous_median, previous_until_at: of the level before, to the start of its last run; null for the first level, and
+    if that is of another kind of latency.
     change: the change that begins it; if is_recovery, the one that the series recovered from; null for the first level.
     is_current: no later level exists. recent: the newest values of the series in chronological order, for a sparkline;
     empty unless current.
@@ -36,6 +39,7 @@ class Level(models.Model):
     change = models.ForeignKey(Change, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     is_recovery = models.BooleanField(default=False)
     is_current = models.BooleanField()
+    latency_kind = models.CharField(max_length=4, choices=LatencyKind, blank=True, default="")
     recent = ArrayField(models.FloatField(), default=list, blank=True)
 
     class Meta:

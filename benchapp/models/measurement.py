@@ -1,15 +1,18 @@
 """Measurements: the metrics of one direction of one workload in one run, a point of its series."""
 
+from collections.abc import Container
+from typing import Final
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from benchapp.metrics import CATALOG
+from benchapp.metrics import CATALOG, PERCENTILES, is_latency
 from benchapp.models.run import Run
 from benchapp.models.series import Series
 
 
 class LatencyKind(models.TextChoices):
-    """Which fio latency the latency metrics contain."""
+    """Which fio latency the percentiles contain."""
 
     COMPLETION = "clat", "Completion latency (clat)"
     TOTAL = "lat", "Total latency (lat)"
@@ -72,3 +75,39 @@ class Measurement(models.Model):
 
 
 METRIC_FIELDS: tuple[str, ...] = tuple(CATALOG)
+
+# The kinds of the percentiles, and of mean and maximum, in SQL: as `find_kind`.
+_PERCENTILES_KIND: Final = "latency_kind"
+_MEAN_KIND: Final = "CASE WHEN latency_kind = '' THEN '' WHEN missing ? 'total' THEN 'clat' ELSE 'lat' END"
+
+
+def find_kind(metric: str, *, latency_kind: str, missing: Container[str]) -> str:
+    """Return the kind of a metric in a measurement with these columns: clat, lat; "" for no latency, and if unknown.
+
+    The kind of the percentiles is stored. Mean and maximum are of the total latency wherever fio measured it.
+    """
+    if not is_latency(metric):
+        return ""
+    if metric in PERCENTILES or not latency_kind:
+        return latency_kind
+    return "clat" if "total" in missing else "lat"
+
+
+def select_kind(metric: str) -> str:
+    """Return the SQL of the kind of a metric in a measurement, as `find_kind`."""
+    if not is_latency(metric):
+        return "''"
+    return _PERCENTILES_KIND if metric in PERCENTILES else f"({_MEAN_KIND})"
+
+
+# Both kinds of a measurement as one number, for many measurements at once; in SQL.
+_KINDS: Final = ("", "clat", "lat")
+KIND_CODE: Final = (
+    f"((CASE {_PERCENTILES_KIND} WHEN 'clat' THEN 1 WHEN 'lat' THEN 2 ELSE 0 END)"
+    f" + (CASE {_MEAN_KIND} WHEN 'clat' THEN 3 WHEN 'lat' THEN 6 ELSE 0 END))"
+)
+
+
+def read_kind_code(metric: str, code: int) -> str:
+    """Return the kind of a latency metric in a measurement with this KIND_CODE."""
+    return _KINDS[code % 3 if metric in PERCENTILES else code // 3]

@@ -10,9 +10,16 @@ import numpy as np
 from django.utils import timezone
 from numpy.typing import NDArray
 
-from benchapp.analysis.detection.gate import GateOutcome, GateReason, GateResult, pass_gate
+from benchapp.analysis.detection.gate import (
+    BASELINE_RUNS_MINIMUM,
+    GateOutcome,
+    GateReason,
+    GateResult,
+    pass_gate,
+)
 from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Level, Measurement, Run, Series, Verdict
+from benchapp.models.measurement import find_kind
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.days import parse_moment
 from benchapp.queries.incidents.changes import SeriesName, name_series
@@ -37,6 +44,7 @@ ERROR_RATE: Final = 0.01
 GATE_METRICS: Final = tuple(SMALLEST_CHANGES)
 GATE_METRICS_DEFAULT: Final = ("iops", "latency_p99_ns")
 # A regression whose incident has one of these is not one, or is accepted as the new level.
+_OTHER_KIND: Final = {"lat": "clat", "clat": "lat"}
 _NOT_REAL: Final = frozenset({Verdict.EXPECTED, Verdict.ENVIRONMENT, Verdict.NOISE})
 _LABEL: Final = re.compile(r"label\.([^:\0]{1,100}):([^\0]{1,200})")
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,7 +77,8 @@ class GateBaseline:
 class GateRow:
     """One series and metric. limit: tolerated relative change for the worse.
 
-    from_at, to_at: start of the first and of the last run of the baseline; None without any.
+    from_at, to_at: start of the first and of the last run of the baseline; None without any. latency_kind,
+    baseline_kind: of a latency; they differ with the reason "other-kind", which there is no comparison for.
     """
 
     series: SeriesName
@@ -78,6 +87,8 @@ class GateRow:
     from_at: datetime | None
     to_at: datetime | None
     result: GateResult
+    latency_kind: str = ""
+    baseline_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,7 @@ def read_gate(
     started = dict(runs.values_list("pk", "started_at"))
     if missing := [str(each) for each in run_ids if each not in started]:
         raise UnknownRuns(f"run {', '.join(missing)} does not exist")
-    values = _read_run_values(run_ids, metrics)
+    values, kinds = _read_run_values(run_ids, metrics)
     names = {
         series.pk: name_series(series) for series in Series.objects.filter(pk__in={key[0] for key in values})
     }
@@ -158,14 +169,30 @@ def read_gate(
     tested: list[tuple[int, str, LevelRuns | None]] = []
     for metric in metrics:
         of_metric = {series_id: thresholds[series_id][metric] for series_id, of in values if of == metric}
-        found = _read_baselines(of_metric, metric, baseline=baseline, before_at=min(started.values()))
+        of_kind = {series_id: kinds[series_id, metric][0] for series_id in of_metric}
+        before_at = min(started.values())
+        found = _read_baselines(of_metric, metric, kinds=of_kind, baseline=baseline, before_at=before_at)
         tested += [(series_id, metric, found.get(series_id)) for series_id in of_metric]
+        others = {
+            series_id: _OTHER_KIND[kind]
+            for series_id, kind in of_kind.items()
+            if kind and (series_id not in found or len(found[series_id].values) < BASELINE_RUNS_MINIMUM)
+        }
+        for series_id in _read_baselines(
+            {each: of_metric[each] for each in others},
+            metric,
+            kinds=others,
+            baseline=baseline,
+            before_at=before_at,
+        ):
+            kinds[series_id, metric].append(others[series_id])
     rows = tuple(
         _make_row(
             names[series_id],
             metric,
             known,
             values[series_id, metric],
+            kinds=kinds[series_id, metric],
             limit=thresholds[series_id][metric] if limit is None else limit,
             error_rate=error_rate / len(tested),
         )
@@ -180,46 +207,66 @@ def read_gate(
 
 def _read_run_values(
     run_ids: Sequence[int], metrics: Sequence[str]
-) -> dict[tuple[int, str], NDArray[np.float64]]:
-    """Return the valid values of each series and metric of the runs; a run counts once.
+) -> tuple[dict[tuple[int, str], NDArray[np.float64]], dict[tuple[int, str], list[str]]]:
+    """Return the valid values of each series and metric of the runs, and their kinds of latency; a run counts once.
 
-    A metric without a value is left out, unless the series has no valid measurement at all.
+    A metric without a value is left out, unless the series has no valid measurement at all. Values of two kinds are
+    not compared.
     """
     found: dict[tuple[int, str], dict[int, list[float]]] = {}
+    # In the order of the runs.
+    kinds: dict[tuple[int, str], dict[str, None]] = {}
     known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
-    rows = list(known.values_list("series_id", "run_id", "error", "is_excluded", *metrics))
+    facts = ("series_id", "run_id", "error", "is_excluded", "latency_kind", "missing")
+    rows = list(known.values_list(*facts, *metrics))
     valid = {row[0] for row in rows if not row[2] and not row[3]}
-    for series_id, of, error, is_excluded, *columns in rows:
+    for series_id, of, error, is_excluded, latency_kind, missing, *columns in rows:
         is_valid = not error and not is_excluded
         for metric, value in zip(metrics, columns, strict=True):
             if value is None and is_valid:
                 continue
             by_run = found.setdefault((series_id, metric), {})
             if is_valid:
+                kind = find_kind(metric, latency_kind=latency_kind, missing=missing)
+                kinds.setdefault((series_id, metric), {})[kind] = None
                 by_run.setdefault(of, []).append(value)
-    return {
+    values = {
         key: np.array([np.median(repetitions) for repetitions in by_run.values()])
         for key, by_run in found.items()
         if by_run or key[0] not in valid
     }
+    return values, {key: list(kinds.get(key, {"": None})) for key in values}
 
 
 def _read_baselines(
-    thresholds: Mapping[int, float], metric: str, *, baseline: GateBaseline, before_at: datetime
+    thresholds: Mapping[int, float],
+    metric: str,
+    *,
+    kinds: Mapping[int, str],
+    baseline: GateBaseline,
+    before_at: datetime,
 ) -> dict[int, LevelRuns]:
-    """Return the runs of the baseline of each series that has any; all before a moment. thresholds: by series."""
+    """Return the runs of the baseline of each series that has any; all before a moment.
+
+    thresholds: by series; kinds: of latency, by series: only their values count, all for "".
+    """
     last = before_at - timedelta(microseconds=1)
     if baseline.kind == "accepted":
-        spans = _find_accepted(thresholds, metric, last)
+        spans = _find_accepted(thresholds, metric, last, kinds)
     else:
         to_at = min(last, baseline.to_at - timedelta(microseconds=1)) if baseline.to_at else last
-        spans = {each: LevelSpan(each, baseline.from_at or _START, to_at) for each in thresholds}
+        spans = {
+            each: LevelSpan(each, baseline.from_at or _START, to_at, latency_kind=kinds[each])
+            for each in thresholds
+        }
     newest = {} if baseline.kind == "label" else dict.fromkeys(spans, BASELINE_RUNS_MAXIMUM)
     found = read_level_runs(spans, metric, newest=newest)
     return _select_label(found, baseline) if baseline.kind == "label" else found
 
 
-def _find_accepted(thresholds: Mapping[int, float], metric: str, last: datetime) -> dict[int, LevelSpan]:
+def _find_accepted(
+    thresholds: Mapping[int, float], metric: str, last: datetime, kinds: Mapping[int, str]
+) -> dict[int, LevelSpan]:
     """Return the newest level of each series without a regression that nobody accepted; one query.
 
     A regression lasts until a level has recovered, is accepted, or is within the threshold of the series of the level
@@ -229,6 +276,8 @@ def _find_accepted(thresholds: Mapping[int, float], metric: str, last: datetime)
     accepted: dict[int, Level] = {}
     regressed: set[int] = set()
     for level in levels.select_related("change__incident").order_by("series_id", "from_at"):
+        if len({level.latency_kind, kinds[level.series_id], ""}) > 2:
+            continue
         before = accepted.get(level.series_id)
         if before is None or level.is_recovery or _is_accepted(level):
             is_baseline = True
@@ -243,7 +292,7 @@ def _find_accepted(thresholds: Mapping[int, float], metric: str, last: datetime)
         else:
             regressed.add(level.series_id)
     return {
-        series_id: LevelSpan(series_id, level.from_at, min(level.to_at, last))
+        series_id: LevelSpan(series_id, level.from_at, min(level.to_at, last), latency_kind=kinds[series_id])
         for series_id, level in accepted.items()
     }
 
@@ -283,6 +332,7 @@ def _make_row(
     baseline: LevelRuns | None,
     values: NDArray[np.float64],
     *,
+    kinds: Sequence[str],
     limit: float,
     error_rate: float,
 ) -> GateRow:
@@ -294,4 +344,7 @@ def _make_row(
         limit=limit,
         error_rate=error_rate,
     )
-    return GateRow(series, metric, limit, times[0] if times else None, times[-1] if times else None, result)
+    if len(kinds) > 1 and result.reason != "no-value":
+        result = GateResult("undecided", "other-kind", result.n, result.value, result.baseline_n)
+    first_at, last_at = (times[0], times[-1]) if times else (None, None)
+    return GateRow(series, metric, limit, first_at, last_at, result, kinds[0], kinds[-1])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchapp.analysis.detection.noise_profile import profile_noise
 
 GateOutcome = Literal["passed", "regressed", "undecided"]
-GateReason = Literal["", "no-value", "no-baseline", "too-noisy"]
+GateReason = Literal["", "no-value", "no-baseline", "other-kind", "too-noisy"]
 # Fewer values have no usable standard deviation.
 BASELINE_RUNS_MINIMUM: Final = 5
 # More runs than this are not asked for.

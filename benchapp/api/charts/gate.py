@@ -106,17 +106,21 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         GateReason,
         Meta(
             description="why undecided: no-value (all runs failed or are excluded), no-baseline (fewer than 5 runs),"
-            " too-noisy; empty if decided"
+            " other-kind (total latency is not compared with completion latency), too-noisy; empty if decided"
         ),
     ]
     value: Annotated[float | None, Meta(description="mean of the runs")]
     value_text: Annotated[str, Meta(description="the value with its unit, as on pages")]
     n: Annotated[int, Meta(description="runs with a valid value")]
+    latency_kind: Annotated[str, Meta(description="of a latency: lat (total), clat (completion)")]
     baseline_median: float | None
     baseline_median_text: str
     baseline_n: int
     baseline_deviation: Annotated[
         float | None, Meta(description="standard deviation, relative to the median")
+    ]
+    baseline_latency_kind: Annotated[
+        str, Meta(description="as latency_kind; with other-kind that of the runs that are not compared")
     ]
     baseline_from: Annotated[Time | None, Meta(description="start of the first run of the baseline")]
     baseline_to: Annotated[Time | None, Meta(description="start of the last run of the baseline")]
@@ -240,10 +244,12 @@ def _describe_row(row: GateRow) -> GateRowAnswer:
         value=result.value,
         value_text=format_value(result.value, metric.unit),
         n=result.n,
+        latency_kind=row.latency_kind,
         baseline_median=result.baseline_median,
         baseline_median_text=format_value(result.baseline_median, metric.unit),
         baseline_n=result.baseline_n,
         baseline_deviation=result.baseline_deviation,
+        baseline_latency_kind=row.baseline_kind,
         baseline_from=row.from_at,
         baseline_to=row.to_at,
         change=result.change,

@@ -99,6 +99,7 @@ def judge_drift(
                 drift
                 for drift in drifts
                 if drift is not current
+                and to_microseconds(drift.started_at) >= (history.find_kind_start(metric) or 0)
                 and _update_earlier(
                     drift, history.values[metric], from_at, smallest=thresholds[series_id][metric], now=now
                 )

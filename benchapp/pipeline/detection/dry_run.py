@@ -192,10 +192,7 @@ def report_detection(
 
 
 def _read_history(series_id: int, policy: Policy) -> StoredHistory:
-    history = read_histories([series_id], window=EVALUATION_WINDOW)[series_id]
-    if policy.until_at is None:
-        return history
-    return history.select(history.times < to_microseconds(policy.until_at))
+    return read_histories([series_id], window=EVALUATION_WINDOW, until_at=policy.until_at)[series_id]
 
 
 def _read_usual_spread(history: StoredHistory, series_id: int, metric: str) -> float | None:

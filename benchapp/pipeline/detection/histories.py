@@ -1,7 +1,7 @@
 """Histories: the newest valid values of many series in one query."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ from psycopg import sql
 from psycopg.pq import Format
 
 from benchapp.analysis.detection.evaluation_points import EVALUATED_EVERY
+from benchapp.analysis.detection.latency_kinds import KindSection, divide_kinds
 from benchapp.analysis.detection.young_series import YOUNG_RUNS
-from benchapp.metrics import list_judged_metrics
+from benchapp.metrics import is_latency, list_judged_metrics
 from benchapp.models import METRIC_FIELDS
+from benchapp.models.measurement import KIND_CODE, read_kind_code
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.models.policies.thresholds import read_thresholds
 
@@ -42,7 +44,7 @@ _LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 _SELECT_NEWEST: Final = sql.SQL(
     "SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
     " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
-    "  SELECT started_at, run_id, {metrics} FROM benchapp_measurement"
+    "  SELECT started_at, run_id, {metrics}, {kind_code} AS kind_code FROM benchapp_measurement"
     "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
     "  ORDER BY started_at DESC, id DESC LIMIT %(window)s) AS measured"
 )
@@ -51,19 +53,27 @@ _SELECT_NEWEST: Final = sql.SQL(
 def select_newest(metrics: Iterable[str]) -> sql.Composed:
     """Return the query for the newest valid measurements of `wanted.id`, at most `window`.
 
-    Columns: read, their number; times; ids of runs; each metric; null without any.
+    Columns: read, their number; times; ids of runs; each metric; codes of the kinds of latency; null without any.
     """
     names = list(metrics)
     return _SELECT_NEWEST.format(
-        columns=pack_columns(names), metrics=sql.SQL(", ").join(map(sql.Identifier, names))
+        columns=pack_columns(names),
+        metrics=sql.SQL(", ").join(map(sql.Identifier, names)),
+        kind_code=sql.SQL(KIND_CODE),
     )
 
 
-def pack_columns(metrics: Iterable[str]) -> sql.Composed:
-    """Return the values of each metric as one value of 8 bytes for each measurement, NaN where unknown."""
+def pack_columns(
+    metrics: Iterable[str], *, kind_code: str = "kind_code", condition: str = ""
+) -> sql.Composed:
+    """Return the values of each metric as one value of 8 bytes for each measurement, NaN where unknown; then the codes.
+
+    kind_code: SQL of the code of a measurement's kinds of latency. condition: SQL after each aggregate.
+    """
+    values = [sql.SQL("coalesce({}, 'NaN')").format(sql.Identifier(name)) for name in metrics]
     return sql.SQL(", ").join(
-        sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea)").format(sql.Identifier(name))
-        for name in metrics
+        sql.SQL("string_agg(float8send({}), ''::bytea){}").format(value, sql.SQL(condition))
+        for value in (*values, sql.SQL(kind_code))
     )
 
 
@@ -101,7 +111,9 @@ class StoredHistory:
     """The valid runs of one series, oldest first; repetitions within one run are its median.
 
     times: µs since 2000. positions: among the valid runs of the series, from 1. values: by metric, NaN where unknown.
-    is_cut: older runs exist that were not read. has_repetitions: within runs.
+    Of a latency only those of its newest kind. is_cut: older runs exist that were not read. has_repetitions: within
+    runs. kind_codes: of the runs, as of `read_kind_code`. kinds: of the values of a latency, "" if unknown. earlier:
+    values of latencies before their newest kind, oldest first.
     """
 
     times: Integers
@@ -110,6 +122,9 @@ class StoredHistory:
     values: Mapping[str, Floats]
     is_cut: bool = False
     has_repetitions: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, tuple["KindValues", ...]] = field(default_factory=dict)
+    kind_codes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def is_young(self) -> bool:
@@ -124,7 +139,38 @@ class StoredHistory:
             run_ids=self.run_ids[selected],
             positions=self.positions[selected],
             values={name: values[selected] for name, values in self.values.items()},
+            kind_codes=self.kind_codes[selected] if len(self.kind_codes) else self.kind_codes,
+            earlier={
+                name: tuple(replace(each, values=each.values[selected]) for each in sections)
+                for name, sections in self.earlier.items()
+            },
         )
+
+    @property
+    def kind_code(self) -> int:
+        """Return the code of the kinds of the newest run; -1 if the values of a latency are of another kind."""
+        code = int(self.kind_codes[-1]) if len(self.kind_codes) else 0
+        is_same = all(kind in ("", read_kind_code(name, code)) for name, kind in self.kinds.items())
+        return code if is_same else -1
+
+    def find_kind_start(self, metric: str) -> int | None:
+        """Return when the kind of a latency began that its values have; None if no other kind came before."""
+        if metric not in self.earlier:
+            return None
+        known = np.flatnonzero(np.isfinite(self.values[metric]))
+        return int(self.times[known[0]]) if len(known) else None
+
+    def list_arrays(self) -> list[Floats]:
+        """Return the values of all metrics and kinds."""
+        return [*self.values.values(), *(each.values for own in self.earlier.values() for each in own)]
+
+
+@dataclass(frozen=True, slots=True)
+class KindValues:
+    """The values of a latency of one kind, NaN for other runs."""
+
+    kind: str
+    values: Floats
 
 
 EMPTY: Final = StoredHistory(
@@ -173,19 +219,26 @@ def _claim(statement: str, parameters: Sequence[int | list[int]], *, points_maxi
     ]
 
 
-def read_histories(ids: Sequence[int], *, window: int = WINDOW) -> dict[int, StoredHistory]:
+def read_histories(
+    ids: Sequence[int], *, window: int = WINDOW, until_at: datetime | None = None
+) -> dict[int, StoredHistory]:
     """Return the histories of series by id, without the runs of their maintenance; empty without valid runs.
 
-    window: measurements of a series, the newest. One query, and one for each filter of a maintenance window in their
-    time.
+    window: measurements of a series, the newest; until_at: only those of them that started before. One query, and one
+    for each filter of a maintenance window in their time.
     """
     with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
         cursor.format = Format.BINARY
         rows = cursor.execute(_READ, {"ids": list(ids), "window": window}).fetchall()
     histories = select_outside_maintenance(
-        {row[0]: unpack_history(row[3:], first_position=row[1] - row[2] + 1) for row in rows}
+        {row[0]: _unpack_history(row[3:], first_position=row[1] - row[2] + 1) for row in rows}
     )
-    return {series_id: histories.get(series_id, EMPTY) for series_id in ids}
+    if until_at is not None:
+        until = to_microseconds(until_at)
+        histories = {key: history.select(history.times < until) for key, history in histories.items()}
+    # Last: what was measured during maintenance decides no kind.
+    merged = {key: merge_within_runs(separate_kinds(history)) for key, history in histories.items()}
+    return {series_id: merged.get(series_id, EMPTY) for series_id in ids}
 
 
 def select_outside_maintenance(histories: Mapping[int, StoredHistory]) -> dict[int, StoredHistory]:
@@ -209,21 +262,47 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _POSTGRES_EPOCH) // _MICROSECOND
 
 
-def unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHistory:
-    """Return a history from its packed columns, newest first: times, runs, metrics; the position of its first run."""
+def _unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHistory:
+    """Return a history of all kinds from its packed columns, newest first: times, runs, metrics, codes of kinds.
+
+    first_position: the position of its first run.
+    """
     if packed[0] is None:
         return EMPTY
     moments, run_ids, *values = packed
     # Read newest first; reversed to the order of time.
     columns = np.frombuffer(b"".join(values), ">f8").astype(np.float64).reshape(len(values), -1)[:, ::-1]
-    history = StoredHistory(
+    return StoredHistory(
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
         positions=np.arange(first_position, first_position + len(moments) // 8),
-        values=dict(zip(METRIC_FIELDS, columns, strict=True)),
+        values=dict(zip(METRIC_FIELDS, columns[:-1], strict=True)),
         is_cut=first_position > 1,
+        kind_codes=columns[-1].astype(np.int64),
     )
-    return merge_within_runs(history)
+
+
+def separate_kinds(history: StoredHistory) -> StoredHistory:
+    """Return a history of the newest kind of each latency, with the values of kinds before it apart."""
+    codes = history.kind_codes
+    latencies = [name for name in history.values if is_latency(name)]
+    if not len(codes):
+        return history
+    if (codes == codes[0]).all():
+        return replace(history, kinds={name: read_kind_code(name, int(codes[0])) for name in latencies})
+    values, kinds, earlier = dict(history.values), {}, {}
+    for name in latencies:
+        own = np.array([read_kind_code(name, code) for code in codes.tolist()])
+        *before, newest = divide_kinds(own, history.times, np.isfinite(values[name])) or [
+            KindSection("", codes < 0)
+        ]
+        kinds[name] = newest.kind
+        if before:
+            earlier[name] = tuple(
+                KindValues(each.kind, np.where(each.is_member, values[name], np.nan)) for each in before
+            )
+        values[name] = np.where(newest.is_member, values[name], np.nan)
+    return replace(history, values=values, kinds=kinds, earlier=earlier)
 
 
 def merge_within_runs(history: StoredHistory) -> StoredHistory:
@@ -236,10 +315,10 @@ def merge_within_runs(history: StoredHistory) -> StoredHistory:
     runs, first, place = np.unique(both, axis=1, return_index=True, return_inverse=True)
     selected = np.sort(first)
     merged = replace(history.select(selected), has_repetitions=True)
-    for name, values in history.values.items():
+    for values, of_runs in zip(history.list_arrays(), merged.list_arrays(), strict=True):
         medians = np.array([_take_median(values[place == number]) for number in range(runs.shape[1])])
         # From the order of ids to that of time.
-        merged.values[name][:] = medians[place[selected]]
+        of_runs[:] = medians[place[selected]]
     return merged
 
 

@@ -1,7 +1,7 @@
 """Store the levels of series: every number that represents a series on a page or in the API is one of these.
 
-A level begins with a stored change (not a suspected or withdrawn one), and where a series recovered from it. Metrics in
-which no changes are detected take the changes of the metric that they depend on.
+A level begins with a stored change (not a suspected or withdrawn one), where a series recovered from it, and where its
+kind of latency begins. Metrics in which no changes are detected take the changes of the metric that they depend on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from benchapp.analysis.detection.recovery import find_end, find_recoveries
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import find_detected_metric
 from benchapp.models import METRIC_FIELDS, Change, ChangeState, Level
-from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
+from benchapp.pipeline.detection.histories import KindValues, StoredHistory, to_microseconds, to_time
 
 # Values of a sparkline.
 RECENT_MAXIMUM: Final = 20
@@ -45,6 +45,7 @@ _COLUMNS: Final = {
     "change_id": "bigint",
     "is_recovery": "boolean",
     "is_current": "boolean",
+    "latency_kind": "varchar",
     "recent": "float8[]",
 }
 _KEY: Final = ("series_id", "metric", "from_at")
@@ -173,37 +174,72 @@ def _list_rows(
     current: dict[str, CurrentValues],
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of all levels; fill `current`."""
-    boundaries = {metric: _find_boundaries(history, metric, changes.get(metric, ())) for metric in detected}
+    boundaries = {
+        metric: [
+            boundary
+            for section in _list_sections(history, metric)
+            for boundary in _find_boundaries(history, section, changes.get(metric, ()))
+        ]
+        for metric in detected
+    }
     for metric in METRIC_FIELDS:
-        is_known = np.isfinite(history.values[metric])
-        values, times = history.values[metric][is_known], history.times[is_known]
-        run_ids = history.run_ids[is_known]
         known = boundaries.get(find_detected_metric(metric, detected), [])
-        boundaries_by_index = _locate(known, times)
-        levels = divide_levels(values, sorted(boundaries_by_index.keys() - {0}))
-        for previous, level in zip((None, *levels), levels, strict=False):
-            boundary = boundaries_by_index.get(level.first)
-            is_current = level is levels[-1]
-            recent = values[-RECENT_MAXIMUM:].tolist() if is_current else []
-            if is_current:
-                current[metric] = CurrentValues(values[level.first :], recent)
-            row: dict[str, Any] = {
-                "series_id": series_id,
-                "metric": metric,
-                "from_at": to_time(times[level.first]),
-                "to_at": to_time(times[level.end - 1]),
-                "first_run_id": int(run_ids[level.first]),
-                **describe_statistics(level),
-                "previous_median": previous and previous.median,
-                "previous_until_at": previous and to_time(times[previous.end - 1]),
-                "change_id": boundary and boundary.change_id,
-                "is_recovery": boundary is not None and boundary.is_recovery,
-                "is_current": is_current,
-                "recent": recent,
-            }
-            if previous is None and metric in continued:
-                row |= {name: getattr(continued[metric], name) for name in _CONTINUED}
-            yield row
+        sections = _list_sections(history, metric)
+        for section in sections:
+            values, times, run_ids = section.values, section.times, section.run_ids
+            boundaries_by_index = _locate([one for one in known if section.includes(one.at)], times)
+            levels = divide_levels(values, sorted(boundaries_by_index.keys() - {0}))
+            for previous, level in zip((None, *levels), levels, strict=False):
+                boundary = boundaries_by_index.get(level.first)
+                is_current = section is sections[-1] and level is levels[-1]
+                recent = values[-RECENT_MAXIMUM:].tolist() if is_current else []
+                if is_current:
+                    current[metric] = CurrentValues(values[level.first :], recent)
+                row: dict[str, Any] = {
+                    "series_id": series_id,
+                    "metric": metric,
+                    "from_at": to_time(times[level.first]),
+                    "to_at": to_time(times[level.end - 1]),
+                    "first_run_id": int(run_ids[level.first]),
+                    **describe_statistics(level),
+                    "previous_median": previous and previous.median,
+                    "previous_until_at": previous and to_time(times[previous.end - 1]),
+                    "change_id": boundary and boundary.change_id,
+                    "is_recovery": boundary is not None and boundary.is_recovery,
+                    "is_current": is_current,
+                    "latency_kind": section.kind,
+                    "recent": recent,
+                }
+                if section is sections[0] and previous is None and metric in continued:
+                    row |= {name: getattr(continued[metric], name) for name in _CONTINUED}
+                yield row
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The known values of a metric of one kind of latency, oldest first. is_first: no other kind before them."""
+
+    kind: str
+    values: NDArray[np.float64]
+    times: NDArray[np.int64]
+    run_ids: NDArray[np.int64]
+    is_first: bool
+
+    def includes(self, at: int) -> bool:
+        """Return whether a level of the section may begin at a time."""
+        return self.is_first or at > int(self.times[0])
+
+
+def _list_sections(history: StoredHistory, metric: str) -> list[_Section]:
+    """Return the sections of a metric, the current one last; empty without values."""
+    found: list[_Section] = []
+    current = KindValues(history.kinds.get(metric, ""), history.values[metric])
+    for each in (*history.earlier.get(metric, ()), current):
+        is_known = np.isfinite(each.values)
+        if is_known.any():
+            columns = (each.values[is_known], history.times[is_known], history.run_ids[is_known])
+            found.append(_Section(each.kind, *columns, is_first=not found))
+    return found
 
 
 def _find_end(change: Change, times: NDArray[np.int64], values: NDArray[np.float64], index: int) -> int:
@@ -215,15 +251,19 @@ def _find_end(change: Change, times: NDArray[np.int64], values: NDArray[np.float
     )
 
 
-def _find_boundaries(history: StoredHistory, metric: str, changes: Sequence[Change]) -> list[_Boundary]:
+def _find_boundaries(history: StoredHistory, section: _Section, changes: Sequence[Change]) -> list[_Boundary]:
     """Return the starts of levels by a metric's changes: their first runs, and the ends of those that recovered."""
-    is_known = np.isfinite(history.values[metric])
-    values, times = history.values[metric][is_known], history.times[is_known]
+    values, times = section.values, section.times
     # A drift starts 1 µs after its first run, a pooled change 2 µs. Changes before a cut history belong to the stored
     # level that continues.
     read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
     recoveries = find_recoveries(changes)
-    changes = [change for change in changes if to_microseconds(change.started_at) > read_from]
+    changes = [
+        change
+        for change in changes
+        if to_microseconds(change.started_at) > read_from
+        and section.includes(to_microseconds(change.started_at))
+    ]
     starts = [to_microseconds(change.started_at) - 2 for change in changes]
     found = [
         _Boundary(at, recoveries.get(change.pk, change).pk, is_recovery=change.pk in recoveries)

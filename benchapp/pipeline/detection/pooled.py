@@ -380,7 +380,11 @@ def _judge_pool(
     is_candidate = may_have_changed(levels, tolerated_changes=smallest) | ~is_known.all(axis=1)
     covered: list[PooledChange] = []
     for number, group in enumerate(groups):
-        earlier = stored.list_changes(group, pool.metric)
+        # Those before the first slot were of another kind of latency.
+        first_at = pool.find_time(0)
+        earlier = [
+            change for change in stored.list_changes(group, pool.metric) if change.started_at > first_at
+        ]
         if not earlier and not is_candidate[number]:
             continue
         if np.count_nonzero(is_known[number]) < SLOTS_MINIMUM:

@@ -19,6 +19,7 @@ from psycopg.pq import Format
 from benchapp.analysis.detection.pooled_levels import MEMBERS_MINIMUM, SLOTS_MINIMUM
 from benchapp.metrics import list_judged_metrics
 from benchapp.models import Series
+from benchapp.models.measurement import KIND_CODE
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.histories import (
     Floats,
@@ -28,6 +29,7 @@ from benchapp.pipeline.detection.histories import (
     merge_within_runs,
     pack_columns,
     select_newest,
+    separate_kinds,
 )
 
 Indices = NDArray[np.intp]
@@ -84,13 +86,15 @@ class PooledGroup:
 class MemberHistories:
     """The newest valid runs of series, one series after the other, each oldest first; repetitions are their median.
 
-    members: the number of the series of each run, from 0. times: µs since 2000. values: by metric, NaN where unknown.
+    members: the number of the series of each run, from 0. times: µs since 2000. values: by metric, NaN where unknown;
+    of a latency only those of its newest kind. kind_codes: as of StoredHistory.
     """
 
     members: Indices
     times: Integers
     run_ids: Integers
     values: Mapping[str, Floats]
+    kind_codes: Integers
 
     def select(self, selected: NDArray[np.bool_]) -> "MemberHistories":
         """Return these runs only."""
@@ -99,6 +103,7 @@ class MemberHistories:
             self.times[selected],
             self.run_ids[selected],
             {name: values[selected] for name, values in self.values.items()},
+            self.kind_codes[selected],
         )
 
     def take_members(self, first: int, end: int) -> "MemberHistories":
@@ -109,6 +114,7 @@ class MemberHistories:
             self.times[runs],
             self.run_ids[runs],
             {name: values[runs] for name, values in self.values.items()},
+            self.kind_codes[runs],
         )
 
 
@@ -203,7 +209,8 @@ def read_member_histories(
                     _read_each(cursor, left, window=window, metrics=metrics),
                 ]
             )
-    return _leave_maintenance(_merge_repetitions(_number_members(together, ids, window=window)), ids)
+    outside = _leave_maintenance(_number_members(together, ids, window=window), ids)
+    return _merge_repetitions(_leave_earlier_kinds(outside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +221,7 @@ class _MemberRuns:
     times: Integers
     run_ids: Integers
     values: Mapping[str, Floats]
+    kind_codes: Integers
 
     def select(self, selected: NDArray[np.bool_] | Indices) -> "_MemberRuns":
         """Return these runs only, by flags or indices."""
@@ -222,6 +230,7 @@ class _MemberRuns:
             self.times[selected],
             self.run_ids[selected],
             {name: values[selected] for name, values in self.values.items()},
+            self.kind_codes[selected],
         )
 
 
@@ -243,14 +252,15 @@ def _read_together(
     ]
     if ids:
         cursor.execute("SET LOCAL max_parallel_workers_per_gather TO DEFAULT")
-    series, times, run_ids, *values = (
-        _unpack([row[column] for row in rows]) for column in range(len(metrics) + 3)
+    series, times, run_ids, *values, codes = (
+        _unpack([row[column] for row in rows]) for column in range(len(metrics) + 4)
     )
     runs = _MemberRuns(
         series.astype(np.int64),
         times.astype(np.int64),
         run_ids.astype(np.int64),
         {name: of.view(">f8").astype(np.float64) for name, of in zip(metrics, values, strict=True)},
+        codes.view(">f8").astype(np.int64),
     )
     # From the order in which they are stored, which is nearly that of time.
     return runs.select(np.lexsort((runs.times, runs.ids)))
@@ -261,8 +271,8 @@ def _read_each(
 ) -> _MemberRuns:
     """Return the newest runs of each of these series."""
     rows = cursor.execute(_compose_read_each(metrics), {"ids": ids, "window": window}).fetchall()
-    series, counts, times, run_ids, *values = (
-        [row[column] for row in rows] for column in range(len(metrics) + 4)
+    series, counts, times, run_ids, *values, codes = (
+        [row[column] for row in rows] for column in range(len(metrics) + 5)
     )
     # Read newest first, reversed to the order of time.
     return _MemberRuns(
@@ -273,12 +283,13 @@ def _read_each(
             name: _unpack(packed)[::-1].view(">f8").astype(np.float64)
             for name, packed in zip(metrics, values, strict=True)
         },
+        _unpack(codes)[::-1].view(">f8").astype(np.int64),
     )
 
 
 @cache
 def _compose_read_together(metrics: tuple[str, ...]) -> sql.Composed:
-    return _READ_TOGETHER.format(columns=pack_columns(metrics))
+    return _READ_TOGETHER.format(columns=pack_columns(metrics, kind_code=KIND_CODE))
 
 
 @cache
@@ -297,6 +308,7 @@ def _join(parts: Sequence[_MemberRuns]) -> _MemberRuns:
         np.concatenate([part.times for part in parts]),
         np.concatenate([part.run_ids for part in parts]),
         {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+        np.concatenate([part.kind_codes for part in parts]),
     )
 
 
@@ -309,7 +321,21 @@ def _number_members(runs: _MemberRuns, ids: Sequence[int], *, window: int) -> Me
     newer = np.cumsum(np.bincount(members, minlength=len(ids)))[members] - np.arange(1, len(members) + 1)
     is_kept = newer < window
     runs = runs.select(order[is_kept])
-    return MemberHistories(members[is_kept], runs.times, runs.run_ids, runs.values)
+    return MemberHistories(members[is_kept], runs.times, runs.run_ids, runs.values, runs.kind_codes)
+
+
+def _leave_earlier_kinds(histories: MemberHistories) -> MemberHistories:
+    """Omit the values of a latency that are not of the newest kind of their member."""
+    members, codes = histories.members, histories.kind_codes
+    is_other = (members[1:] == members[:-1]) & (codes[1:] != codes[:-1])
+    for member in np.unique(members[1:][is_other]).tolist():
+        runs = slice(*np.searchsorted(members, [member, member + 1]).tolist())
+        of_member = {name: values[runs] for name, values in histories.values.items()}
+        times, run_ids = histories.times[runs], histories.run_ids[runs]
+        history = StoredHistory(times, run_ids, np.arange(len(times)), of_member, kind_codes=codes[runs])
+        for name, values in separate_kinds(history).values.items():
+            histories.values[name][runs] = values
+    return histories
 
 
 def _merge_repetitions(histories: MemberHistories) -> MemberHistories:

@@ -40,11 +40,13 @@ from benchapp.analysis.detection.growing_levels import (
 )
 from benchapp.analysis.detection.repetitions import may_have_repetitions
 from benchapp.models import METRIC_FIELDS, ChangeState, DetectionState, IncidentState
+from benchapp.models.measurement import KIND_CODE
 from benchapp.pipeline.detection.histories import (
     WINDOW,
     Claimed,
     StoredHistory,
     list_outside_maintenance,
+    pack_columns,
 )
 from benchapp.pipeline.detection.levels import RECENT_MAXIMUM, CurrentValues
 from benchapp.pipeline.detection.metric import METHOD
@@ -55,7 +57,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Changed with the content of the state: states of another format are void.
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS)
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
@@ -74,19 +76,16 @@ _READ_STATES: Final = sql.SQL(
     " JOIN benchapp_detectionstate AS state ON state.series_id = series.id CROSS JOIN LATERAL ("
     " SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) FILTER (WHERE is_valid) AS times,"
     " string_agg(int8send(run_id), ''::bytea) FILTER (WHERE is_valid), {columns} FROM ("
-    "  SELECT started_at, run_id, error = 0 AND NOT is_excluded AS is_valid, {metrics} FROM benchapp_measurement"
+    "  SELECT started_at, run_id, error = 0 AND NOT is_excluded AS is_valid, {metrics}, {kind_code} AS kind_code"
+    "  FROM benchapp_measurement"
     "  WHERE series_id = state.series_id AND started_at > state.last_at"
     "  ORDER BY started_at DESC, id DESC LIMIT %(most)s) AS measured"
     " ) AS newest WHERE series.id = ANY(%(ids)s) AND series.judging_resumes"
     " AND state.fingerprint = %(fingerprint)s AND newest.read < %(most)s"
     " AND series.measurement_count = state.measurement_count + newest.read"
 ).format(
-    columns=sql.SQL(", ").join(
-        sql.SQL("string_agg(float8send(coalesce({}, 'NaN')), ''::bytea) FILTER (WHERE is_valid)").format(
-            sql.Identifier(name)
-        )
-        for name in METRIC_FIELDS
-    ),
+    columns=pack_columns(METRIC_FIELDS, condition=" FILTER (WHERE is_valid)"),
+    kind_code=sql.SQL(KIND_CODE),
     metrics=sql.SQL(", ").join(map(sql.Identifier, METRIC_FIELDS)),
     watched=sql.SQL(_WATCHED),
 )
@@ -128,7 +127,8 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     """Content of a state. run_id, position: of the newest valid run. criteria: of the evaluated metrics.
 
     watched: metrics that were evaluated up to this run although it is no evaluation point. sums: of earlier runs
-    as of `QuietCriteria.sum_ratios`. results, levels: of the metrics that have them, in the form of _RESULT and _LEVEL.
+    as of `QuietCriteria.sum_ratios`. kind_code: of the newest valid run, as of `read_kind_code`; -1 if a latency has a
+    level of another kind. results, levels: of the metrics that have them, in the form of _RESULT and _LEVEL.
     """
 
     run_id: int
@@ -137,6 +137,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     watched: tuple[str, ...]
     criteria: QuietCriteria
     sums: bytes
+    kind_code: int
     result_metrics: tuple[str, ...]
     results: bytes
     level_metrics: tuple[str, ...]
@@ -317,6 +318,7 @@ def write_states(
             watched=tuple(sorted(plan.watched)),
             criteria=criteria,
             sums=criteria.sum_ratios(measured).tobytes(),
+            kind_code=history.kind_code,
             result_metrics=tuple(of_results),
             results=packed_results[first_result:end_result].tobytes(),
             level_metrics=tuple(of_levels),
@@ -408,7 +410,7 @@ def extend_quiet_series(claimed: Sequence[Claimed], *, now: datetime) -> Extende
 
 
 def _read_added(claimed: Sequence[Claimed]) -> list[_AddedRuns]:
-    """Return the series with a valid state, and none of whose runs since are repetitions."""
+    """Return the series with a valid state, whose runs since are no repetitions, and of the kinds of latency before."""
     parameters = {
         "ids": [series.series_id for series in claimed],
         "fingerprint": _make_fingerprint(),
@@ -432,11 +434,11 @@ def _read_added(claimed: Sequence[Claimed]) -> list[_AddedRuns]:
 def _unpack_added(
     count: int, rows: Sequence[tuple[int, _State, frozenset[str], Sequence[bytes]]]
 ) -> _AddedRuns:
-    """Return series with so many runs from their packed columns, newest first: times, runs, metrics."""
+    """Return series with so many runs from their packed columns, newest first: times, runs, metrics, codes of kinds."""
     ids, states, watched, columns = zip(*rows, strict=True)
     packed = np.frombuffer(b"".join(chain.from_iterable(columns)) if count else b"", ">i8")
     # Read newest first; reversed to the order of time.
-    packed = packed.reshape(len(rows), 2 + len(METRIC_FIELDS), count)[:, :, ::-1]
+    packed = packed.reshape(len(rows), 3 + len(METRIC_FIELDS), count)[:, :, ::-1]
     run_ids = packed[:, 1].astype(np.int64)
     known = np.concatenate([[[state.run_id] for state in states], run_ids], axis=1)
     is_repeated = (np.diff(np.sort(known, axis=1), axis=1) == 0).any(axis=1)
@@ -446,9 +448,11 @@ def _unpack_added(
         watched,
         packed[:, 0].astype(np.int64),
         np.array([[state.position] for state in states]) + np.arange(1, count + 1),
-        np.ascontiguousarray(packed[:, 2:]).view(">f8").astype(np.float64),
+        np.ascontiguousarray(packed[:, 2:-1]).view(">f8").astype(np.float64),
     )
-    return added.select(np.flatnonzero(~is_repeated).tolist())
+    codes = np.ascontiguousarray(packed[:, -1]).view(">f8")
+    is_of_kind = (codes == [[state.kind_code] for state in states]).all(axis=1)
+    return added.select(np.flatnonzero(~is_repeated & is_of_kind).tolist())
 
 
 def _divide_alike(batches: Sequence[_AddedRuns]) -> Iterator[_AddedRuns]:

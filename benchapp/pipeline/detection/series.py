@@ -113,6 +113,9 @@ def select_metric(
         # The change to the baseline itself is not updated.
         updates_from = to_microseconds(baseline_from_at) + 1
     times = history.times[is_valid]
+    if (kind_start := history.find_kind_start(metric)) is not None:
+        # Changes in values of another kind of latency are not updated.
+        updates_from = max(updates_from, kind_start)
     if history.is_cut and len(times):
         updates_from = max(updates_from, int(times[min(_MARGIN, len(times) - 1)]))
     run_ids, selected = history.run_ids[is_valid], values[is_valid]

@@ -91,7 +91,9 @@ class GroupLevel:
     def span(self) -> LevelSpan:
         """Return which runs of the series they are."""
         level = self.level
-        return LevelSpan(level.series_id, level.from_at, level.last_at, self.environment_ids)
+        return LevelSpan(
+            level.series_id, level.from_at, level.last_at, self.environment_ids, level.latency_kind
+        )
 
 
 def read_run_groups(

@@ -107,7 +107,12 @@ def _read_past(
     ended = {series_id for series_id, level in begun.items() if level.last_at < before_at}
     runs = read_level_runs(
         {
-            series_id: LevelSpan(series_id, level.from_at, min(level.last_at, before_at - _MICROSECOND))
+            series_id: LevelSpan(
+                series_id,
+                level.from_at,
+                min(level.last_at, before_at - _MICROSECOND),
+                latency_kind=level.latency_kind,
+            )
             for series_id, level in begun.items()
             if has_recent or series_id not in ended
         },

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.grammar import Term
+from benchapp.metrics import is_latency
 from benchapp.models import METRIC_FIELDS, Level, Run
 from benchapp.models.filtering import match_facts
+from benchapp.models.measurement import select_kind
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us
 
@@ -23,12 +25,12 @@ _ROWS_AT_ONCE: Final = 400_000
 # WITH TIES: repetitions within a run have its start.
 _READ: Final = sql.SQL(
     "SELECT wanted.id, m.run_id, m.started_at, m.value, m.other"
-    " FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::boolean[], %s::bigint[])"
-    "  AS wanted(id, series_id, from_at, to_at, is_limited, newest)"
+    " FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::boolean[], %s::bigint[],"
+    "  %s::text[]) AS wanted(id, series_id, from_at, to_at, is_limited, newest, kind)"
     " CROSS JOIN LATERAL ("
     "  SELECT run_id, started_at, {metric} AS value, coalesce({other}, 'NaN') AS other FROM benchapp_measurement AS own"
     "  WHERE own.series_id = wanted.series_id AND started_at BETWEEN wanted.from_at AND wanted.to_at"
-    "  AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    "  AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{of_kind}"
     "{outside}"
     "  AND (NOT wanted.is_limited OR EXISTS (SELECT FROM unnest(%s::bigint[], %s::bigint[])"
     "   AS allowed(id, environment_id) JOIN benchapp_run ON benchapp_run.environment_id = allowed.environment_id"
@@ -65,13 +67,14 @@ def compose_run_condition(terms: Sequence[Term], column: str) -> RunCondition:
 class LevelSpan:
     """The part of a series that a level has. from_at, to_at: start of its first and of its last run, both inclusive.
 
-    environment_ids: only runs in these environments; None for all.
+    environment_ids: only runs in these environments; None for all. latency_kind: only values of this kind; "" for all.
     """
 
     series_id: int
     from_at: datetime
     to_at: datetime
     environment_ids: tuple[int, ...] | None = None
+    latency_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,8 @@ def read_level_runs(
 def read_current_spans(series_ids: Sequence[int], metric: str) -> dict[int, LevelSpan]:
     """Return the span of the current level of each series by its id, without series without a value; one query."""
     rows = Level.objects.filter(metric=metric, series_id__in=series_ids, is_current=True)
-    return {row[0]: LevelSpan(*row) for row in rows.values_list("series_id", "from_at", "to_at")}
+    columns = rows.values("series_id", "from_at", "to_at", "latency_kind")
+    return {row["series_id"]: LevelSpan(**row) for row in columns}
 
 
 def read_spans_before(series_ids: Sequence[int], metric: str, *, before_at: datetime) -> dict[int, LevelSpan]:
@@ -145,7 +149,7 @@ def read_spans_before(series_ids: Sequence[int], metric: str, *, before_at: date
 
 def _end_before(level: Level, before_at: datetime) -> LevelSpan:
     to_at = level.to_at if level.to_at < before_at else before_at - timedelta(microseconds=1)
-    return LevelSpan(level.series_id, level.from_at, to_at)
+    return LevelSpan(level.series_id, level.from_at, to_at, latency_kind=level.latency_kind)
 
 
 def read_host_names(runs: Iterable[LevelRuns]) -> dict[int, str]:
@@ -196,6 +200,7 @@ def _read_part(
         [span.to_at for span in spans.values()],
         [span.environment_ids is not None for span in spans.values()],
         [limits[key] for key in spans],
+        [span.latency_kind for span in spans.values()],
         *(maintenance if maintenance[0] else ()),
         [key for key, _ in allowed],
         [each for _, each in allowed],
@@ -211,6 +216,9 @@ def _read_part(
     query = _READ.format(
         metric=sql.Identifier(metric),
         other=sql.Identifier(other),
+        of_kind=sql.SQL(f" AND (wanted.kind = '' OR {select_kind(metric)} IN ('', wanted.kind))")
+        if is_latency(metric)
+        else sql.SQL(""),
         outside=_OUTSIDE_MAINTENANCE if maintenance[0] else sql.SQL(""),
         condition=condition.text,
     )

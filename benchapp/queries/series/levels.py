@@ -22,7 +22,7 @@ DETECTION_RUNS_MINIMUM: Final = FEWEST_NEW_RUNS + 1
 class LevelRow:
     """One level of one metric, in its base unit. from_at, to_at: start of its first and of its last run.
 
-    change: what begins it; None for the first level.
+    latency_kind: as of `Level`. change: what begins it; None for the first level of a kind of latency.
     """
 
     from_at: datetime
@@ -35,6 +35,7 @@ class LevelRow:
     minimum: float
     maximum: float
     last: float
+    latency_kind: str
     change: "LevelChange | None"
 
     @property
@@ -77,7 +78,8 @@ class CurrentLevel:
     """The current level of one metric of a series, in its base unit.
 
     n: its runs. from_at, last_at: start of its first and of its last run. recent: the newest values of the series
-    in chronological order, also of the level before. previous, change: None for the first level. stale_after: from then
+    in chronological order, also of the level before. latency_kind: as of `Level`. previous, change: None for the first
+    level of a kind of latency. stale_after: from then
     on the series is no longer measured as often as before.
     """
 
@@ -92,6 +94,7 @@ class CurrentLevel:
     recent: tuple[float, ...]
     from_at: datetime
     last_at: datetime
+    latency_kind: str
     previous: PreviousLevel | None
     change: LevelChange | None
     stale_after: datetime
@@ -206,6 +209,7 @@ def _make_current(row: Sequence[Any]) -> CurrentLevel:
         recent,
         from_at,
         last_at,
+        latency_kind,
         before,
         until_at,
         first_at,
@@ -224,6 +228,7 @@ def _make_current(row: Sequence[Any]) -> CurrentLevel:
         recent=tuple(recent),
         from_at=from_at,
         last_at=last_at,
+        latency_kind=latency_kind,
         previous=None if until_at is None else PreviousLevel(before, until_at),
         change=_make_change(*change),
         stale_after=find_stale_after(first_at, last_at, n=count),
@@ -241,13 +246,13 @@ _CHANGE: Final = (
 )
 _READ_CURRENT: Final = (
     "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # noqa: S608
-    " previous_median,"
+    " latency_kind, previous_median,"
     f" previous_until_at, series.first_at, series.measurement_count, {_CHANGE} FROM benchapp_level level"
     " JOIN benchapp_series series ON series.id = level.series_id"
     " LEFT JOIN benchapp_change change ON change.id = level.change_id"
 )
 # The fields of LevelRow but its change, in order.
-_OWN: Final = "from_at, to_at, first_run_id, n, median, p10, p90, minimum, maximum, last"
+_OWN: Final = "from_at, to_at, first_run_id, n, median, p10, p90, minimum, maximum, last, latency_kind"
 _OWN_COLUMNS: Final = _OWN.count(",") + 1
 _READ_LEVELS: Final = (
     f"SELECT level.series_id, level.metric, {_OWN}, {_CHANGE} FROM benchapp_level level"  # noqa: S608

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchapp.metrics import KIND_NAMES
 from benchapp.queries.runs.runs import MeasurementRow, RunDetail, list_percents
-from benchapp.web.runs.tables import KIND_NAMES, name_measurements
+from benchapp.web.runs.tables import name_measurements
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.reason_texts import describe_missing
 

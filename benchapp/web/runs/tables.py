@@ -10,12 +10,14 @@ from msgspec import Struct
 
 from benchapp.metrics import (
     CATALOG,
+    KIND_NAMES,
     UNKNOWN,
     ReferenceLimit,
     find_limit,
     format_signed_percent,
     format_value,
 )
+from benchapp.models.measurement import find_kind
 from benchapp.queries.runs.runs import (
     LevelComparison,
     MeasurementRow,
@@ -28,11 +30,8 @@ from benchapp.queries.titles import describe_block_size
 from benchapp.web.site.number_columns import Column, NumberCell, make_cells, make_columns
 from benchapp.web.site.value_texts import format_with_unit
 
-KIND_NAMES: Final = {"lat": "total latency (lat)", "clat": "completion latency (clat)"}
 # The first that a series has is what it is about.
 _MAIN_METRICS: Final = ("iops", "elapsed_s")
-# The first parser took mean and maximum from where the percentiles came from.
-_FIRST_WITH_TOTAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,14 @@ class LatencyKinds:
     percentiles: str
 
 
-def find_kinds(measurement: MeasurementRow, *, parser_version: int) -> LatencyKinds:
-    """Return the latency kinds of a measurement. parser_version: of its run."""
+def find_kinds(measurement: MeasurementRow) -> LatencyKinds:
+    """Return the latency kinds of a measurement."""
     has_mean = measurement.latency_mean_ns is not None or measurement.latency_max_ns is not None
-    if parser_version < _FIRST_WITH_TOTAL:
-        mean = measurement.latency_kind
-    else:
-        mean = "clat" if "total" in measurement.missing else "lat"
-    return LatencyKinds(mean if has_mean else "", measurement.latency_kind if measurement.percentiles else "")
+    columns: Any = {"latency_kind": measurement.latency_kind, "missing": measurement.missing}
+    return LatencyKinds(
+        find_kind("latency_mean_ns", **columns) if has_mean else "",
+        find_kind("latency_p99_ns", **columns) if measurement.percentiles else "",
+    )
 
 
 def choose_usual(kinds: Iterable[LatencyKinds]) -> LatencyKinds:
@@ -180,7 +179,7 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
             make_cells(measurement, columns),
             tuple(badge.code for badge in measurement.badges),
             _judge(run.profile, measurement),
-            describe_unusual_kinds(find_kinds(measurement, parser_version=run.parser_version), usual),
+            describe_unusual_kinds(find_kinds(measurement), usual),
             _describe_level(levels.get(measurement.id, ())),
         )
         for measurement, name in zip(run.measurements, names, strict=True)
@@ -207,7 +206,7 @@ def _describe_level(levels: Sequence[LevelComparison]) -> ShownLevelComparison |
 
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:
     """Return the most common latency kinds of a run."""
-    return choose_usual(find_kinds(one, parser_version=run.parser_version) for one in run.measurements)
+    return choose_usual(map(find_kinds, run.measurements))
 
 
 def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:

@@ -34,6 +34,10 @@ def test_table_has_regressed_rows_first_and_all_numbers() -> None:
         ({"runs_needed": 1}, "undecided: too noisy, needs 1 more run"),
         ({"runs_needed": None}, "undecided: too noisy, 100 more runs do not suffice"),
         ({"reason": "no-baseline", "change": None, "baseline_n": 1}, "undecided: no baseline"),
+        (
+            {"reason": "other-kind", "latency_kind": "lat", "baseline_latency_kind": "clat", "change": None},
+            "undecided: not compared: total against completion latency",
+        ),
         ({"reason": "no-value", "value": None, "n": 0, "change": None}, "undecided: no valid value"),
     ],
 )

@@ -402,22 +402,15 @@ def test_csv_says_beside_the_percentiles_of_which_latency_they_are(viewer: Clien
 
 
 @pytest.mark.parametrize(
-    ("parser_version", "fields", "words"),
+    ("fields", "words"),
     [
-        (2, {}, "Mean and max: total latency (lat). Percentiles: completion latency (clat)."),
-        (2, {"latency_kind": "lat"}, "Mean, max and percentiles: total latency (lat)."),
-        (
-            2,
-            {"missing": {"total": "not-measured"}},
-            "Mean, max and percentiles: completion latency (clat).",
-        ),
-        (1, {}, "Mean, max and percentiles: completion latency (clat)."),
+        ({}, "Mean and max: total latency (lat). Percentiles: completion latency (clat)."),
+        ({"latency_kind": "lat"}, "Mean, max and percentiles: total latency (lat)."),
+        ({"missing": {"total": "not-measured"}}, "Mean, max and percentiles: completion latency (clat)."),
     ],
 )
-def test_page_says_of_which_latency_its_columns_are(
-    parser_version: int, fields, words: str, viewer: Client
-) -> None:
-    run = make_run(parser_version=parser_version)
+def test_page_says_of_which_latency_its_columns_are(fields, words: str, viewer: Client) -> None:
+    run = make_run()
     make_measurement(run, percentiles=PERCENTILES, **MEASURED, **fields)
 
     assert words in Page(viewer.get(reverse("run", args=[run.pk]))).words
