@@ -93,6 +93,11 @@ def find_kind(metric: str, *, latency_kind: str, missing: Container[str]) -> str
     return "clat" if "total" in missing else "lat"
 
 
+def are_same_kind(kind: str, other: str) -> bool:
+    """Return whether latencies of two kinds may be compared: unless one is clat and the other lat."""
+    return not kind or not other or kind == other
+
+
 def select_kind(metric: str) -> str:
     """Return the SQL of the kind of a metric in a measurement, as `find_kind`."""
     if not is_latency(metric):

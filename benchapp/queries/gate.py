@@ -19,7 +19,7 @@ from benchapp.analysis.detection.gate import (
 )
 from benchapp.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.models import Level, Measurement, Run, Series, Verdict
-from benchapp.models.measurement import find_kind
+from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.queries.days import parse_moment
 from benchapp.queries.incidents.changes import SeriesName, name_series
@@ -276,7 +276,7 @@ def _find_accepted(
     accepted: dict[int, Level] = {}
     regressed: set[int] = set()
     for level in levels.select_related("change__incident").order_by("series_id", "from_at"):
-        if len({level.latency_kind, kinds[level.series_id], ""}) > 2:
+        if not are_same_kind(level.latency_kind, kinds[level.series_id]):
             continue
         before = accepted.get(level.series_id)
         if before is None or level.is_recovery or _is_accepted(level):

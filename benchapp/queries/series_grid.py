@@ -14,6 +14,7 @@ from psycopg import sql
 from benchapp.dimensions import name_pattern
 from benchapp.grammar import Filter
 from benchapp.metrics import CATALOG, Metric
+from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.charts.history import name_lines
 from benchapp.queries.charts.series_columns import read_table
@@ -21,7 +22,7 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
 from benchapp.queries.result_cache import CHART_S, read_cached
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
-from benchapp.queries.series.levels import LevelRow, read_current_columns, read_levels
+from benchapp.queries.series.levels import LevelRow, find_previous, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
@@ -258,7 +259,7 @@ def _read_parts(
                     row=row,
                     name=name,
                     level=own[-1] if own else None,
-                    previous=own[-2] if len(own) > 1 else None,
+                    previous=find_previous(own),
                     mark=marks.get(row.id),
                     values=values,
                     steps=_list_steps(times, own),
@@ -300,23 +301,33 @@ def _label(group: GridGroup, row: SeriesRow) -> str:
 def _read_newest(
     series_ids: Sequence[int], metric: str, *, before_at: datetime | None
 ) -> dict[int, tuple[Sequence[float], tuple[float, ...]]]:
-    """Return times (seconds since 1970) and values of the newest valid runs of each series, oldest first; one query."""
+    """Return times (seconds since 1970) and values of the newest valid runs of each series, oldest first; one query.
+
+    Of a latency those of its newest kind.
+    """
     # LATERAL: the newest few of each series by the index (series, time), however long its history is. One array of each
     # series: to sort the runs of all takes PostgreSQL as long as to find them.
     query = sql.SQL(
-        "SELECT wanted.id, coalesce(found.times, '{{}}'), coalesce(found.values, '{{}}')"
+        "SELECT wanted.id, coalesce(found.times, '{{}}'), coalesce(found.values, '{{}}'), coalesce(found.kinds, '{{}}')"
         " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-        " SELECT array_agg(date_part('epoch', started_at)) AS times, array_agg(value) AS values FROM ("
-        "  SELECT started_at, {metric} AS value FROM benchapp_measurement"
+        " SELECT array_agg(date_part('epoch', started_at)) AS times, array_agg(value) AS values,"
+        "  array_agg(kind::text) AS kinds FROM ("
+        "  SELECT started_at, {metric} AS value, {kind} AS kind FROM benchapp_measurement"
         "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{until}"
         "  ORDER BY started_at DESC, id DESC LIMIT {limit}) AS newest) AS found"
     ).format(
         metric=sql.Identifier(metric),
+        kind=sql.SQL(select_kind(metric)),
         limit=sql.Literal(VALUES_MAXIMUM),
         until=sql.SQL("" if before_at is None else " AND started_at < %s"),
     )
     rows = fetch_rows(query.as_string(), [list(series_ids), *([before_at] if before_at else [])])
-    return {series_id: (times[::-1], tuple(values[::-1])) for series_id, times, values in rows}
+    found: dict[int, tuple[Sequence[float], tuple[float, ...]]] = {}
+    for series_id, times, values, kinds in rows:
+        newest = next(filter(None, kinds), "")
+        kept = [place for place, kind in enumerate(kinds) if are_same_kind(kind, newest)][::-1]
+        found[series_id] = ([times[place] for place in kept], tuple(values[place] for place in kept))
+    return found
 
 
 def _list_steps(times: Sequence[float], levels: Sequence[LevelRow]) -> tuple[tuple[int, int, float], ...]:

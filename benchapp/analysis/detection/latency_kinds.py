@@ -1,5 +1,6 @@
 """Divide the values of a latency metric by the kind of latency that fio measured: clat and lat are not compared."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,3 +36,8 @@ def divide_kinds(
         oldest = sections.pop() if sections else KindSection("", is_left)
         sections.append(KindSection(oldest.kind, oldest.is_member | is_left))
     return sections[::-1]
+
+
+def find_newest_kind(kinds: Sequence[str]) -> str:
+    """Return the newest known kind of values, oldest first; "" if all are unknown."""
+    return next((kind for kind in reversed(kinds) if kind), "")

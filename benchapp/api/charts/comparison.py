@@ -134,6 +134,15 @@ class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
     title: str
 
 
+class NotComparedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: str
+    metric: MetricName
+    a_series: Sequence[int]
+    b_series: Sequence[int]
+    a_latency_kinds: Annotated[Sequence[str], Meta(description="lat (total), clat (completion)")]
+    b_latency_kinds: Sequence[str]
+
+
 class PatternAnswer(ApiAnswer, kw_only=True, frozen=True):
     pattern: Annotated[str, Meta(description="rw, with the direction if mixed: randread, randrw read")]
     metric: MetricName
@@ -167,6 +176,10 @@ class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
             description="by host or pool, worst first; empty if A and B are of different ones or of a single one"
         ),
     ]
+    not_compared: Annotated[
+        Sequence[NotComparedAnswer],
+        Meta(description="latencies of different kinds on both sides, at most 1 000"),
+    ]
     pairs: Sequence[PairAnswer]
 
 
@@ -198,6 +211,17 @@ class ComparisonView(ApiView):
             about={
                 "only_a": _describe_unmatched(found.only_a),
                 "only_b": _describe_unmatched(found.only_b),
+                "not_compared": [
+                    build(
+                        NotComparedAnswer,
+                        each,
+                        a_series=each.a_ids,
+                        b_series=each.b_ids,
+                        a_latency_kinds=each.a_kinds,
+                        b_latency_kinds=each.b_kinds,
+                    )
+                    for each in found.not_compared[:_UNMATCHED_MAXIMUM]
+                ],
                 "only_a_count": len(found.only_a),
                 "only_b_count": len(found.only_b),
                 "differing": found.free,
@@ -222,7 +246,11 @@ class ComparisonView(ApiView):
                 "filter": write_filter(wanted["match"]),
                 "is_cut": is_cut,
             },
-            left_out={"only_a": len(found.only_a), "only_b": len(found.only_b)},
+            left_out={
+                "only_a": len(found.only_a),
+                "only_b": len(found.only_b),
+                "not_compared": len(found.not_compared),
+            },
         )
 
 

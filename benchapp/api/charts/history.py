@@ -72,6 +72,9 @@ class LevelAnswer(ApiAnswer, kw_only=True, frozen=True):
     median: float
     p10: float
     p90: float
+    latency_kind: Annotated[
+        str, Meta(description="of a latency: lat (total), clat (completion); levels of both are not compared")
+    ]
 
 
 class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,6 +42,7 @@ from benchapp.charts.texts.history import (
 )
 from benchapp.metrics import (
     CATALOG,
+    KIND_NAMES,
     Metric,
     format_change_size,
     format_count,
@@ -48,6 +51,7 @@ from benchapp.metrics import (
     format_with_unit,
 )
 from benchapp.models import ChangeState
+from benchapp.models.measurement import are_same_kind
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.queries.incidents.changes import ChangeMark
@@ -227,9 +231,12 @@ class _HistoryPanel:
         )
 
     def _list_level_spans(self, line: HistoryLine) -> list[tuple[Any, float, float]]:
-        """Return the visible levels with start and end: a level ends where the next one begins."""
+        """Return the visible levels with start and end: a level ends where the next one of its kind begins."""
         levels = self._list_visible(line)
-        ends = [*(level.from_at for level in levels[1:]), levels[-1].to_at] if levels else []
+        ends = [
+            following.from_at if are_same_kind(level.latency_kind, following.latency_kind) else level.to_at
+            for level, following in pairwise(levels)
+        ] + [level.to_at for level in levels[-1:]]
         low, high = (_number(moment) for moment in self.span)
         return [
             (level, max(_number(level.from_at), low), min(_number(end), high))
@@ -247,8 +254,13 @@ class _HistoryPanel:
         spans = self._list_level_spans(line)
         if not spans:
             return
-        x = [place for _, start, end in spans for place in (start, end)]
-        y = [level.median for level, _, _ in spans for _ in range(2)]
+        x: list[float] = []
+        y: list[float] = []
+        for place, (level, start, end) in enumerate(spans):
+            if place and not are_same_kind(level.latency_kind, spans[place - 1][0].latency_kind):
+                # No line leads from one kind of latency to the other.
+                x, y = [*x, start], [*y, math.nan]
+            x, y = [*x, start, end], [*y, level.median, level.median]
         # The halo separates the line from points of the same color.
         axes.plot(x, y, color=self.colors.paper, alpha=0.7, linewidth=4, solid_capstyle="butt")
         axes.plot(
@@ -439,16 +451,32 @@ class _HistoryPanel:
                 free = place + max(_ENVIRONMENT_GAP, measure_text(name, size=9) + 8)
 
     def _draw_changes(self, axes: Axes, plot: ImageBox) -> None:
-        """Draw detected changes as vertical lines with direction, size and incident; dashed while suspected."""
+        """Draw detected changes as vertical lines with direction, size and incident; dashed while suspected.
+
+        A switch of the kind of latency is drawn likewise, with the kind that begins.
+        """
         low, high = axes.get_xlim()
         free = -1.0
-        for mark in sorted(self._list_changes(), key=lambda mark: mark.at):
-            x = _number(mark.at)
-            color = self.colors.regression if mark.is_regression else self.colors.improvement
-            is_suspected = mark.state == ChangeState.SUSPECTED
+        has_incident = self.canvas.options.has_incidents
+        marks = [
+            (
+                mark.at,
+                describe_change_mark(mark, has_incident=has_incident),
+                self.colors.regression if mark.is_regression else self.colors.improvement,
+                mark.state == ChangeState.SUSPECTED,
+            )
+            for mark in self._list_changes()
+        ]
+        marks += [
+            (level.from_at, KIND_NAMES[level.latency_kind], self.colors.muted, False)
+            for line, _ in self.lines
+            for before, level in pairwise(self._list_visible(line))
+            if not are_same_kind(before.latency_kind, level.latency_kind)
+        ]
+        for at, text, color, is_suspected in sorted(marks):
+            x = _number(at)
             axes.axvline(x, color=color, linewidth=1.5, linestyle=(0, (3, 3)) if is_suspected else "-")
             place = (x - low) / (high - low) * plot.width
-            text = describe_change_mark(mark, has_incident=self.canvas.options.has_incidents)
             if place < free:
                 continue
             width = measure_text(text, weight="bold") + 6

@@ -1,6 +1,7 @@
 """The title and summary of a comparison."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Final
@@ -10,6 +11,7 @@ from django.utils.timezone import localtime
 from benchapp.grammar import write_filter
 from benchapp.metrics import (
     CATALOG,
+    KIND_NAMES,
     UNKNOWN,
     format_count,
     format_integer,
@@ -58,7 +60,7 @@ def _format_bound(moment: datetime) -> str:
 def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     """Return the two sides and the main result."""
     if not found.pairs:
-        return f"{b} vs. {a}: no matching series"
+        return f"{b} vs. {a}: {'not compared' if found.not_compared else 'no matching series'}"
     different = [pair for pair in found.pairs if pair.is_different]
     worse, better = (sum(pair.is_worse is flag for pair in different) for flag in (True, False))
     few = _count_few(found)
@@ -75,7 +77,7 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
 def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     """Return sentences: differences by pattern, values with too few runs, what was compared, environments."""
     if not found.pairs:
-        return [_describe_nothing(found, a, b)]
+        return describe_not_compared(found) or [_describe_nothing(found, a, b)]
     differences = summarize_patterns(found.pairs)
     sentences = [
         _describe_pair(each.largest) if each.count == 1 else f"{describe_difference(each)}."
@@ -83,6 +85,7 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     ]
     if more := sum(each.count for each in differences[_NAMED_MAXIMUM:]):
         sentences.append(f"{format_count(more, 'more difference')} in the table.")
+    sentences += describe_not_compared(found)
     few = _count_few(found)
     if found.is_cut:
         sentences.append(
@@ -110,6 +113,20 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
     else:
         sentences.append(f"No environment differences{_describe_scopes(found)}.")
     return sentences
+
+
+def describe_not_compared(found: ComparisonResult) -> list[str]:
+    """Return a sentence for each latency that the sides have of different kinds."""
+    counts = Counter((each.metric, each.a_kinds, each.b_kinds) for each in found.not_compared)
+    return [
+        f"Not compared: {lower_label(CATALOG[metric].label)} of {format_count(count, 'series')}, "
+        f"{_name_kinds(a)} against {_name_kinds(b)}."
+        for (metric, a, b), count in counts.items()
+    ]
+
+
+def _name_kinds(kinds: Sequence[str]) -> str:
+    return " and ".join(KIND_NAMES[kind] for kind in kinds) or "a latency of unknown kind"
 
 
 def describe_difference(difference: PatternDifference) -> str:

@@ -1,14 +1,15 @@
 """Titles and summaries of history charts."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
+from benchapp.charts.texts.latency_kinds import describe_kind, describe_mixed_kinds
 from benchapp.metrics import (
     CATALOG,
-    PERCENTILES,
     Metric,
     ReferenceLimit,
     ReferenceLine,
@@ -19,12 +20,13 @@ from benchapp.metrics import (
     format_value,
     format_with_unit,
 )
+from benchapp.models.measurement import are_same_kind
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark, ChangeRow
 from benchapp.queries.notifications.chart_thresholds import ChartThreshold
-from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow
+from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_previous
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.times import format_day, format_moment
 
@@ -38,11 +40,15 @@ _STEPS_NAMED: int = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownLevel:
-    """The last level within a time range. before: the one before it, None for the first; is_current: none is later."""
+    """The last level within a time range. before: the one before it, None for the first; is_current: none is later.
+
+    switched_at: start of its kind of latency; None if no other kind came before.
+    """
 
     level: LevelRow
     before: LevelRow | None
     is_current: bool
+    switched_at: datetime | None = None
 
 
 def find_shown_level(
@@ -57,7 +63,14 @@ def find_shown_level(
     if not found:
         return None
     place = found[-1]
-    return ShownLevel(levels[place], levels[place - 1] if place else None, place == len(levels) - 1)
+    kind = levels[place].latency_kind
+    others = [at for at in range(place) if not are_same_kind(levels[at].latency_kind, kind)]
+    return ShownLevel(
+        levels[place],
+        find_previous(levels[: place + 1]),
+        place == len(levels) - 1,
+        levels[others[-1] + 1].from_at if others else None,
+    )
 
 
 def format_series_title(
@@ -162,15 +175,11 @@ def _format_level(shown: ShownLevel, metric: Metric) -> str:
     return f"{since}, recovered from {size}" if change.is_recovery else f"{since}, {size}"
 
 
-def describe_latency_kind(metric: Metric) -> list[str]:
-    """Return which fio latency a metric is based on; empty for other metrics."""
-    if metric.name in PERCENTILES:
-        kind = "Completion latency (clat), or total latency (lat) if the job sets lat_percentiles"
-    elif metric.unit == "ns":
-        kind = "Total latency (lat), or completion latency (clat) if fio printed no other or parser version 1 read it"
-    else:
+def describe_latency_kind(shown: ShownLevel | None) -> list[str]:
+    """Return which fio latency a level is of, and since when; empty for other metrics, and if unknown."""
+    if shown is None or not shown.level.latency_kind:
         return []
-    return [f"{kind}; the run page shows which."]
+    return [describe_kind(shown.level.latency_kind, shown.switched_at)]
 
 
 def describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLevel | None) -> list[str]:
@@ -279,10 +288,15 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return a sentence for each series with a change, largest change first, and one for the unchanged."""
     changed: list[tuple[float, str]] = []
     steady = young = 0
+    kinds: Counter[str] = Counter()
+    switched = []
     for line in history.lines:
         shown = find_shown_level(list_levels(line, metric.name))
         if shown is None:
             continue
+        kinds[shown.level.latency_kind] += 1
+        if shown.switched_at is not None:
+            switched.append(f"{line.name}: {describe_kind(shown.level.latency_kind, shown.switched_at)}")
         if shown.before is None:
             is_young = shown.level.n < DETECTION_RUNS_MINIMUM
             young += is_young
@@ -294,6 +308,9 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
         changed.append((size, f"{line.name}: {value} since {format_moment(shown.level.from_at)}. {before}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SENTENCES_MAXIMUM]]
     sentences += list_drifts(history, metric)
+    sentences += describe_mixed_kinds(kinds) + switched[:_SENTENCES_MAXIMUM]
+    if (more := len(switched) - _SENTENCES_MAXIMUM) > 0:
+        sentences.append(f"{format_count(more, 'more series')} with a switch of the kind.")
     if steady:
         sentences.append(f"No change detected in {steady} of {len(history.lines)} series.")
     if young:

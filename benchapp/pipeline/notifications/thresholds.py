@@ -27,6 +27,7 @@ from benchapp.models import (
     ThresholdViolation,
 )
 from benchapp.models.filtering import match_facts, match_series
+from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.models.notifications.violating_levels import select_violating
 from benchapp.models.planned_event_filtering import (
@@ -54,8 +55,9 @@ _RUNS_READ: Final = 100
 _SERIES_AT_ONCE: Final = 500
 # Names of columns are those of the catalog.
 _READ_RUNS: Final = (
-    "SELECT wanted.id, measured.started_at, measured.value FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
-    'SELECT started_at, id, "{metric}" AS value FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0'
+    "SELECT wanted.id, measured.started_at, measured.value, measured.kind FROM unnest(%s::bigint[]) AS wanted(id)"
+    ' CROSS JOIN LATERAL (SELECT started_at, id, "{metric}" AS value, {kind} AS kind FROM benchapp_measurement'
+    " WHERE series_id = wanted.id AND error = 0"
     ' AND NOT is_excluded AND "{metric}" IS NOT NULL ORDER BY started_at DESC, id DESC LIMIT %s) AS measured'
     " ORDER BY wanted.id, measured.started_at, measured.id"
 )
@@ -423,12 +425,16 @@ def _find_expected(starts: Mapping[tuple[Threshold, int], datetime]) -> set[tupl
 def _read_runs(metric: str, ids: Sequence[int]) -> dict[int, list[tuple[datetime, float]]]:
     """Return start and value of the newest 100 runs of each series that count, oldest first.
 
-    Two queries, and those of `match_maintenance`.
+    Of a latency those of its newest kind. Two queries, and those of `match_maintenance`.
     """
     runs: dict[int, list[tuple[datetime, float]]] = {series_id: [] for series_id in ids}
     with connection.cursor() as cursor:
-        cursor.execute(_READ_RUNS.format(metric=CATALOG[metric].name), [list(ids), _RUNS_READ])
-        for series_id, started_at, value in cursor.fetchall():
+        names = {"metric": CATALOG[metric].name, "kind": select_kind(metric)}
+        cursor.execute(_READ_RUNS.format(**names), [list(ids), _RUNS_READ])
+        rows = cursor.fetchall()
+    newest = {series_id: kind for series_id, _, _, kind in rows if kind}
+    for series_id, started_at, value, kind in rows:
+        if are_same_kind(kind, newest.get(series_id, "")):
             runs[series_id].append((started_at, value))
     return dict(_list_outside_maintenance(runs))
 

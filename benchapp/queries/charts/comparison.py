@@ -128,6 +128,18 @@ class Unmatched:
 
 
 @dataclass(frozen=True, slots=True)
+class NotCompared:
+    """One latency of what both sides measured, but of different kinds. a_ids, b_ids: series; kinds: clat, lat."""
+
+    title: str
+    metric: str
+    a_ids: tuple[int, ...]
+    b_ids: tuple[int, ...]
+    a_kinds: tuple[str, ...]
+    b_kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonResult:
     """Both sides. pairs: differences first. free: names of the compared columns that differ.
 
@@ -139,6 +151,7 @@ class ComparisonResult:
     """
 
     pairs: tuple[Pair, ...]
+    not_compared: tuple[NotCompared, ...]
     only_a: tuple[Unmatched, ...]
     only_b: tuple[Unmatched, ...]
     free: tuple[str, ...]
@@ -191,6 +204,7 @@ def compare_sides(
     ]
     return ComparisonResult(
         pairs=_make_pairs(found, wanted, free),
+        not_compared=tuple(_list_not_compared(both.values(), wanted, metrics, free)),
         only_a=_list_unmatched(groups, place=0),
         only_b=_list_unmatched(groups, place=1),
         free=_list_differing(both.values(), free),
@@ -279,9 +293,31 @@ def _compare_groups(
         ids = [[row["id"] for row in rows] for rows in sides]
         for metric in metrics:
             a, b = (known.find(own, metric) for own, known in zip(ids, values, strict=True))
-            if len(a) and len(b):
+            if len(a) and len(b) and len(_list_kinds(ids, values, metric)) < 2:
                 comparison = compare(values[0].columns[metric][a], values[1].columns[metric][b])
                 yield _Found(sides, metric, (a, b), comparison)
+
+
+def _list_kinds(ids: Sequence[Sequence[int]], values: Sequence[SideValues], metric: str) -> set[str]:
+    return set().union(*(known.list_kinds(own, metric) for own, known in zip(ids, values, strict=True)))
+
+
+def _list_not_compared(
+    groups: Iterable[MatchedRows], values: Sequence[SideValues], metrics: Sequence[str], free: frozenset[str]
+) -> Iterator[NotCompared]:
+    """Yield the latencies that both sides have, but of different kinds."""
+    titles = Titles(free)
+    for sides in groups:
+        ids = [tuple(row["id"] for row in rows) for rows in sides]
+        for metric in metrics:
+            if len(_list_kinds(ids, values, metric)) < 2:
+                continue
+            known = [side.find(own, metric) for own, side in zip(ids, values, strict=True)]
+            if all(map(len, known)):
+                kinds = [
+                    tuple(sorted(side.list_kinds(own, metric))) for own, side in zip(ids, values, strict=True)
+                ]
+                yield NotCompared(titles.describe(sides[0][0]), metric, *ids, *kinds)
 
 
 def _make_pairs(

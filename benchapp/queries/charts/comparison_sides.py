@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +12,12 @@ from django.db import connection
 from numpy.typing import NDArray
 from psycopg import sql
 
+from benchapp.analysis.detection.latency_kinds import find_newest_kind
 from benchapp.grammar import Filter
+from benchapp.metrics import is_latency
 from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.charts.downsampling import to_us
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -58,13 +62,14 @@ class SideValues:
     """The measurements of a side, a row each: their series in ascending order, their runs, a column for each metric.
 
     started_at: µs since 1970. cut_at: each series has its newest values only, so many, as the side has too many series;
-    None if all have all.
+    None if all have all. kinds: of the values of each latency, by series; those of another kind are NaN.
     """
 
     series_ids: NDArray[np.int64]
     run_ids: NDArray[np.int64]
     started_at: NDArray[np.int64]
     columns: Mapping[str, NDArray[np.float64]]
+    kinds: Mapping[str, Mapping[int, str]]
     cut_at: int | None
 
     def find(self, series_ids: Sequence[int], metric: str) -> NDArray[np.int64]:
@@ -73,6 +78,10 @@ class SideValues:
         rows = np.concatenate([np.arange(first, end) for first, end in bounds])
         known: NDArray[np.int64] = rows[~np.isnan(self.columns[metric][rows])]
         return known
+
+    def list_kinds(self, series_ids: Sequence[int], metric: str) -> set[str]:
+        """Return the known kinds of a latency of some series; empty for other metrics."""
+        return {self.kinds.get(metric, {}).get(each, "") for each in series_ids} - {""}
 
     def has_reached(self, rows: NDArray[np.int64], mark: SeriesMark) -> bool:
         """Return whether the change of a mark is among these rows: its series has a value since then."""
@@ -124,21 +133,24 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
     rows = sql.SQL(
-        "SELECT wanted.id AS series_id, run_id, started_at, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
-        " CROSS JOIN LATERAL (SELECT m.run_id, m.started_at, {columns} FROM benchapp_measurement m WHERE {conditions}"
+        "SELECT wanted.id AS series_id, run_id, started_at, kind_code, {known} FROM unnest(%s::bigint[]) AS wanted(id)"
+        " CROSS JOIN LATERAL (SELECT m.run_id, m.started_at, {kind_code} AS kind_code, {columns}"
+        "  FROM benchapp_measurement m WHERE {conditions}"
         "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS m ORDER BY wanted.id"
     ).format(
         known=sql.SQL(", ").join(known),
+        kind_code=sql.SQL(KIND_CODE if any(map(is_latency, metrics)) else "0"),
         columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
         conditions=sql.SQL(" AND ").join(conditions) + of_runs.text,
         limit=sql.Literal(limit),
     )
-    kinds = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz"}
-    kinds |= dict.fromkeys(metrics, "double precision")
-    arrays = fetch_arrays(rows, [*parameters, *of_runs.values], columns=kinds)
+    types = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz", "kind_code": "integer"}
+    types |= dict.fromkeys(metrics, "double precision")
+    arrays = fetch_arrays(rows, [*parameters, *of_runs.values], columns=types)
     if side.is_current and len(arrays["series_id"]):
         select = _select_latest if side.filter.fact_terms else _select_current
         arrays = select(arrays, series_ids, metrics)
+    kinds = {metric: _keep_newest_kind(arrays, metric) for metric in metrics if is_latency(metric)}
     is_cut = (
         limit < VALUES_MAXIMUM
         and np.unique(arrays["series_id"], return_counts=True)[1].max(initial=0) >= limit
@@ -148,8 +160,29 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         arrays["run_id"],
         arrays["started_at"],
         {name: arrays[name] for name in metrics},
+        kinds,
         cut_at=limit if is_cut else None,
     )
+
+
+def _keep_newest_kind(arrays: dict[str, NDArray[Any]], metric: str) -> dict[int, str]:
+    """Replace the values of a latency that are not of the newest kind of their series by NaN; return the kinds."""
+    series, codes, values = arrays["series_id"], arrays["kind_code"], arrays[metric]
+    found: dict[int, str] = {}
+    ids, firsts = np.unique(series, return_index=True)
+    bounds = pairwise([*firsts.tolist(), len(series)])
+    for series_id, (first, end) in zip(ids.tolist(), bounds, strict=True):
+        code = int(codes[first])
+        if (codes[first:end] == code).all():
+            found[series_id] = read_kind_code(metric, code)
+            continue
+        order = first + np.argsort(arrays["started_at"][first:end], kind="stable")
+        order = order[~np.isnan(values[order])]
+        kinds = [read_kind_code(metric, each) for each in codes[order].tolist()]
+        found[series_id] = find_newest_kind(kinds)
+        is_other = [not are_same_kind(kind, found[series_id]) for kind in kinds]
+        values[order[np.array(is_other, dtype=bool)]] = np.nan
+    return found
 
 
 def _select_current(

@@ -191,6 +191,7 @@ def level_row(level: LevelRow) -> Row:
         "median": level.median,
         "p10": level.p10,
         "p90": level.p90,
+        "latency_kind": level.latency_kind,
     }
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, get_args
 
 import numpy as np
-from django.db.models import IntegerField, QuerySet, Value
+from django.db.models import CharField, Exists, IntegerField, Q, QuerySet, Subquery, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Abs
 from django.utils.dateparse import parse_datetime
 
@@ -16,8 +17,10 @@ from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK
 from benchapp.analysis.detection.recovery import find_recoveries
 from benchapp.grammar import Filter
+from benchapp.metrics import is_latency
 from benchapp.models import Change, ChangeState, Measurement, Series
 from benchapp.models.filtering import match_changes
+from benchapp.models.measurement import select_kind
 from benchapp.queries.pagination import (
     Cursor,
     Page,
@@ -314,11 +317,18 @@ def summarize_side(points: Sequence[SidePoint]) -> ChangeSideSpread | None:
 def read_sides(change: ChangeRow) -> Sides:
     """Return the valid runs of a change's evidence, at most 200 on each side; one query.
 
-    The sides of a drift are the first runs of the baseline and the newest runs.
+    The sides of a drift are the first runs of the baseline and the newest runs. Of a latency only runs of the kind of
+    the first run of the change count.
     """
-    rows = Measurement.objects.filter(
+    counted = Measurement.objects.filter(
         series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
-    ).values_list("started_at", "run_id", change.metric)
+    )
+    if is_latency(change.metric) and change.run_id is not None:
+        kind = RawSQL(select_kind(change.metric), (), output_field=CharField())  # constants  # noqa: S611
+        own = counted.annotate(kind=kind).filter(run_id=change.run_id).values("kind")[:1]
+        is_same = Q(kind__in=["", Subquery(own)]) | ~Exists(own)
+        counted = counted.alias(kind=kind).filter(is_same)
+    rows = counted.values_list("started_at", "run_id", change.metric)
     first_at = change.started_at - POOLED_TICK if change.is_pooled else change.started_at
     before = rows.filter(started_at__lt=first_at)
     # A drift begins within the newest runs of its evidence.

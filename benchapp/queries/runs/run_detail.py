@@ -15,6 +15,7 @@ from benchapp.analysis.charts.comparison import INTERVAL_FROM
 from benchapp.analysis.validity.rules import is_too_few
 from benchapp.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
 from benchapp.models import Measurement, Run, name_person
+from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, behind
@@ -355,7 +356,7 @@ class LevelComparison:
 
 # By the index level_is_unique.
 _LEVELS_BEFORE: Final = (
-    "SELECT DISTINCT ON (series_id, metric) series_id, metric, n, median, p10, p90 FROM benchapp_level"
+    "SELECT DISTINCT ON (series_id, metric) series_id, metric, latency_kind, n, median, p10, p90 FROM benchapp_level"
     " WHERE series_id = ANY(%s) AND metric = ANY(%s) AND from_at < %s"
     " ORDER BY series_id, metric, from_at DESC"
 )
@@ -365,17 +366,19 @@ def compare_to_levels(run: RunDetail) -> dict[int, tuple[LevelComparison, ...]]:
     """Return how the values of a run compare to the levels of its series, by measurement; one query.
 
     In the metrics in which changes are detected. Left out: failed measurements, of an excluded run all, values that
-    are unknown, and series without a level before the run.
+    are unknown, series without a level before the run, and levels of another kind of latency.
     """
     valid = [] if run.is_excluded else [row for row in run.measurements if not row.error]
     series_ids = list({row.series_id for row in valid})
     rows = fetch_rows(_LEVELS_BEFORE, [series_ids, list(JUDGED_METRICS), run.started_at]) if valid else []
-    levels = {(series_id, metric): values for series_id, metric, *values in rows}
+    levels = {(series_id, metric): (kind, values) for series_id, metric, kind, *values in rows}
     return {
         row.id: tuple(
-            _compare_to_level(metric, value, *levels[row.series_id, metric])
+            _compare_to_level(metric, value, *level)
             for metric in JUDGED_METRICS
-            if (row.series_id, metric) in levels and (value := getattr(row, metric)) is not None
+            if (value := getattr(row, metric)) is not None and (row.series_id, metric) in levels
+            for kind, level in [levels[row.series_id, metric]]
+            if are_same_kind(kind, find_kind(metric, latency_kind=row.latency_kind, missing=row.missing))
         )
         for row in valid
     }

@@ -19,8 +19,10 @@ from psycopg import sql
 
 from benchapp.analysis.detection.levels import describe_values
 from benchapp.grammar import Term, Value
+from benchapp.metrics import is_latency
 from benchapp.models import Environment, Run, SeriesEnvironment
 from benchapp.models.filtering import match_environment, match_facts
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.queries.series.level_runs import LevelSpan, compose_run_condition
@@ -32,7 +34,7 @@ _RECENT: Final = 20
 # A plain join: PostgreSQL begins with the runs if few of them match the condition, with the series if these are few.
 # Of each series no more runs are read than its levels have: from the beginning of the oldest.
 _READ: Final = sql.SQL(
-    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value"
+    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value, {kind} AS kind_code"
     " FROM unnest(%s::bigint[], %s::timestamptz[]) AS wanted(id, from_at)"
     " JOIN benchapp_measurement m ON m.series_id = wanted.id AND m.started_at >= wanted.from_at"
     " JOIN benchapp_run run ON run.id = m.run_id"
@@ -182,7 +184,7 @@ def _read_divided(
                 continue
             first, end = np.searchsorted(arrays["series_id"], (group.series_id, group.series_id + 1))
             own = {name: array[first:end] for name, array in arrays.items()}
-            found[group] = _find_group_level(group, own, history[group.series_id])
+            found[group] = _find_group_level(group, own, history[group.series_id], metric)
     return found
 
 
@@ -196,9 +198,11 @@ def _read_valid(
         "started_at": "timestamptz",
         "environment_id": "bigint",
         "value": "double precision",
+        "kind_code": "integer",
     }
     condition = compose_run_condition(terms, "m.run_id")
-    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text)
+    kind = sql.SQL(KIND_CODE if is_latency(metric) else "0")
+    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text, kind=kind)
     arrays = fetch_arrays(query, [list(starts), list(starts.values()), *condition.values], columns=columns)
     # Here: PostgreSQL would sort a million rows on disk.
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["series_id"]))
@@ -208,13 +212,14 @@ def _read_valid(
 
 
 def _find_group_level(
-    group: RunGroup, own: Mapping[str, NDArray[Any]], levels: Sequence[CurrentLevel]
+    group: RunGroup, own: Mapping[str, NDArray[Any]], levels: Sequence[CurrentLevel], metric: str
 ) -> GroupLevel | None:
     """Return the level of a group from the valid values of its series in chronological order."""
     starts = [to_us(level.from_at) for level in reversed(levels)]
-    selected = select_latest_level(
-        own["started_at"], starts, is_member=np.isin(own["environment_id"], group.environment_ids)
-    )
+    is_member = np.isin(own["environment_id"], group.environment_ids)
+    if is_latency(metric):
+        is_member &= _are_of_levels(own, starts, [level.latency_kind for level in reversed(levels)], metric)
+    selected = select_latest_level(own["started_at"], starts, is_member=is_member)
     if not selected.any():
         return None
     times, values = _merge_repetitions(
@@ -237,6 +242,21 @@ def _find_group_level(
         last_at=from_us(times[-1]),
     )
     return GroupLevel(level, stored is levels[0], group.environment_ids)
+
+
+def _are_of_levels(
+    own: Mapping[str, NDArray[Any]], starts: Sequence[int], kinds: Sequence[str], metric: str
+) -> NDArray[np.bool_]:
+    """Return which runs of a series have the kind of latency of the level in whose time they are."""
+    places = np.searchsorted(np.array(starts, dtype=np.int64), own["started_at"], side="right") - 1
+    codes = own["kind_code"].tolist()
+    return np.array(
+        [
+            are_same_kind(kinds[max(place, 0)], read_kind_code(metric, code))
+            for place, code in zip(places.tolist(), codes, strict=True)
+        ],
+        dtype=bool,
+    )
 
 
 def select_latest_level(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -10,11 +11,12 @@ from django.db.models.expressions import RawSQL
 from numpy.typing import NDArray
 from psycopg import sql
 
+from benchapp.analysis.detection.latency_kinds import find_newest_kind
 from benchapp.grammar import Term
 from benchapp.metrics import is_latency
 from benchapp.models import METRIC_FIELDS, Level, Run
 from benchapp.models.filtering import match_facts
-from benchapp.models.measurement import select_kind
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code, select_kind
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.queries.binary_columns import fetch_arrays, from_us
 
@@ -24,11 +26,12 @@ LEVEL_RUNS_MAXIMUM: Final = 2000
 _ROWS_AT_ONCE: Final = 400_000
 # WITH TIES: repetitions within a run have its start.
 _READ: Final = sql.SQL(
-    "SELECT wanted.id, m.run_id, m.started_at, m.value, m.other"
+    "SELECT wanted.id, m.run_id, m.started_at, m.value, m.other, m.kind_code"
     " FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::boolean[], %s::bigint[],"
     "  %s::text[]) AS wanted(id, series_id, from_at, to_at, is_limited, newest, kind)"
     " CROSS JOIN LATERAL ("
-    "  SELECT run_id, started_at, {metric} AS value, coalesce({other}, 'NaN') AS other FROM benchapp_measurement AS own"
+    "  SELECT run_id, started_at, {metric} AS value, coalesce({other}, 'NaN') AS other, {kind_code} AS kind_code"
+    "  FROM benchapp_measurement AS own"
     "  WHERE own.series_id = wanted.series_id AND started_at BETWEEN wanted.from_at AND wanted.to_at"
     "  AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{of_kind}"
     "{outside}"
@@ -81,7 +84,8 @@ class LevelSpan:
 class LevelRuns:
     """Runs of one level, oldest first; repetitions within a run are its median.
 
-    values: of the metric, in its base unit; others: of another metric of the same runs, NaN where unknown.
+    values: of the metric, in its base unit; others: of another metric of the same runs, NaN where unknown, and of a
+    latency where it is not of the newest kind.
     """
 
     run_ids: NDArray[np.int64]
@@ -212,10 +216,12 @@ def _read_part(
         "started_at": "timestamptz",
         "value": "double precision",
         "other": "double precision",
+        "kind_code": "integer",
     }
     query = _READ.format(
         metric=sql.Identifier(metric),
         other=sql.Identifier(other),
+        kind_code=sql.SQL(KIND_CODE if is_latency(other) else "0"),
         of_kind=sql.SQL(f" AND (wanted.kind = '' OR {select_kind(metric)} IN ('', wanted.kind))")
         if is_latency(metric)
         else sql.SQL(""),
@@ -225,7 +231,10 @@ def _read_part(
     arrays = fetch_arrays(query, parameters, columns=columns)
     # PostgreSQL takes several times as long to sort them.
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["id"]))
-    arrays = _merge_repetitions({name: array[order] for name, array in arrays.items()})
+    arrays = {name: array[order] for name, array in arrays.items()}
+    if other != metric and is_latency(other):
+        _keep_newest_kind(arrays, other)
+    arrays = _merge_repetitions(arrays)
     if not len(arrays["id"]):
         return {}
     keys, firsts = np.unique(arrays["id"], return_index=True)
@@ -239,6 +248,18 @@ def _read_part(
         )
         for key, first, end in zip(keys.tolist(), firsts.tolist(), ends, strict=True)
     }
+
+
+def _keep_newest_kind(arrays: dict[str, NDArray[Any]], other: str) -> None:
+    """Replace the values of another latency that are not of its newest kind in their level by NaN."""
+    firsts = np.unique(arrays["id"], return_index=True)[1].tolist()
+    for first, end in pairwise([*firsts, len(arrays["id"])]):
+        codes, values = arrays["kind_code"][first:end], arrays["other"][first:end]
+        if (codes != codes[0]).any():
+            known = np.flatnonzero(~np.isnan(values))
+            kinds = [read_kind_code(other, code) for code in codes[known].tolist()]
+            newest = find_newest_kind(kinds)
+            values[known[[not are_same_kind(kind, newest) for kind in kinds]]] = np.nan
 
 
 def _merge_repetitions(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

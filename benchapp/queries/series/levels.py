@@ -12,6 +12,7 @@ from psycopg import sql
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import find_stale_after
 from benchapp.metrics import CATALOG, Metric
+from benchapp.models.measurement import are_same_kind
 from benchapp.queries.binary_columns import fetch_arrays, fetch_rows, write_ids
 
 # Below this number of runs a level is not evaluated.
@@ -194,6 +195,13 @@ def read_levels(
 def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
     """Return the level that a time belongs to: the last that has begun; None before the first."""
     return next((level for level in reversed(levels) if level.from_at <= at), None)
+
+
+def find_previous(levels: Sequence[LevelRow]) -> LevelRow | None:
+    """Return the level before the newest; None without one of the same kind of latency."""
+    if len(levels) < 2 or not are_same_kind(levels[-1].latency_kind, levels[-2].latency_kind):
+        return None
+    return levels[-2]
 
 
 def _make_current(row: Sequence[Any]) -> CurrentLevel:

@@ -166,7 +166,7 @@ def _describe(row: SeriesRow, asked: HistoryRequest, levels: Sequence[LevelRow])
     return format_series_title(row, metric, shown, has_range=has_range), [
         *describe_level(shown, metric, has_range=has_range),
         *(describe_time_range(summary, metric) if summary else ()),
-        *describe_latency_kind(metric),
+        *describe_latency_kind(shown),
         *describe_limit(find_limit(_find_profile(row), metric.name), metric, shown),
         *describe_references(_find_references(row, metric), metric, shown),
     ]

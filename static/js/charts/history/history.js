@@ -8,6 +8,8 @@ const GRAY_LINE = { color: "gray", shape: "circle", dash: [] };
 // Colors repeat after eight lines: other shapes distinguish them.
 const LATE_SHAPES = ["star", "crossRot", "cross", "rectRounded"];
 
+const KIND_NAMES = { lat: "total latency", clat: "completion latency" };
+
 /**
  * Read an answer of /api/v1/history.
  * isDoubtful: badges → whether the mark is hollow. Returns {lines, marks, metrics, isThinned, leftOut, whole, color, planned, thresholds}: thresholds: [{text, metric, value, series}] of the reader; color: null, or {label,
@@ -77,10 +79,20 @@ export function counts({ kind }) {
   return kind !== "failed" && kind !== "excluded";
 }
 
-/** Return the level at a time and the previous one, or null. */
+/** Return where the levels of a metric change to another kind of latency: [{at, text}]. */
+export function listSwitches(lines, metric) {
+  return lines.flatMap((line) =>
+    (line.levels[metric] ?? []).flatMap((level, place, levels) =>
+      place > 0 && !areSameKind(level, levels[place - 1]) ? [{ at: level.from, text: KIND_NAMES[level.kind] }] : [],
+    ),
+  );
+}
+
+/** Return the level at a time and the previous one of the same kind of latency, or null. */
 export function findLevels(levels, at) {
   const index = levels.findLastIndex((level) => level.from <= at);
-  return { level: levels[index] ?? null, before: levels[index - 1] ?? null };
+  const [level, before] = [levels[index] ?? null, levels[index - 1] ?? null];
+  return { level, before: before !== null && areSameKind(level, before) ? before : null };
 }
 
 /** Return the environment changes of all lines, ascending, one per run, with the names of the lines concerned. */
@@ -202,7 +214,9 @@ function describeBucket({ n, failed, excluded, doubtful }, own, unit) {
 function describeDifferences({ at, before, values }, { metric, unit, levels }) {
   const { value } = values[metric];
   const { level, before: baseline } = findLevels(levels, at);
-  const toBefore = formatDifference(value, before?.values[metric].value ?? null);
+  const levelBefore = before === null ? null : findLevels(levels, before.at).level;
+  const isComparable = level === null || levelBefore === null || areSameKind(level, levelBefore);
+  const toBefore = isComparable ? formatDifference(value, before?.values[metric].value ?? null) : null;
   const toLevel = level === null ? null : formatDifference(value, level.median);
   const toBaseline = baseline === null ? null : formatDifference(value, baseline.median);
   const lines = [];
@@ -219,8 +233,13 @@ function describeDifferences({ at, before, values }, { metric, unit, levels }) {
   return lines;
 }
 
-function readLevel({ from_at, to_at, n, median, p10, p90 }) {
-  return { from: Date.parse(from_at), to: Date.parse(to_at), n, median, low: p10, high: p90 };
+function readLevel({ from_at, to_at, n, median, p10, p90, latency_kind }) {
+  return { from: Date.parse(from_at), to: Date.parse(to_at), n, median, low: p10, high: p90, kind: latency_kind ?? "" };
+}
+
+/** Return whether levels may be compared: unless one is of completion latency and the other of total latency. */
+export function areSameKind(level, other) {
+  return !level.kind || !other.kind || level.kind === other.kind;
 }
 
 function readSmallStep({ at, relative, before, after, from_at, to_at }, metric) {

@@ -1,6 +1,6 @@
 // Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
 import { formatChangeSize } from "../../site/format.js";
-import { signOf, styleOfMark } from "./history.js";
+import { areSameKind, listSwitches, signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { drawPlanned } from "./planned.js";
@@ -141,8 +141,8 @@ function drawSteps(ctx, { levels, style }, { panel, scales, colors, hasNames }) 
   spans.forEach(([level, end], place) => {
     const [left, right] = placeSpan(level.from, end, scales.x);
     const y = scales.y.getPixelForValue(level.median);
-    // The riser is at the start of the new level.
-    ctx[place === 0 ? "moveTo" : "lineTo"](left, y);
+    // The riser is at the start of the new level; none leads from one kind of latency to the other.
+    ctx[place === 0 || !areSameKind(level, spans[place - 1][0]) ? "moveTo" : "lineTo"](left, y);
     ctx.lineTo(Math.max(left + 2, right), y);
   });
   ctx.lineJoin = "miter";
@@ -210,27 +210,32 @@ function placeSpan(from, to, axis) {
   return [from, to].map((at) => axis.getPixelForValue(Math.min(Math.max(at, axis.min), axis.max)));
 }
 
-/** Pair each level with its end on the chart: the start of the next one. */
+/** Pair each level with its end on the chart: the start of the next one, unless that is of another kind of latency. */
 export function listSpans(levels) {
-  return levels.map((level, place) => [level, levels[place + 1]?.from ?? level.to]);
+  return levels.map((level, place) => {
+    const next = levels[place + 1];
+    return [level, next !== undefined && areSameKind(level, next) ? next.from : level.to];
+  });
 }
 
-// A vertical line at each detected change, labeled with direction and size; dashed if suspected.
+// A vertical line at each detected change, labeled with direction and size; dashed if suspected. One at each switch of
+// the kind of latency, labeled with the kind that begins.
 function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
   const { min, max } = scales.x;
-  const found = lines.flatMap((line) => line.found).filter((change) => change.metric === metric && change.at >= min && change.at <= max);
+  const changes = lines.flatMap((line) => line.found).filter((change) => change.metric === metric);
+  const found = [...changes, ...listSwitches(lines, metric)].filter(({ at }) => at >= min && at <= max);
   ctx.save();
   ctx.font = `600 11px ${ctx.font.split("px ")[1] ?? "sans-serif"}`;
   ctx.textBaseline = "top";
   ctx.lineJoin = "round";
   let free = -Infinity;
-  for (const { at, relative, is_regression: isRegression, state, recovers_from: ended = null } of found.sort((a, b) => a.at - b.at)) {
+  for (const { at, text: kind = null, relative, is_regression: isRegression, state, recovers_from: ended = null } of found.sort((a, b) => a.at - b.at)) {
     const x = Math.round(scales.x.getPixelForValue(at)) + 0.5;
-    ctx.strokeStyle = isRegression ? colors.regression : colors.improvement;
+    ctx.strokeStyle = kind !== null ? colors.muted : isRegression ? colors.regression : colors.improvement;
     ctx.lineWidth = 1.5;
     ctx.setLineDash(state === "suspected" ? [3, 3] : []);
     drawVertical(ctx, x, chartArea);
-    const text = ended === null ? `${signOf(relative)} ${formatChangeSize(relative)}` : "recovered";
+    const text = kind ?? (ended === null ? `${signOf(relative)} ${formatChangeSize(relative)}` : "recovered");
     const { width } = ctx.measureText(text);
     const left = x + width + 6 > chartArea.right ? x - width - 4 : x + 4;
     // Overlapping labels are only in the tooltip.
