@@ -20,6 +20,8 @@ from benchapp.pipeline.judge import judge_due
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import make_envelope
 from tests.factories import make_host, make_token
+from tests.visitors import sign_in
+from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
@@ -214,3 +216,113 @@ def test_gate_compares_with_runs_of_its_kind(host, baseline) -> None:
     assert iops[1] == "regressed"
     assert p99[:5] == ("latency_p99_ns", "regressed", "", "lat", "lat")
     assert (p99[5], p99[6]) == (pytest.approx(0.57, abs=0.06), 12)
+
+
+@pytest.fixture
+def switched(host) -> Series:
+    measure(host, range(20), DEFAULT)
+    measure(host, range(20, 32), TOTAL)
+    return Series.objects.get()
+
+
+def read(path: str, **query: Any) -> Page:
+    return Page(sign_in().get(path, query))
+
+
+def test_pages_of_a_series_name_the_kind_and_what_is_not_compared(switched) -> None:
+    sentence = "Total latency (lat) since 21 Oct 2026; completion latency (clat) before is not compared."
+
+    words = read(f"/series/{switched.pk}/", metric="latency_p99_ns").words
+
+    assert sentence in words
+    assert "Was " not in words
+    assert sentence in read("/history/", series=switched.pk, metric="latency_p99_ns").words
+    assert "latency (lat)" not in read(f"/series/{switched.pk}/", metric="iops").words
+
+
+def test_history_has_the_kind_of_each_level(switched) -> None:
+    query = {"series": switched.pk, "metrics": "latency_p99_ns"}
+
+    (line,) = sign_in().get("/api/v1/history", query).json()["lines"]
+
+    assert [level["latency_kind"] for level in line["levels"]["latency_p99_ns"]] == ["clat", "lat"]
+    assert line["changes"] == []
+
+
+def test_image_of_a_history_is_drawn_across_a_switch(switched) -> None:
+    answer = sign_in().get("/api/v1/charts/history.svg", {"series": switched.pk, "metrics": "latency_p99_ns"})
+
+    assert answer.status_code == 200, answer.content
+    assert "total latency (lat)" in answer.content.decode()
+
+
+@pytest.fixture
+def two_kinds(host) -> None:
+    measure(host, range(8), DEFAULT)
+    measure(make_host("db-2"), range(8), TOTAL)
+
+
+def test_compare_does_not_compare_kinds(two_kinds) -> None:
+    query = {"a": "host:db-1", "b": "host:db-2", "metrics": "iops,latency_p99_ns"}
+
+    answer = sign_in().get("/api/v1/comparison", query).json()
+    words = read("/compare/", a="host:db-1", b="host:db-2", metric="latency_p99_ns").words
+
+    assert [pair["metric"] for pair in answer["pairs"]] == ["iops"]
+    (other,) = answer["not_compared"]
+    assert (other["metric"], other["a_latency_kinds"], other["b_latency_kinds"]) == (
+        "latency_p99_ns",
+        ["clat"],
+        ["lat"],
+    )
+    assert (
+        "Not compared: p99 latency of 1 series, completion latency (clat) against total latency (lat)."
+        in words
+    )
+
+
+def test_periods_of_a_series_with_other_kinds_are_not_compared(switched) -> None:
+    query = {"a_to": "2026-10-21T00:00:00Z", "b_from": "2026-10-21T00:00:00Z"}
+
+    answer = sign_in().get("/api/v1/comparison", {**query, "metrics": "iops,latency_p99_ns"}).json()
+
+    assert [pair["metric"] for pair in answer["pairs"]] == ["iops"]
+    assert [row["metric"] for row in answer["not_compared"]] == ["latency_p99_ns"]
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("/scaling/", {"x": "host", "metric": "latency_p99_ns"}),
+        ("/matrix/", {"x": "host", "metric": "latency_p99_ns"}),
+        ("/layouts/", {"iops": "100", "pattern": "randread"}),
+        ("/history/", {"metric": "latency_p99_ns"}),
+    ],
+)
+def test_charts_of_series_of_two_kinds_say_so(two_kinds, page, query) -> None:
+    words = read(page, **query).words
+
+    assert (
+        "Two kinds of latency: completion latency (clat) of 1 series, total latency (lat) of 1 series."
+        in words
+    )
+    assert "Two kinds of latency" not in read(page, **query, q="host:db-1").words
+
+
+@pytest.mark.parametrize(
+    ("query", "n"),
+    [
+        ({"q": "kernel:6.1*"}, 24),
+        ({"q": "label.rack:r1"}, 24),
+        ({"to": "2026-10-16T00:00:00Z"}, 15),
+        ({}, 24),
+    ],
+)
+def test_number_of_a_series_has_one_kind(host, query, n) -> None:
+    measure(host, range(20), DEFAULT)
+    measure(host, [10], TOTAL, slower=3)
+    measure(host, range(20, 24), DEFAULT)
+
+    (cell,) = sign_in().get("/api/v1/matrix", {"metric": "latency_p99_ns", **query}).json()["cells"]
+
+    assert cell["n"] == n

@@ -121,6 +121,12 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     q: Annotated[str, Meta(description="the filter with the fixed dimensions")]
     fixed: Sequence[MatrixFixedAnswer]
     mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
+    latency_kinds: Annotated[
+        Mapping[str, int],
+        Meta(
+            description="series by kind of latency: lat (total), clat (completion); empty for other metrics"
+        ),
+    ]
     counts: Annotated[Mapping[str, int], Meta(description="cells by state")]
     omitted: Annotated[OmittedAnswer, Meta(description="counts of what is not shown")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]

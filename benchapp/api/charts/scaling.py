@@ -214,6 +214,12 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     over: str | None
     fixed: Sequence[FixedAnswer]
     mixed: Annotated[Sequence[str], Meta(description="dimensions with several values in one combination")]
+    latency_kinds: Annotated[
+        Mapping[str, int],
+        Meta(
+            description="series by kind of latency: lat (total), clat (completion); empty for other metrics"
+        ),
+    ]
     groups: Annotated[
         Sequence[GroupAnswer], Meta(description="a series is in the first group that it matches")
     ]
@@ -531,6 +537,7 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             for fixed in chart.fixed
         ],
         "mixed": chart.mixed,
+        "latency_kinds": chart.latency_kinds,
         "groups": [
             build(GroupAnswer, count, name=count.group.name, filter=write_filter(count.group.filter))
             for count in chart.groups

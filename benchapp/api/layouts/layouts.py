@@ -134,6 +134,10 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     incomplete: Annotated[int, Meta(description="loads of a mix with one direction only")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
+    latency_kinds: Annotated[
+        Mapping[str, int],
+        Meta(description="series by kind of their p99 latency: lat (total), clat (completion)"),
+    ]
     next_runs: Annotated[
         NextRunsAnswer, Meta(description="runs that would decide between the two best layouts")
     ]
@@ -241,6 +245,7 @@ def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> L
         hidden_by_fixed=ranking.hidden_count,
         elsewhere=[_describe_row(row) for row in ranking.elsewhere],
         incomplete=ranking.incomplete_count,
+        latency_kinds=ranking.latency_kinds,
         next_runs=describe_next_runs(plan_next_runs(ranking)),
         layouts=rows,
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from benchapp.charts.texts.fixed import describe_fixed, describe_values
+from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import (
     CATALOG,
@@ -155,6 +156,7 @@ def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
         yield f"{format_count(ranking.outdated_count, 'series')} not counted: newest run more than {days} ago."
     if text := describe_fixed(ranking.fixed, shown=ranking.series_count, hidden=ranking.hidden_count):
         yield f"{text}."
+    yield from describe_mixed_kinds(ranking.latency_kinds)
     if ranking.incomplete_count:
         yield f"{format_count(ranking.incomplete_count, 'load')} not counted: only one direction was measured."
     count = sum(row.price_amount is None and row.least_price is not None for row in ranking.unpriced)

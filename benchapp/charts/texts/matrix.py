@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.charts.texts.fixed import describe_fixed
+from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
@@ -124,6 +125,7 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         yield "Only the most recent series are used. Narrow the filter to see the others."
     if omitted.is_thinned:
         yield describe_past_limit("compared in combinations with several")
+    yield from describe_mixed_kinds(matrix.latency_kinds)
     if matrix.mixed:
         # The pattern includes rw and direction.
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()

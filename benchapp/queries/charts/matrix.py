@@ -41,7 +41,7 @@ from benchapp.queries.incidents.series_marks import (
 )
 from benchapp.queries.result_cache import CHART_S, read_cached
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
-from benchapp.queries.series.levels import CurrentLevel, read_current_columns
+from benchapp.queries.series.levels import CurrentLevel, count_kinds, read_current_columns
 from benchapp.queries.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"
@@ -193,6 +193,9 @@ class _MatrixBuilder:
                 self.unknown_x,
                 is_cut,
                 self.is_thinned,
+            ),
+            latency_kinds=count_kinds(
+                self.table.column("series_id"), self.metric.name, before_at=self.span.to_at
             ),
             span=self.span,
         )

@@ -1,6 +1,6 @@
 """The values of a matrix: panels of rows of cells, what was left out of them, and why cells are empty."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -77,7 +77,8 @@ class Matrix:
     """The data of the matrix page, its CSV and its API response.
 
     filter: as it was given; shown_filter: with what is fixed. varying: dimensions in which cells differ beside
-    the axes. mixed: dimensions that have several values in some cell.
+    the axes. mixed: dimensions that have several values in some cell. latency_kinds: of a latency, in how many series
+    it is of each kind.
     """
 
     filter: Filter
@@ -91,6 +92,7 @@ class Matrix:
     varying: tuple[str, ...]
     mixed: tuple[str, ...]
     omitted: Omitted
+    latency_kinds: Mapping[str, int]
     span: LevelRange = NOW
 
     def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:

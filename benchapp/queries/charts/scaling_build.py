@@ -38,6 +38,7 @@ from benchapp.queries.charts.scaling_shapes import (
 )
 from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM
+from benchapp.queries.series.levels import count_kinds
 
 COLORS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12
@@ -133,6 +134,9 @@ def build_chart(
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,
         cell_runs_maximum=runs_maximum,
         predicted=request.predicted if request.has_models else None,
+        latency_kinds=count_kinds(
+            charted.column("series_id"), resolved.metric.base, before_at=request.span.to_at
+        ),
     )
 
 

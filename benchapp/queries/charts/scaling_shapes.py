@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import log2
 from typing import Final, Literal
@@ -421,7 +421,8 @@ class ScalingChart:
     series of the chart. groups: in order. targets: of all metrics; those of `metric` are limits of the panels.
     earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
     metrics: of the request; more: charts of the further ones, with equal axes. cell_runs_maximum: of a cell; None
-    without runs. predicted: the widths that the scaling models predict; None without models.
+    without runs. predicted: the widths that the scaling models predict; None without models. latency_kinds: of a
+    latency, in how many series of the chart it is of each kind.
     """
 
     filter: Filter
@@ -449,6 +450,7 @@ class ScalingChart:
     more: tuple["ScalingChart", ...] = ()
     cell_runs_maximum: int | None = None
     predicted: tuple[int, ...] | None = None
+    latency_kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def stack(self) -> tuple["ScalingChart", ...]:

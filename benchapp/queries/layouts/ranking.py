@@ -48,6 +48,7 @@ from benchapp.queries.layouts.load_levels import RowLevels
 from benchapp.queries.layouts.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.queries.layouts.question import VARYING, LayoutQuestion
 from benchapp.queries.result_cache import CHART_S, read_cached
+from benchapp.queries.series.levels import count_kinds
 
 __all__ = [
     "VERDICTS",
@@ -142,7 +143,7 @@ class LayoutRanking:
     misses. elsewhere: those that meet it outside the fixed dimensions, the best first. varying: details of the workload
     in which loads differ. region, currency: of the prices, currency "" without prices. series_count: series that count;
     outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete: loads without one of both
-    directions. is_cut: more series match than are read.
+    directions. is_cut: more series match than are read. latency_kinds: in how many series p99 is of each kind.
     """
 
     question: LayoutQuestion
@@ -159,6 +160,7 @@ class LayoutRanking:
     hidden_count: int
     incomplete: tuple[IncompleteLoad, ...]
     is_cut: bool
+    latency_kinds: Mapping[str, int]
 
     @property
     def shown_filter(self) -> Filter:
@@ -187,7 +189,7 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
 
     Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
     only, those that miss it, by what they lack, and those of which something required is unknown. One query if the
-    result is cached, which it never is in a worker; else seven.
+    result is cached, which it never is in a worker; else eight.
     """
     now = now or timezone.now()
     load = partial(_rank_layouts, question, now=now)
@@ -237,6 +239,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         hidden_count=recent[0].length - table.length,
         incomplete=answers[0].incomplete,
         is_cut=is_cut,
+        latency_kinds=count_kinds(table.column("series_id"), "latency_p99_ns"),
     )
 
 

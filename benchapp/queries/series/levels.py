@@ -11,7 +11,7 @@ from psycopg import sql
 
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import find_stale_after
-from benchapp.metrics import CATALOG, Metric
+from benchapp.metrics import CATALOG, Metric, is_latency
 from benchapp.models.measurement import are_same_kind
 from benchapp.queries.binary_columns import fetch_arrays, fetch_rows, write_ids
 
@@ -192,6 +192,20 @@ def read_levels(
     }
 
 
+def count_kinds(
+    series_ids: Sequence[int], metric: str, *, before_at: datetime | None = None
+) -> Mapping[str, int]:
+    """Return of how many series the levels have each known kind of latency; one query, none for other metrics.
+
+    before_at: the levels that had begun by then, instead of the current ones.
+    """
+    if not is_latency(metric):
+        return {}
+    if before_at is None:
+        return dict(fetch_rows(_COUNT_KINDS, [metric, list(series_ids)]))
+    return dict(fetch_rows(_COUNT_BEGUN_KINDS, [metric, list(series_ids), before_at]))
+
+
 def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
     """Return the level that a time belongs to: the last that has begun; None before the first."""
     return next((level for level in reversed(levels) if level.from_at <= at), None)
@@ -258,6 +272,15 @@ _READ_CURRENT: Final = (
     f" previous_until_at, series.first_at, series.measurement_count, {_CHANGE} FROM benchapp_level level"
     " JOIN benchapp_series series ON series.id = level.series_id"
     " LEFT JOIN benchapp_change change ON change.id = level.change_id"
+)
+_COUNT_KINDS: Final = (
+    "SELECT latency_kind, count(*) FROM benchapp_level"
+    " WHERE metric = %s AND is_current AND series_id = ANY(%s) AND latency_kind <> '' GROUP BY latency_kind"
+)
+_COUNT_BEGUN_KINDS: Final = (
+    "SELECT latency_kind, count(*) FROM (SELECT DISTINCT ON (series_id) latency_kind FROM benchapp_level"
+    " WHERE metric = %s AND series_id = ANY(%s) AND from_at < %s ORDER BY series_id, from_at DESC) AS begun"
+    " WHERE latency_kind <> '' GROUP BY latency_kind"
 )
 # The fields of LevelRow but its change, in order.
 _OWN: Final = "from_at, to_at, first_run_id, n, median, p10, p90, minimum, maximum, last, latency_kind"

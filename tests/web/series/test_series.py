@@ -230,7 +230,9 @@ def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
 
 def make_row(n: int, last: float, **fields: Any) -> LevelRow:
     """Make a level of 2 ms, from 1 to 3 ms."""
-    return LevelRow(NOON, NOON + timedelta(hours=n), 1, n, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, last, "lat", **fields)
+    return LevelRow(
+        NOON, NOON + timedelta(hours=n), 1, n, 2.0e6, 1.0e6, 3.0e6, 1.0e6, 3.0e6, last, "lat", **fields
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.charts.texts.limits import describe_applicable_limits
 from benchapp.dimensions import DIMENSIONS
@@ -62,6 +63,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         names = ", ".join(lower_label(DIMENSIONS[name].label) for name in chart.mixed) or "other options"
         how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
         yield f"Up to {most} series per combination, with different {names}: {how}."
+    yield from describe_mixed_kinds(chart.latency_kinds)
     if counts.unvalued:
         yield f"{format_count(counts.unvalued, 'series')} without {lower_label(chart.metric.label)}."
     if counts.unknown_x:
