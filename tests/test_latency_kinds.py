@@ -237,7 +237,8 @@ def test_pages_of_a_series_name_the_kind_and_what_is_not_compared(switched) -> N
     assert sentence in words
     assert "Was " not in words
     assert sentence in read("/history/", series=switched.pk, metric="latency_p99_ns").words
-    assert "latency (lat)" not in read(f"/series/{switched.pk}/", metric="iops").words
+    # Of the charts of percentiles below.
+    assert read(f"/series/{switched.pk}/", metric="iops").words.count(sentence) == 1
 
 
 def test_history_has_the_kind_of_each_level(switched) -> None:
@@ -326,3 +327,22 @@ def test_number_of_a_series_has_one_kind(host, query, n) -> None:
     (cell,) = sign_in().get("/api/v1/matrix", {"metric": "latency_p99_ns", **query}).json()["cells"]
 
     assert cell["n"] == n
+
+
+def test_detection_report_states_what_is_not_compared(switched) -> None:
+    path = f"/api/v1/series/{switched.pk}/detection"
+
+    now = sign_in().get(path, {"metric": "latency_p99_ns"}).json()
+    earlier = (
+        sign_in()
+        .get(path, {"metric": "latency_p99_ns", "until": "2026-10-11T00:00:00Z", "dry_run": "1"})
+        .json()
+    )
+
+    reason = (
+        "The values are total latency (lat), as in the newest run: 20 runs with completion latency (clat) are not"
+        " compared."
+    )
+    assert reason in now["why_not"]
+    assert (len(now["inputs"]), now["without_value"], len(earlier["inputs"])) == (12, 0, 10)
+    assert not any("not compared" in each for each in earlier["why_not"])

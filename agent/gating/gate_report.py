@@ -131,7 +131,9 @@ def _format_verdict(row: Row) -> str:
         needed = row["runs_needed"]
         reason += f", needs {_count(needed, 'more run')}" if needed else ", 100 more runs do not suffice"
     elif row["reason"] == "other-kind":
-        kinds = [_KINDS.get(row[name], row[name]) for name in ("latency_kind", "baseline_latency_kind")]
+        kinds = [
+            _KINDS.get(row[name]) or str(row[name]) for name in ("latency_kind", "baseline_latency_kind")
+        ]
         reason = f"not compared: {' against '.join(kinds)} latency"
     return f"undecided: {reason}"
 

@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import find_suspicion_band
-from benchapp.metrics import CATALOG, format_count, format_percent, list_judged_metrics
+from benchapp.metrics import CATALOG, KIND_NAMES, format_count, format_percent, list_judged_metrics
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
@@ -166,7 +166,8 @@ def report_detection(
         evaluated=inputs,
         failed_count=counts["failed"],
         excluded_count=counts["excluded"],
-        without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric]))),
+        without_value_count=int(np.count_nonzero(~np.isfinite(history.values[metric])))
+        - history.count_other_kind(metric),
         profiles=inputs.profiles,
         result=judged,
         band=find_suspicion_band(
@@ -184,6 +185,7 @@ def report_detection(
         comparison=comparison,
         why_not=(
             *_list_reasons(judged, metric, policy, has_one_block_size=block_size[0] is not None),
+            *_describe_other_kinds(history, metric),
             *_describe_quiet_runs(len(plan.history.times) - plan.ends.get(metric, plan.end)),
             *_describe_repetitions(inputs),
             *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
@@ -255,6 +257,16 @@ def _describe_quiet_runs(runs: int) -> Iterator[str]:
     if runs:
         since = "The newest run is" if runs == 1 else f"The newest {runs} runs are"
         yield f"{since} quiet: not evaluated, because no window of runs that ends there is far from those before it."
+
+
+def _describe_other_kinds(history: StoredHistory, metric: str) -> Iterator[str]:
+    if count := history.count_other_kind(metric):
+        kind = history.kinds[metric]
+        (other,) = KIND_NAMES.keys() - {kind}
+        yield (
+            f"The values are {KIND_NAMES[kind]}, as in the newest run: {format_count(count, 'run')} with"
+            f" {KIND_NAMES[other]} {'is' if count == 1 else 'are'} not compared."
+        )
 
 
 def _describe_repetitions(inputs: MetricHistory) -> Iterator[str]:

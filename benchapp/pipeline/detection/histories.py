@@ -17,7 +17,7 @@ from benchapp.analysis.detection.latency_kinds import KindSection, divide_kinds
 from benchapp.analysis.detection.young_series import YOUNG_RUNS
 from benchapp.metrics import is_latency, list_judged_metrics
 from benchapp.models import METRIC_FIELDS
-from benchapp.models.measurement import KIND_CODE, read_kind_code
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.models.policies.thresholds import read_thresholds
 
@@ -152,6 +152,12 @@ class StoredHistory:
         code = int(self.kind_codes[-1]) if len(self.kind_codes) else 0
         is_same = all(kind in ("", read_kind_code(name, code)) for name, kind in self.kinds.items())
         return code if is_same else -1
+
+    def count_other_kind(self, metric: str) -> int:
+        """Return the number of runs with another kind of a latency than its values."""
+        kind = self.kinds.get(metric, "")
+        codes = self.kind_codes.tolist() if kind else []
+        return sum(not are_same_kind(read_kind_code(metric, code), kind) for code in codes)
 
     def find_kind_start(self, metric: str) -> int | None:
         """Return when the kind of a latency began that its values have; None if no other kind came before."""

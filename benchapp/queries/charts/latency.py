@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, Subquery
 from numpy.typing import NDArray
 from psycopg import sql
 
@@ -81,18 +81,23 @@ def read_fan(
 ) -> Fan:
     """Return the percentiles of runs that neither failed nor are excluded, in at most `count` columns; one query.
 
-    from_at inclusive, to_at exclusive; newest: so many runs of the span, None for all.
+    Only those of the newest kind of latency. from_at inclusive, to_at exclusive; newest: so many runs of the span, None
+    for all.
     """
     conditions, values = _make_span(series_id, from_at, to_at)
     rows = sql.SQL(
         "SELECT run_id, started_at, {percentiles} FROM benchapp_measurement"
-        " WHERE {conditions} AND percentiles <> '{{}}' ORDER BY started_at DESC, id DESC LIMIT {newest}"
+        " WHERE {conditions} AND percentiles <> '{{}}' AND latency_kind IN ('', (SELECT latency_kind"
+        "  FROM benchapp_measurement WHERE {conditions} AND percentiles <> '{{}}' ORDER BY started_at DESC, id DESC"
+        "  LIMIT 1)) ORDER BY started_at DESC, id DESC LIMIT {newest}"
     ).format(
         percentiles=sql.SQL(", ").join(map(_select_percentile, FAN)),
         conditions=conditions,
         newest=sql.Literal(newest),
     )
-    columns = fetch_arrays(rows, values, columns=_FAN_COLUMNS | dict.fromkeys(FAN, "double precision"))
+    columns = fetch_arrays(
+        rows, [*values, *values], columns=_FAN_COLUMNS | dict.fromkeys(FAN, "double precision")
+    )
     return _make_fan({name: column[::-1] for name, column in columns.items()}, count)
 
 
@@ -106,18 +111,18 @@ def read_heat(
 ) -> Heat | None:
     """Return the histograms in at most `count` columns, None where fio printed no bins; one query.
 
-    Of runs that neither failed nor are excluded, the newest (at most 20 000) of the span.
+    Of runs that neither failed nor are excluded, the newest (at most 20 000) of the span; only those of the newest kind
+    of latency.
     """
     span = Q(series_id=series_id, error=0, is_excluded=False, latency_bins__isnull=False)
     if from_at is not None:
         span &= Q(started_at__gte=from_at)
     if to_at is not None:
         span &= Q(started_at__lt=to_at)
-    rows = (
-        Measurement.objects.filter(span)
-        .order_by("-started_at", "-id")
-        .values_list("started_at", "run_id", "latency_bins")[: min(newest, HISTOGRAMS_MAXIMUM)]
-    )
+    counted = Measurement.objects.filter(span).order_by("-started_at", "-id")
+    rows = counted.filter(latency_kind__in=["", Subquery(counted.values("latency_kind")[:1])]).values_list(
+        "started_at", "run_id", "latency_bins"
+    )[: min(newest, HISTOGRAMS_MAXIMUM)]
     return make_heat([RunBins(to_us(at), run_id, bins or ()) for at, run_id, bins in list(rows)[::-1]], count)
 
 

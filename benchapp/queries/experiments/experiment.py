@@ -20,7 +20,7 @@ from benchapp.analysis.experiments.confidence_sequence import (
 from benchapp.analysis.experiments.drift import Caveat, DriftCheck, check_drift
 from benchapp.analysis.experiments.paired_runs import ArmRuns, order_arms, pair_runs
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOG, SMALLEST_CHANGES
+from benchapp.metrics import CATALOG, KIND_NAMES, SMALLEST_CHANGES
 from benchapp.models import Level
 from benchapp.queries.charts.comparison import (
     MatchedRows,
@@ -245,6 +245,7 @@ def _make_row(
 ) -> ExperimentRow:
     ids = [tuple(row["id"] for row in own) for own in rows]
     _refuse_common_runs(ids, values, title)
+    _refuse_two_kinds(ids, values, experiment.metric, title)
     a, b = (_read_arm(own, known, experiment.metric) for own, known in zip(ids, values, strict=True))
     pairs = pair_runs(a, b)
     difference = experiment.smallest_difference
@@ -281,6 +282,19 @@ def _refuse_common_runs(ids: Sequence[tuple[int, ...]], values: Sequence[SideVal
                 f"{len(common)} runs of {title} match both arms, the first is run {common[0]}. Give the arms filters"
                 " of which a run matches one, as label.arm:a and label.arm:b"
             )
+
+
+def _refuse_two_kinds(
+    ids: Sequence[tuple[int, ...]], values: Sequence[SideValues], metric: str, title: str
+) -> None:
+    """Raise BadExperiment if the arms have a latency of different kinds."""
+    kinds = set[str]().union(*(known.list_kinds(own, metric) for own, known in zip(ids, values, strict=True)))
+    if len(kinds) > 1:
+        both = " and ".join(KIND_NAMES[kind] for kind in sorted(kinds))
+        raise BadExperiment(
+            f"{CATALOG[metric].label} of {title} is {both}, which are not compared. Use the same lat_percentiles,"
+            " clat_percentiles and disable_lat in both arms, or another metric"
+        )
 
 
 def _read_arm(series_ids: Sequence[int], values: SideValues, metric: str) -> ArmRuns:

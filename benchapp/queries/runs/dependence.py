@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,12 @@ from benchapp.analysis.charts.dependence import (
     Dependence,
     fit_dependence,
 )
+from benchapp.analysis.detection.latency_kinds import find_newest_kind
 from benchapp.grammar import Filter
-from benchapp.metrics import CATALOG
+from benchapp.metrics import CATALOG, is_latency
 from benchapp.models import Series
 from benchapp.models.filtering import match_series
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.titles import describe_target, describe_workload, join_titles, name_scope
 
@@ -123,8 +125,10 @@ def _fetch_points(
 ) -> dict[str, NDArray[np.generic]]:
     """Return series, run, condition and metric of the newest runs of each series, oldest first."""
     text = sql.SQL(
-        "SELECT wanted.id AS series_id, run_id, x, y FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL"
-        " (SELECT m.run_id, m.started_at, (r.command #>> %s)::numeric::double precision AS x, m.{metric} AS y"
+        "SELECT wanted.id AS series_id, run_id, kind_code, x, y"
+        " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL"
+        " (SELECT m.run_id, m.started_at, (r.command #>> %s)::numeric::double precision AS x, m.{metric} AS y,"
+        "  {kind_code} AS kind_code"
         "  FROM benchapp_measurement m JOIN benchapp_run r ON r.id = m.run_id"
         "  WHERE m.series_id = wanted.id AND m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL"
         "   AND m.started_at >= coalesce(%s::timestamptz, '-infinity')"
@@ -132,21 +136,31 @@ def _fetch_points(
         "   AND CASE WHEN jsonb_typeof(r.command #> %s) = 'number'"
         "    THEN abs((r.command #>> %s)::numeric) < %s ELSE false END"
         "  ORDER BY m.started_at DESC, m.id DESC LIMIT {limit}) AS points ORDER BY wanted.id, started_at, run_id"
-    ).format(metric=sql.Identifier(metric), limit=sql.Literal(DEPENDENCE_POINTS_MAXIMUM + 1))
+    ).format(
+        metric=sql.Identifier(metric),
+        limit=sql.Literal(DEPENDENCE_POINTS_MAXIMUM + 1),
+        kind_code=sql.SQL(KIND_CODE if is_latency(metric) else "0"),
+    )
     path = ["conditions", condition]
-    kinds = {"series_id": "bigint", "run_id": "bigint", "x": "double precision", "y": "double precision"}
-    return fetch_arrays(text, [series_ids, path, *bounds, path, path, _NUMBER_MAXIMUM], columns=kinds)
+    types = {"series_id": "bigint", "run_id": "bigint", "kind_code": "integer"}
+    types |= {"x": "double precision", "y": "double precision"}
+    return fetch_arrays(text, [series_ids, path, *bounds, path, path, _NUMBER_MAXIMUM], columns=types)
 
 
 def _make_row(
     series: Series,
     arrays: Mapping[str, NDArray[np.generic]],
-    own: NDArray[np.bool_],
+    own: NDArray[Any],
     *,
     metric: str,
     condition: str,
 ) -> DependenceRow:
+    """Return the row of a series; own: its points. Of a latency only those of the newest kind."""
     is_cut = int(own.sum()) > DEPENDENCE_POINTS_MAXIMUM
+    if is_latency(metric):
+        kinds = [read_kind_code(metric, code) for code in arrays["kind_code"][own].tolist()]
+        newest = find_newest_kind(kinds)
+        own = np.flatnonzero(own)[[are_same_kind(kind, newest) for kind in kinds]]
     run_ids, x, y = (arrays[name][own][-DEPENDENCE_POINTS_MAXIMUM:] for name in ("run_id", "x", "y"))
     title = join_titles(describe_workload(series, direction=series.direction), describe_target(series))
     is_bounded = condition == ROUND_TRIP and CATALOG[metric].unit == "ns"

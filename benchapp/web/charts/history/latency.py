@@ -7,9 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from benchapp.charts.texts.history import describe_latency_kind, find_shown_level
 from benchapp.metrics import format_value
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.latency import FAN, Fan, Heat, Latencies, read_fan, read_heat
+from benchapp.queries.series.levels import read_levels
 from benchapp.queries.series.series import SeriesRow
 from benchapp.web.charts.history.request import HistoryRequest, write_query
 from benchapp.web.site.command_lines import format_curl_command, link_chart_image
@@ -18,6 +20,8 @@ from benchapp.web.site.number_columns import NumberCell, Scale, choose_scale, ma
 
 FAN_RUNS: Final = 30
 HEAT_RUNS: Final = 12
+# All percentiles and histograms of a run are of one kind.
+_KIND_OF: Final = "latency_p99_ns"
 # Heat map buckets per doubling of the latency.
 _PER_DOUBLING: Final = 4
 
@@ -135,10 +139,11 @@ class LatencyFigure:
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """Percentile fan, and heat map if fio printed a histogram; None without data."""
+    """Percentile fan, and heat map if fio printed a histogram; None without data. note: on their kind of latency."""
 
     fan: LatencyFigure | None
     heat: LatencyFigure | None
+    note: str
 
     def __bool__(self) -> bool:
         """Return whether any chart has data."""
@@ -148,7 +153,8 @@ class LatencyFigures:
 def make_latency_figures(
     row: SeriesRow, asked: HistoryRequest, *, has: Latencies, base_url: str
 ) -> LatencyFigures:
-    """Return the figures for the available data; one query each."""
+    """Return the figures for the available data; one query each, and one for their kind of latency."""
+    levels = read_levels([row.id], [_KIND_OF])[row.id][_KIND_OF] if has.percentiles or has.bins else ()
     query = write_query(**asked.bounds)
 
     def make(name: str, table: LatencyTable | None, *, image_url: str = "") -> LatencyFigure:
@@ -172,4 +178,5 @@ def make_latency_figures(
         if has.percentiles
         else None,
         make("histogram", read_heat_table(row.id, asked.span)) if has.bins else None,
+        " ".join(describe_latency_kind(find_shown_level(levels, **asked.span))),
     )
