@@ -34,7 +34,7 @@ _RECENT: Final = 20
 # A plain join: PostgreSQL begins with the runs if few of them match the condition, with the series if these are few.
 # Of each series no more runs are read than its levels have: from the beginning of the oldest.
 _READ: Final = sql.SQL(
-    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value, {kind} AS kind_code"
+    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value{kind_code}"
     " FROM unnest(%s::bigint[], %s::timestamptz[]) AS wanted(id, from_at)"
     " JOIN benchapp_measurement m ON m.series_id = wanted.id AND m.started_at >= wanted.from_at"
     " JOIN benchapp_run run ON run.id = m.run_id"
@@ -198,11 +198,12 @@ def _read_valid(
         "started_at": "timestamptz",
         "environment_id": "bigint",
         "value": "double precision",
-        "kind_code": "integer",
     }
+    if is_latency(metric):
+        columns["kind_code"] = "integer"
     condition = compose_run_condition(terms, "m.run_id")
-    kind = sql.SQL(KIND_CODE if is_latency(metric) else "0")
-    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text, kind=kind)
+    kind_code = sql.SQL(f", {KIND_CODE} AS kind_code" if is_latency(metric) else "")
+    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text, kind_code=kind_code)
     arrays = fetch_arrays(query, [list(starts), list(starts.values()), *condition.values], columns=columns)
     # Here: PostgreSQL would sort a million rows on disk.
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["series_id"]))
@@ -248,6 +249,8 @@ def _are_of_levels(
     own: Mapping[str, NDArray[Any]], starts: Sequence[int], kinds: Sequence[str], metric: str
 ) -> NDArray[np.bool_]:
     """Return which runs of a series have the kind of latency of the level in whose time they are."""
+    if len(set(kinds)) < 2 and (own["kind_code"] == own["kind_code"][:1]).all():
+        return np.ones(len(own["kind_code"]), dtype=bool)
     places = np.searchsorted(np.array(starts, dtype=np.int64), own["started_at"], side="right") - 1
     codes = own["kind_code"].tolist()
     return np.array(

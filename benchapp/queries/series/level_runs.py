@@ -26,11 +26,11 @@ LEVEL_RUNS_MAXIMUM: Final = 2000
 _ROWS_AT_ONCE: Final = 400_000
 # WITH TIES: repetitions within a run have its start.
 _READ: Final = sql.SQL(
-    "SELECT wanted.id, m.run_id, m.started_at, m.value, m.other, m.kind_code"
+    "SELECT wanted.id, m.*"
     " FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::boolean[], %s::bigint[],"
     "  %s::text[]) AS wanted(id, series_id, from_at, to_at, is_limited, newest, kind)"
     " CROSS JOIN LATERAL ("
-    "  SELECT run_id, started_at, {metric} AS value, coalesce({other}, 'NaN') AS other, {kind_code} AS kind_code"
+    "  SELECT run_id, started_at, {metric} AS value, coalesce({other}, 'NaN') AS other{kind_code}"
     "  FROM benchapp_measurement AS own"
     "  WHERE own.series_id = wanted.series_id AND started_at BETWEEN wanted.from_at AND wanted.to_at"
     "  AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL{of_kind}"
@@ -216,12 +216,14 @@ def _read_part(
         "started_at": "timestamptz",
         "value": "double precision",
         "other": "double precision",
-        "kind_code": "integer",
     }
+    has_kinds = other != metric and is_latency(other)
+    if has_kinds:
+        columns["kind_code"] = "integer"
     query = _READ.format(
         metric=sql.Identifier(metric),
         other=sql.Identifier(other),
-        kind_code=sql.SQL(KIND_CODE if is_latency(other) else "0"),
+        kind_code=sql.SQL(f", {KIND_CODE} AS kind_code" if has_kinds else ""),
         of_kind=sql.SQL(f" AND (wanted.kind = '' OR {select_kind(metric)} IN ('', wanted.kind))")
         if is_latency(metric)
         else sql.SQL(""),
@@ -232,7 +234,7 @@ def _read_part(
     # PostgreSQL takes several times as long to sort them.
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["id"]))
     arrays = {name: array[order] for name, array in arrays.items()}
-    if other != metric and is_latency(other):
+    if has_kinds:
         _keep_newest_kind(arrays, other)
     arrays = _merge_repetitions(arrays)
     if not len(arrays["id"]):
