@@ -17,6 +17,7 @@ from benchapp.metrics import (
     format_integer,
     format_signed_percent,
     format_value,
+    lower_label,
 )
 from benchapp.models import name_scopes
 from benchapp.queries.charts.comparison import (
