@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { groupChanges, measureRoom, nameTick } from "../../static/js/charts/history/changes.js";
 import { cutAtGaps, describeColumn, prepareFan } from "../../static/js/charts/latency/fan.js";
 import { colorOf, describeCell, edgeOf, findCell, formatShare, measureColumns, moveCell, prepareHeat } from "../../static/js/charts/latency/heatmap.js";
-import { describeMark, findLevels, listChanges, readHistory, describeChange, selectMarks, styleOfMark } from "../../static/js/charts/history/history.js";
+import { describeMark, findLevels, listChanges, listSwitches, readHistory, describeChange, selectMarks, styleOfMark } from "../../static/js/charts/history/history.js";
 import { listSpans } from "../../static/js/charts/history/marks.js";
 import { describePlanned, selectPlanned } from "../../static/js/charts/history/planned.js";
 import { buildPanel, findMark, preparePanel } from "../../static/js/charts/history/panel.js";
@@ -402,4 +402,14 @@ test("unknown values have an entry only where there are any", () => {
   const { color } = read({ ...answer, color: { name: "kernel", label: "Kernel", values: ["5.15"], others: 0 } });
 
   assert.deepEqual(color.items.map(({ text }) => text), ["5.15"]);
+});
+
+test("levels of two kinds of latency are not connected, and the switch is named", () => {
+  const levels = [{ from: 0, to: 4, kind: "clat" }, { from: 9, to: 12, kind: "lat" }, { from: 15, to: 20, kind: "lat" }];
+
+  assert.deepEqual(listSpans(levels).map(([, end]) => end), [4, 15, 20]);
+  assert.equal(findLevels(levels, 10).before, null);
+  assert.equal(findLevels(levels, 16).before, levels[1]);
+  assert.deepEqual(listSwitches([{ levels: { latency_p99_ns: levels } }], "latency_p99_ns"), [{ at: 9, text: "total latency" }]);
+  assert.deepEqual(listSwitches([{ levels: {} }], "iops"), []);
 });

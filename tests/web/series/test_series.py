@@ -283,9 +283,9 @@ def test_time_range_without_a_level_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("latency_mean_ns", "Total latency (lat), or completion latency (clat) if fio printed no other"),
-        ("latency_max_ns", "Total latency (lat), or completion latency (clat) if fio printed no other"),
-        ("latency_p99_ns", "Completion latency (clat), or total latency (lat) if"),
+        ("latency_mean_ns", "Total latency (lat)."),
+        ("latency_max_ns", "Total latency (lat)."),
+        ("latency_p99_ns", "Completion latency (clat)."),
     ],
 )
 def test_history_of_a_latency_says_of_which(metric: str, words: str, viewer: Client) -> None:
