@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchapp", "0061_incidents_know_whether_they_are_open"),
+        ("benchapp", "0064_raid_levels_have_one_spelling"),
     ]
 
     operations = [
