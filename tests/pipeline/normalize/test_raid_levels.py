@@ -16,7 +16,7 @@ from tests.envelopes import make_envelope, pack_envelope
 from tests.factories import make_host
 
 pytestmark = pytest.mark.django_db
-migration = import_module("benchapp.migrations.0064_raid_levels_have_one_spelling")
+migration = import_module("benchapp.migrations.0063_raid_levels_have_one_spelling")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("benchapp", "0064_raid_levels_have_one_spelling"),
+        ("benchapp", "0063_raid_levels_have_one_spelling"),
     ]
 
     operations = [

@@ -66,6 +66,6 @@ def _hash(fields: dict[str, Any]) -> bytes:
 class Migration(migrations.Migration):
     """Rename RAID levels; going back leaves them, as agents always sent them so."""
 
-    dependencies = [("benchapp", "0063_filters_match_without_case")]
+    dependencies = [("benchapp", "0062_filters_match_without_case")]
 
     operations = [migrations.RunPython(rename_levels, migrations.RunPython.noop, elidable=True)]
