@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,14 +14,10 @@ from benchapp.fio.terse.sources import TerseState, collect_terse_sources
 from benchapp.fio.version import SAMPLES_SUMMED, Version
 
 _KIB: Final = 1024
-_KIB_F: Final = 1024.0
 _NS_PER_US: Final = 1000
-_NS_PER_US_F: Final = 1000.0
 _DIGITS_MAXIMUM: Final = 40
 # A century; as ns it is still what a database keeps.
 _MOST_US: Final = 3 * 10**15
-# Millionths of a µs, about 18 minutes: thousandths of a ns are exact below.
-_EXACT_MAXIMUM: Final = 2**50
 # Places of the fields in a block.
 _SLAT, _CLAT, _PERCENTILES, _LAT, _BANDWIDTH, _FURTHER = 4, 8, 12, 32, 36, 41
 _IDLE: Final = ["0", "0", "0", "0"]
@@ -105,42 +101,6 @@ def read_terse_direction(name: DirectionName, fields: Sequence[str], *, version:
     return _make_direction(name, block, version)
 
 
-def convert_direction(name: DirectionName, numbers: list[Any], *, version: Version) -> Direction | None:
-    """Return the same of a block that has been read as numbers: 61 or 67, as each percentile is two.
-
-    None is negative, nan or above 3 × 10^15, no minimum is above its maximum, and counts are int.
-    """
-    io_kib, bandwidth_kib, iops, runtime_ms, *slat = numbers[:8]
-    clat, lat = numbers[8:12], numbers[52:56]
-    if not (io_kib or runtime_ms or clat[1] or clat[2] or lat[1] or lat[2]):
-        return None
-    percentiles = _pair_percentiles(tuple(numbers[12:52:2]), numbers[13:52:2], is_bounded=True)
-    completion = _make_latency(clat, percentiles)
-    minimum, maximum, _, mean, stddev = numbers[56:61]
-    count = iops_samples = None
-    has_further = len(numbers) > _FURTHER + PERCENTILES_COUNT
-    if has_further:
-        count, lowest, highest, middle, spread, times = numbers[61:]
-        iops_samples = (
-            Samples(float(lowest), float(highest), float(middle), float(spread), times) if times else None
-        )
-    has_samples = (maximum or mean) if count is None else count
-    samples = Samples(minimum * _KIB_F, maximum * _KIB_F, mean * _KIB_F, stddev * _KIB_F, count)
-    block = _Block(
-        io_kib,
-        bandwidth_kib,
-        iops,
-        runtime_ms,
-        _make_latency(slat, ()),
-        completion,
-        _make_latency(lat, () if completion else percentiles),
-        samples if has_samples else None,
-        iops_samples,
-        has_further,
-    )
-    return _make_direction(name, block, version)
-
-
 def _make_direction(name: DirectionName, block: _Block, version: Version) -> Direction:
     io_kib, iops, runtime_ms, samples = block.io_kib, block.iops, block.runtime_ms, block.bandwidth_samples
     bandwidth, source = _find_bandwidth(io_kib, block.bandwidth_kib, runtime_ms)
@@ -192,29 +152,6 @@ def _make_direction(name: DirectionName, block: _Block, version: Version) -> Dir
     )
 
 
-def _make_latency(moments: Sequence[float], percentiles: tuple[tuple[float, float], ...]) -> Latency | None:
-    """Return a latency of minimum, maximum, mean and deviation in µs; None where all are zero: not measured."""
-    minimum, maximum, mean, stddev = moments
-    if not maximum and not mean:
-        return None
-    return Latency(
-        minimum * _NS_PER_US_F,
-        maximum * _NS_PER_US_F,
-        _convert_mean(mean),
-        _convert_mean(stddev),
-        None,
-        percentiles,
-    )
-
-
-def _convert_mean(value: float) -> float:
-    """Return µs as ns, to the thousandth; of six decimals, as fio prints them, without round(), in half the time."""
-    millionths = int(value * 1e6 + 0.5)
-    if 0 < millionths < _EXACT_MAXIMUM and millionths / 1e6 == value:
-        return millionths / 1000
-    return round(value * _NS_PER_US_F, 3)
-
-
 def _find_bandwidth(
     io_kib: int | None, bandwidth_kib: int | None, runtime_ms: int | None
 ) -> tuple[float | None, str]:
@@ -254,7 +191,15 @@ def _read_latency(fields: Sequence[str], name: str, missing: dict[str, str]) -> 
     # Comparisons with nan are false.
     if not (0 <= minimum <= maximum < _MOST_US and 0 <= mean < _MOST_US and 0 <= stddev < _MOST_US):
         return _read_odd_latency((minimum, maximum, mean, stddev), name, missing)
-    return _make_latency((minimum, maximum, mean, stddev), ())
+    if not maximum and not mean:
+        return None
+    return Latency(
+        minimum * _NS_PER_US,
+        maximum * _NS_PER_US,
+        round(mean * _NS_PER_US, 3),
+        round(stddev * _NS_PER_US, 3),
+        None,
+    )
 
 
 def _read_odd_latency(numbers: Sequence[float], name: str, missing: dict[str, str]) -> Latency | None:
@@ -275,14 +220,8 @@ def _read_percentiles(fields: Sequence[str]) -> tuple[tuple[float, float], ...]:
     values = [int(text) for text in parts[1::2]]
     if len(values) != len(fields):
         raise ValueError("a percentile is not a pair of per cent and value")
-    return _pair_percentiles(labels, values)
-
-
-def _pair_percentiles(
-    labels: tuple[float, ...], values: Sequence[int], *, is_bounded: bool = False
-) -> tuple[tuple[float, float], ...]:
     percents, is_plain = _order_percents(labels)
-    if is_plain and (is_bounded or (min(values) >= 0 and max(values) < _MOST_US)):
+    if is_plain and min(values) >= 0 and max(values) < _MOST_US:
         return tuple(zip(percents, [value * _NS_PER_US for value in values]))  # noqa: B905
     found = {
         percent: value * _NS_PER_US

@@ -11,14 +11,12 @@ from benchapp.fio.report import Direction, DirectionName, Disk, Job
 from benchapp.fio.terse.direction import (
     PERCENTILES_AT,
     PERCENTILES_COUNT,
-    convert_direction,
     read_number,
     read_share,
     read_terse_direction,
     read_whole,
 )
 from benchapp.fio.terse.disks import LINE_LENGTH_MAXIMUM, read_further
-from benchapp.fio.terse.fast_path import TAIL_LENGTH, PlainLine, read_plain_line
 from benchapp.fio.version import parse_version
 
 # Fields of a whole line without disks, with every direction that the version has.
@@ -48,8 +46,9 @@ _BOUNDS_NS: Final[tuple[int | None, ...]] = (
     *(bound * 1_000_000 for bound in (*_BOUNDS, 2000)),
     None,
 )
+_TAIL_LENGTH: Final = 34
 _TAIL_COUNTERS: Final = (2, 3, 4)
-_TAIL_SHARES: Final = (0, 1, 5, TAIL_LENGTH - 1)
+_TAIL_SHARES: Final = (0, 1, 5, _TAIL_LENGTH - 1)
 
 
 _Name = TypeVar("_Name")
@@ -100,12 +99,7 @@ def read_line(text: str, *, number: int, hostname: str | None, is_last: bool) ->
     Job name and description may hold semicolons: the 20 percentiles of the first direction are the anchor.
     """
     version = int(text[0])
-    stride = 47 if version == 5 else 41
-    plain = read_plain_line(text, stride=stride)
-    if plain is None or (version, plain.blocks) not in _DIRECTIONS or len(plain.head) < _NAME_AT[version] + 3:
-        parts = _read_odd_line(text, version, stride)
-    else:
-        parts = _convert_line(plain, version)
+    parts = _read_parts(text, version)
     further = read_further(parts.further, is_last=is_last)
     try:
         job = _make_job(parts, hostname, further.description)
@@ -114,25 +108,9 @@ def read_line(text: str, *, number: int, hostname: str | None, is_last: bool) ->
     return TerseLine(number, version, parts.fio_version, job, further.disks, is_cut=further.is_cut)
 
 
-def _convert_line(plain: PlainLine, version: int) -> _LineParts:
-    """Return the parts of a line that was read as numbers."""
-    head, numbers, length = plain.head, plain.numbers, plain.length
-    fio_version = "" if version == 2 else head[1].strip()
-    fio = parse_version(fio_version)
-    tail_at = plain.blocks * length
-    directions = [
-        convert_direction(name, numbers[start : start + length], version=fio)
-        for name, start in zip(_DIRECTIONS[version, plain.blocks], range(0, tail_at, length), strict=True)
-    ]
-    user, system, switches, major, minor, *shares = numbers[tail_at:]
-    counters = switches, major, minor
-    return _LineParts(
-        fio_version, head[_NAME_AT[version] :], directions, (user, system), counters, shares, plain.further
-    )
-
-
-def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
-    """Return the parts of any line, read field by field. Raises UnreadableTerse."""
+def _read_parts(text: str, version: int) -> _LineParts:
+    """Return the parts of a line. Raises UnreadableTerse."""
+    stride = 47 if version == 5 else 41
     fields = text.split(";", LINE_LENGTH_MAXIMUM)
     anchor = _find_anchor(fields)
     first = anchor - PERCENTILES_AT
@@ -141,11 +119,11 @@ def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
     blocks = _count_blocks(fields, first, stride)
     tail_at = first + blocks * stride
     names = _DIRECTIONS.get((version, blocks))
-    tail = fields[tail_at : tail_at + TAIL_LENGTH]
+    tail = fields[tail_at : tail_at + _TAIL_LENGTH]
     if names is None or not _is_tail(tail):
         raise UnreadableTerse("it has missing or extra fields", len(fields))
     # Python's own grammar of numbers has digits in groups.
-    if "_" in text and any("_" in field for field in fields[first : tail_at + TAIL_LENGTH]):
+    if "_" in text and any("_" in field for field in fields[first : tail_at + _TAIL_LENGTH]):
         raise UnreadableTerse("a field is not a valid number: it has an underscore", len(fields))
     fio_version = "" if version == 2 else fields[1].strip()
     fio = parse_version(fio_version)
@@ -163,7 +141,7 @@ def _read_odd_line(text: str, version: int, stride: int) -> _LineParts:
             (read_share(tail[0]), read_share(tail[1])),
             (read_whole(tail[2]), read_whole(tail[3]), read_whole(tail[4])),
             shares,
-            fields[tail_at + TAIL_LENGTH :],
+            fields[tail_at + _TAIL_LENGTH :],
         )
     except ValueError as error:
         raise _refuse_field(error, text) from error
@@ -195,7 +173,7 @@ def _count_blocks(fields: Sequence[str], first: int, stride: int) -> int:
 
 def _is_tail(fields: Sequence[str]) -> bool:
     """Return whether these are shares in per cent around three counters; checks a few of them."""
-    if len(fields) != TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
+    if len(fields) != _TAIL_LENGTH or any(fields[place].endswith("%") for place in _TAIL_COUNTERS):
         return False
     return all(fields[place].endswith("%") for place in _TAIL_SHARES)
 

@@ -453,8 +453,9 @@ def test_line_without_its_first_percentiles_is_skipped_with_a_note() -> None:
     assert [job.name for job in reading.documents[0].jobs] == ["rr"]
 
 
-def test_line_with_text_in_place_of_a_number_is_skipped_with_a_note() -> None:
-    reading, codes = read(with_field(8, "soon") + "\n")
+@pytest.mark.parametrize("value", ["soon", "1." + "1" * 40])
+def test_line_with_text_or_too_many_digits_in_place_of_a_number_is_skipped_with_a_note(value: str) -> None:
+    reading, codes = read(with_field(8, value) + "\n")
 
     assert (reading.documents, codes) == ((), ["unreadable-terse"])
 
