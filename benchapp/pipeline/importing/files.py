@@ -1,11 +1,8 @@
 """Import fio output files: check, accept and process each, and count the results."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -23,7 +20,6 @@ from benchapp.pipeline.importing.checking import (
     check_file,
     list_tasks,
 )
-from benchapp.pipeline.importing.child import ChildEnded, has_second_core, iterate_in_child
 from benchapp.pipeline.importing.discovery import Folder
 from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
@@ -42,8 +38,6 @@ log = structlog.get_logger(__name__)
 
 # Submissions of one transaction: with 50 an import takes a tenth longer.
 _BATCH_SIZE: Final = 200
-# A second process takes 20 ms to start.
-_CHILD_FROM_FILES: Final = 100
 # File names listed per group; a folder of a million files must not fill the memory.
 _NAMES_MAXIMUM: Final = 5
 # Polling interval for submissions that a worker claimed first.
@@ -116,50 +110,23 @@ def import_files(
     summary = ImportSummary()
     batch: list[OutputFile] = []
     body_bytes = 0
-    with closing(_check_files(folders, options)) as files:
-        for checked in files:
-            summary.files += checked.files
-            for skipped in checked.skipped:
-                _add_to_group(getattr(summary, skipped.group), skipped.code, skipped.detail, skipped.path)
-            if checked.output is not None:
-                batch.append(checked.output)
-                body_bytes += checked.output.submission.body_bytes
-            if len(batch) >= _BATCH_SIZE or body_bytes > BATCH_BYTES:
-                _submit(batch, options, summary, should_stop=should_stop)
-                batch, body_bytes = [], 0
-            yield summary
-            if should_stop():
-                break
+    scope = None if options.is_queued else Host.objects.get(pk=options.host_id).scope
+    for task in list_tasks(folders):
+        checked = task if isinstance(task, CheckedFile) else check_file(task, options, scope=scope)
+        summary.files += checked.files
+        for skipped in checked.skipped:
+            _add_to_group(getattr(summary, skipped.group), skipped.code, skipped.detail, skipped.path)
+        if checked.output is not None:
+            batch.append(checked.output)
+            body_bytes += checked.output.submission.body_bytes
+        if len(batch) >= _BATCH_SIZE or body_bytes > BATCH_BYTES:
+            _submit(batch, options, summary, should_stop=should_stop)
+            batch, body_bytes = [], 0
+        yield summary
+        if should_stop():
+            break
     _submit(batch, options, summary, should_stop=should_stop)
     yield summary
-
-
-def _check_files(folders: Sequence[Folder], options: ImportOptions) -> Generator[CheckedFile, None, None]:
-    """Yield the results of all files, of many files from a second process.
-
-    If a file ends that process, it and those after it are processed like other submissions: their attempts are counted.
-    """
-    scope = None if options.is_queued else Host.objects.get(pk=options.host_id).scope
-    check = partial(_check_all, folders, options)
-    if sum(len(folder.files) for folder in folders) < _CHILD_FROM_FILES or not has_second_core():
-        yield from check(scope=scope)
-        return
-    done = 0
-    try:
-        with closing(iterate_in_child(partial(check, scope=scope))) as files:
-            for checked in files:
-                yield checked
-                done += 1
-    except ChildEnded as error:
-        log.warning("import.reader_ended", error=str(error), files=done)
-        yield from check(scope=None, first=done)
-
-
-def _check_all(
-    folders: Sequence[Folder], options: ImportOptions, *, scope: str | None, first: int = 0
-) -> Iterator[CheckedFile]:
-    for task in islice(list_tasks(folders), first, None):
-        yield task if isinstance(task, CheckedFile) else check_file(task, options, scope=scope)
 
 
 def _submit(

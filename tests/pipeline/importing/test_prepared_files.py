@@ -1,10 +1,5 @@
-"""Files are prepared in a second process and stored in one step: with the same rows, and each once."""
+"""Files are prepared and stored in one step: with the same rows, and each once."""
 
-import multiprocessing
-import os
-import signal
-from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +7,7 @@ import pytest
 from django.db import DataError, connection, transaction
 
 from benchapp.models import Kind, Measurement, Run, Series, State, Submission
-from benchapp.pipeline.importing import checking, child, files
+from benchapp.pipeline.importing import files
 from benchapp.pipeline.importing.checking import ImportOptions
 from benchapp.pipeline.importing.discovery import find_folders
 from benchapp.pipeline.importing.files import ImportSummary, import_files
@@ -95,11 +90,6 @@ def import_and_undo(*places: Path, host_id: int) -> tuple[ImportSummary, dict[st
     return summary, rows
 
 
-def use_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_CHILD_FROM_FILES", 1)
-    monkeypatch.setattr(files, "has_second_core", lambda: True)
-
-
 def test_outputs_are_stored_as_workers_store_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = make_host()
     put(folder, "one.json", "two.json")
@@ -114,78 +104,6 @@ def test_outputs_are_stored_as_workers_store_them(folder: Path, monkeypatch: pyt
     assert (summary.stored, summary.runs, len(rows["measurement"]), len(rows["trace"])) == (222, 222, 356, 1)
     for name, found in rows.items():
         assert found == rows_by_workers[name], name
-
-
-def test_second_process_gives_the_same_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = make_host()
-    put(folder, *(f"{number:02}.json" for number in range(20)))
-    (folder / "notes.txt").write_text("buy disks")
-    (folder / "07_bw.1.log").write_text(LOG)
-    (folder / "other_bw.1.log").write_text(LOG)
-    alone, rows = import_and_undo(folder, host_id=host.pk)
-    use_second_process(monkeypatch)
-
-    summary, rows_of_both = import_and_undo(folder, host_id=host.pk)
-
-    assert summary == alone
-    assert (summary.files, summary.stored, summary.attached_logs) == (23, 20, 1)
-    assert rows_of_both == rows
-
-
-def test_file_that_ends_the_second_process_is_processed_like_other_submissions(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_second_process(monkeypatch)
-    put(folder, *(f"{number:02}.json" for number in range(20)))
-    read = checking.read_dated_file
-
-    def end_at_a_file(path: Path, *, limit: int) -> object:
-        if path.name == "11.json" and multiprocessing.parent_process():
-            os.kill(os.getpid(), signal.SIGKILL)
-        return read(path, limit=limit)
-
-    monkeypatch.setattr(checking, "read_dated_file", end_at_a_file)
-
-    summary = run_import(folder)
-
-    assert (summary.files, summary.stored, summary.runs) == (20, 20, 20)
-    assert set(Submission.objects.values_list("state", "attempts")) == {(State.STORED, 1)}
-    assert Run.objects.count() == 20
-
-
-def test_second_process_ends_with_an_import_that_is_stopped(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_second_process(monkeypatch)
-    put(folder, *(f"{number:02}.json" for number in range(20)))
-    options = ImportOptions(make_host().pk, read_parameters([]))
-
-    *_, summary = import_files(find_folders([folder]), options, should_stop=lambda: True)
-
-    assert (summary.files, summary.stored) == (1, 1)
-    assert multiprocessing.active_children() == []
-
-
-def test_items_of_a_process_come_in_order_and_an_early_end_is_an_error() -> None:
-    def count(end: int) -> Iterator[int]:
-        yield from range(50)
-        if end > 50:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    assert list(child.iterate_in_child(lambda: count(50))) == list(range(50))
-    with pytest.raises(child.ChildEnded, match="status -9"):
-        list(child.iterate_in_child(lambda: count(51)))
-
-
-def test_process_that_is_killed_within_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def send_a_part(make: object, sender: Connection, receiver: Connection) -> None:
-        os.write(sender.fileno(), (100).to_bytes(4, "big") + b"part")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(child, "_send_all", send_a_part)
-
-    with pytest.raises(child.ChildEnded, match="status -9"):
-        list(child.iterate_in_child(lambda: iter([1])))
 
 
 def test_results_are_processed_one_by_one_where_the_database_refuses_one(
