@@ -1,4 +1,4 @@
-"""Check the files of an import, and prepare the submission of each output; without the database."""
+"""Check the files of an import, and make the submission of each output; without the database."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from django.conf import settings
-from django.utils import timezone
 
 from benchapp.pipeline.importing.discovery import (
     Folder,
@@ -18,9 +17,7 @@ from benchapp.pipeline.importing.discovery import (
 from benchapp.pipeline.importing.log_pairing import Pairing, is_log, make_submission, pair_logs, plain_name
 from benchapp.pipeline.intake.envelope import BadEnvelope
 from benchapp.pipeline.intake.format_check import Fault, check_format
-from benchapp.pipeline.intake.submissions import IncomingSubmission, PackedSubmission, pack_submission
-from benchapp.pipeline.normalize.batch import Rejection
-from benchapp.pipeline.normalize.prepared import PreparedSubmission, prepare_submission
+from benchapp.pipeline.intake.submissions import IncomingSubmission
 
 _BEGINNING_BYTES: Final = 256 * 1024
 _LINE_BYTES: Final = 64
@@ -54,14 +51,10 @@ class SkippedFile:
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """The submission of an output; prepared: with its rows, None if the submission is left to the workers.
-
-    log_count: logs in the submission.
-    """
+    """The submission of an output. log_count: logs in it."""
 
     path: Path
-    submission: PackedSubmission
-    prepared: PreparedSubmission | None
+    submission: IncomingSubmission
     log_count: int
 
 
@@ -100,32 +93,20 @@ def list_tasks(folders: Sequence[Folder]) -> Iterator[FileTask | CheckedFile]:
             yield CheckedFile(skipped=(SkippedFile(group, "log-alone", reason, logs[name]),))
 
 
-def check_file(task: FileTask, options: ImportOptions, *, scope: str | None) -> CheckedFile:
-    """Read a file and return its submission; without one if it is not an output.
-
-    scope: of the host; None if the submission is not to be prepared.
-    """
+def check_file(task: FileTask, options: ImportOptions) -> CheckedFile:
+    """Read a file and return its submission; without one if it is not an output."""
     path = task.path
     try:
         output, modified_at = read_dated_file(path, limit=settings.UNPACKED_LIMIT_BYTES)
     except UnreadableFile as error:
         return _skip(task, _check_beginning(path, error))
-    # A small file is parsed once, for its rows; its format is checked only if it has none.
-    is_checked = scope is None or len(output) > _BEGINNING_BYTES
-    if is_checked and (fault := check_format(output)):
+    if fault := check_format(output):
         return _skip(task, fault)
     parameters = dict(options.parameters)
     if options.dates_by_file:
         parameters["started_at"] = parameters.get("started_at") or modified_at.isoformat()
     submission, log_count, skipped = _make_submission(task, output, parameters, options.host_id)
-    if scope is None:
-        output_file = OutputFile(path, pack_submission(submission), None, log_count)
-    else:
-        prepared = prepare_submission(submission, scope=scope, received_at=timezone.now())
-        if not is_checked and isinstance(prepared.outcome, Rejection) and (fault := check_format(output)):
-            return _skip(task, fault)
-        output_file = OutputFile(path, prepared.packed, prepared, log_count)
-    return CheckedFile(1 + len(task.log_paths), output_file, skipped)
+    return CheckedFile(1 + len(task.log_paths), OutputFile(path, submission, log_count), skipped)
 
 
 def _skip(task: FileTask, fault: Fault) -> CheckedFile:

@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-import structlog
-from django.db import InterfaceError, OperationalError
 from django.db.models import Count
 
-from benchapp.models import Host, Run, State, Submission
+from benchapp.models import Host, State, Submission
 from benchapp.pipeline.hosts import check_host_name
 from benchapp.pipeline.importing.checking import (
     CheckedFile,
@@ -25,19 +23,11 @@ from benchapp.pipeline.intake.submissions import (
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
-    PackedSubmission,
     accept_submissions,
-    read_known,
     retry_submission,
 )
-from benchapp.pipeline.normalize.batch import BATCH_BYTES, ImportRunning, normalize_batch
-from benchapp.pipeline.normalize.plan import Plan
-from benchapp.pipeline.normalize.prepared import PreparedSubmission, ScopeChanged, store_prepared
+from benchapp.pipeline.normalize.batch import BATCH_BYTES, BATCH_SIZE, normalize_batch
 
-log = structlog.get_logger(__name__)
-
-# Submissions of one transaction: with 50 an import takes a tenth longer.
-_BATCH_SIZE: Final = 200
 # File names listed per group; a folder of a million files must not fill the memory.
 _NAMES_MAXIMUM: Final = 5
 # Polling interval for submissions that a worker claimed first.
@@ -74,17 +64,6 @@ class ImportSummary:
     unmatched_logs: dict[str, FileGroup] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What became of a submission. runs: number of its runs."""
-
-    outcome: AcceptOutcome
-    state: State
-    runs: int = 0
-    reason_code: str = ""
-    reason: str = ""
-
-
 def find_host(name: str, *, may_create: bool = False) -> Host:
     """Return the host of this name; create it if allowed. Raises UnknownHost or EnrollmentRefused."""
     checked = check_host_name(name)
@@ -110,104 +89,33 @@ def import_files(
     summary = ImportSummary()
     batch: list[OutputFile] = []
     body_bytes = 0
-    scope = None if options.is_queued else Host.objects.get(pk=options.host_id).scope
     for task in list_tasks(folders):
-        checked = task if isinstance(task, CheckedFile) else check_file(task, options, scope=scope)
+        checked = task if isinstance(task, CheckedFile) else check_file(task, options)
         summary.files += checked.files
         for skipped in checked.skipped:
             _add_to_group(getattr(summary, skipped.group), skipped.code, skipped.detail, skipped.path)
         if checked.output is not None:
             batch.append(checked.output)
-            body_bytes += checked.output.submission.body_bytes
-        if len(batch) >= _BATCH_SIZE or body_bytes > BATCH_BYTES:
-            _submit(batch, options, summary, should_stop=should_stop)
+            body_bytes += len(checked.output.submission.body)
+        if len(batch) >= BATCH_SIZE or body_bytes > BATCH_BYTES:
+            _submit(batch, options, summary)
             batch, body_bytes = [], 0
         yield summary
         if should_stop():
             break
-    _submit(batch, options, summary, should_stop=should_stop)
+    _submit(batch, options, summary)
     yield summary
 
 
-def _submit(
-    batch: Sequence[OutputFile],
-    options: ImportOptions,
-    summary: ImportSummary,
-    *,
-    should_stop: Callable[[], bool],
-) -> None:
-    """Store what is prepared; accept the rest, and process it unless it is queued. Count the results."""
-    results = _store_new([output.prepared for output in batch if output.prepared])
-    results |= _find_settled([each.submission for each in batch if each.submission.id not in results])
-    rest = [output.submission for output in batch if output.submission.id not in results]
-    processed = iter(_accept_and_process(rest, options, should_stop))
-    for output in batch:
-        submission_id = output.submission.id
-        result = results.get(submission_id) or next(processed)
-        _count_result(output, result, summary)
-        if result.outcome == AcceptOutcome.NEW and submission_id in results:
-            # A later file may have the same content.
-            results[submission_id] = replace(result, outcome=AcceptOutcome.REPLAYED)
-
-
-def _store_new(submissions: Sequence[PreparedSubmission]) -> dict[UUID, _Result]:
-    """Store those that are new; return their results. None are if they cannot be stored together."""
-    if not submissions:
-        return {}
-    try:
-        new = store_prepared(submissions)
-    except (OperationalError, InterfaceError):
-        # The database is unavailable: not caused by the files.
-        raise
-    except (ImportRunning, ScopeChanged):
-        return {}
-    except Exception:
-        # Untrusted input: the database rejects a value of one of them.
-        log.exception("import.batch_failed", count=len(submissions))
-        return {}
-    return {each.packed.id: _describe_new(each) for each in reversed(submissions) if each.packed.id in new}
-
-
-def _describe_new(prepared: PreparedSubmission) -> _Result:
-    outcome = prepared.outcome
-    if isinstance(outcome, Plan):
-        return _Result(AcceptOutcome.NEW, State.STORED, len(outcome.runs))
-    return _Result(AcceptOutcome.NEW, State.REJECTED, 0, outcome.code, outcome.stored_reason)
-
-
-def _find_settled(submissions: Sequence[PackedSubmission]) -> dict[UUID, _Result]:
-    """Return the results of those that were stored before, and of those whose id is taken."""
-    if not submissions:
-        return {}
-    return {
-        submission_id: _Result(result.outcome, result.state)
-        for submission_id, result in read_known(submissions).items()
-        if result.state == State.STORED or result.outcome == AcceptOutcome.CONFLICT
-    }
-
-
-def _accept_and_process(
-    submissions: Sequence[PackedSubmission], options: ImportOptions, should_stop: Callable[[], bool]
-) -> list[_Result]:
-    if not submissions:
-        return []
-    accepted = accept_or_retry([submission.unpack() for submission in submissions])
+def _submit(batch: Sequence[OutputFile], options: ImportOptions, summary: ImportSummary) -> None:
+    """Accept outputs, process them unless they are queued, and count the results."""
+    accepted = accept_or_retry([output.submission for output in batch])
     ids = {result.id for result in accepted}
     if not options.is_queued:
-        process_submissions(ids, should_stop)
-    rows = {row.id: row for row in Submission.objects.filter(id__in=ids).defer("body")}
-    runs = Run.objects.filter(submission_id__in=ids).values("submission_id").annotate(count=Count("id"))
-    run_counts = {row["submission_id"]: row["count"] for row in runs.order_by()}
-    return [
-        _Result(
-            result.outcome,
-            State(rows[result.id].state),
-            run_counts.get(result.id, 0),
-            rows[result.id].reason_code,
-            rows[result.id].reason,
-        )
-        for result in accepted
-    ]
+        process_submissions(ids)
+    rows = Submission.objects.filter(id__in=ids).defer("body").annotate(run_count=Count("runs")).in_bulk()
+    for output, result in zip(batch, accepted, strict=True):
+        _count_result(output, result.outcome, rows[result.id], summary)
 
 
 def accept_or_retry(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:
@@ -220,30 +128,29 @@ def accept_or_retry(submissions: Sequence[IncomingSubmission]) -> list[AcceptRes
     ]
 
 
-def process_submissions(ids: set[UUID], should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Process these submissions, or wait for the workers that claimed them; stop on request."""
+def process_submissions(ids: set[UUID]) -> None:
+    """Process these submissions, or wait for the workers that claimed them."""
     while Submission.objects.waiting().filter(id__in=ids).exists():
-        claimed = normalize_batch().claimed
-        if should_stop():
-            return
-        if claimed == 0:
+        if normalize_batch().claimed == 0:
             # A worker claimed them first.
             time.sleep(_PAUSE_S)
 
 
-def _count_result(output: OutputFile, result: _Result, summary: ImportSummary) -> None:
-    if result.outcome == AcceptOutcome.CONFLICT:
-        detail = f"submission {output.submission.id} exists with a different body"
+def _count_result(
+    output: OutputFile, outcome: AcceptOutcome, row: Submission, summary: ImportSummary
+) -> None:
+    if outcome == AcceptOutcome.CONFLICT:
+        detail = f"submission {row.id} exists with a different body"
         _add_to_group(summary.rejected, "id-taken", detail, output.path)
-    elif result.state == State.REJECTED:
-        _add_to_group(summary.rejected, result.reason_code, result.reason, output.path)
-    elif result.outcome == AcceptOutcome.REPLAYED:
+    elif row.state == State.REJECTED:
+        _add_to_group(summary.rejected, row.reason_code, row.reason, output.path)
+    elif outcome == AcceptOutcome.REPLAYED:
         summary.already_there += 1
     else:
         summary.attached_logs += output.log_count
-        if result.state == State.STORED:
+        if row.state == State.STORED:
             summary.stored += 1
-            summary.runs += result.runs
+            summary.runs += row.run_count  # type: ignore[attr-defined]
         else:
             summary.waiting += 1
 

@@ -3,17 +3,15 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-import orjson
 from django.db import connection, transaction
 from django.utils import timezone
-from psycopg import Cursor as PsycopgCursor
 
 from benchapp.models import AuditKind, Kind, State, Submission
 from benchapp.pipeline.audit import record_write
@@ -52,36 +50,6 @@ class IncomingSubmission:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedSubmission:
-    """A submission as it is stored. parameters: canonical JSON; body: gzip; body_bytes: its size unpacked."""
-
-    id: UUID
-    host_id: int
-    kind: Kind
-    parameters: bytes
-    body: bytes
-    body_bytes: int
-    digest: bytes
-
-    def unpack(self) -> IncomingSubmission:
-        """Return the submission as it was posted."""
-        body, parameters = unpack(self.body), orjson.loads(self.parameters)
-        return IncomingSubmission(self.host_id, self.kind, body, self.id, self.body, parameters)
-
-
-@dataclass(frozen=True, slots=True)
-class SettledSubmission:
-    """A submission that is stored with its result. scope: of its host; reason_code, reason: "" if not rejected."""
-
-    packed: PackedSubmission
-    scope: str
-    received_at: datetime
-    state: State
-    reason_code: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AcceptResult:
     """Result of accepting a submission. state: of the stored row."""
 
@@ -98,18 +66,6 @@ _INSERT: Final = (
 _ROW: Final = (
     "(%s, %s, (SELECT CASE WHEN pool <> '' THEN 'pool:' || pool ELSE 'host:' || name END"
     " FROM benchapp_host WHERE id = %s), %s, %s, %s, %s, %s, %s, 'received', 0, '', '')"
-)
-
-# Bodies and parameters in binary form: psycopg quotes each byte and each quotation mark of text.
-_INSERT_SETTLED: Final = (
-    "INSERT INTO benchapp_submission"
-    " (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at, state, reason_code, reason,"
-    "  attempts, settled_at, parser_version)"
-    " SELECT settled.*, 1, %(now)s::timestamptz, %(parser_version)s::int FROM unnest(%(ids)s::uuid[],"
-    " %(host_ids)s::bigint[], %(scopes)s::varchar[], %(kinds)s::varchar[], %(parameters)b::text[]::jsonb[],"
-    " %(bodies)b::bytea[], %(sizes)s::int[], %(digests)b::bytea[], %(received_at)s::timestamptz[],"
-    " %(states)s::varchar[], %(reason_codes)s::varchar[], %(reasons)s::text[]) AS settled"
-    " ON CONFLICT (id) DO NOTHING RETURNING id"
 )
 
 
@@ -159,50 +115,6 @@ def _insert_unknown(
     return results
 
 
-def insert_settled(
-    submissions: Sequence[SettledSubmission], *, parser_version: int, now: datetime
-) -> set[UUID]:
-    """Store submissions whose ids are not known together with their results; return their ids.
-
-    Call inside the transaction that stores their runs.
-    """
-    # By id, as above.
-    rows = sorted(submissions, key=lambda each: each.packed.id)
-    values = {
-        "now": now,
-        "parser_version": parser_version,
-        "ids": [row.packed.id for row in rows],
-        "host_ids": [row.packed.host_id for row in rows],
-        "scopes": [row.scope for row in rows],
-        "kinds": [row.packed.kind.value for row in rows],
-        "parameters": [row.packed.parameters.decode() for row in rows],
-        "bodies": [row.packed.body for row in rows],
-        "sizes": [row.packed.body_bytes for row in rows],
-        "digests": [row.packed.digest for row in rows],
-        "received_at": [row.received_at for row in rows],
-        "states": [row.state.value for row in rows],
-        "reason_codes": [row.reason_code for row in rows],
-        "reasons": [row.reason for row in rows],
-    }
-    with connection.wrap_database_errors, PsycopgCursor(connection.connection) as cursor:
-        return {submission_id for (submission_id,) in cursor.execute(_INSERT_SETTLED, values).fetchall()}
-
-
-def pack_submission(submission: IncomingSubmission) -> PackedSubmission:
-    """Return a submission as it is stored, with the id of its sender, or one derived from its content."""
-    digest = _digest(submission)
-    kept = remove_submission_secrets(submission)
-    return PackedSubmission(
-        id=_choose_id(submission, digest),
-        host_id=submission.host_id,
-        kind=submission.kind,
-        parameters=canonical_json(kept.parameters or {}),
-        body=kept.packed or pack(kept.body),
-        body_bytes=len(kept.body),
-        digest=digest,
-    )
-
-
 def remove_submission_secrets(submission: IncomingSubmission) -> IncomingSubmission:
     """Return a submission as it may be stored: itself if it has no secret.
 
@@ -248,36 +160,11 @@ def _read_known(submission_id: UUID, host_id: int, *, digest: bytes) -> AcceptRe
         row = cursor.fetchone()
     if row is None:
         return None
-    return _describe_known(submission_id, host_id, digest, row)
-
-
-def _describe_known(
-    submission_id: UUID, host_id: int, digest: bytes, row: tuple[int, bytes, str]
-) -> AcceptResult:
-    """Compare a submission with the stored row of its id: host, digest and state."""
     known_host_id, known_digest, state = row
     is_same = known_host_id == host_id and bytes(known_digest) == digest
     return AcceptResult(
         submission_id, AcceptOutcome.REPLAYED if is_same else AcceptOutcome.CONFLICT, State(state)
     )
-
-
-def read_known(submissions: Iterable[PackedSubmission]) -> dict[UUID, AcceptResult]:
-    """Return what accepting these submissions would return, for those whose ids are known; one query."""
-    wanted = {submission.id: submission for submission in submissions}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id, host_id, digest, state FROM benchapp_submission WHERE id = ANY(%s)", [list(wanted)]
-        )
-        return {
-            submission_id: _describe_known(
-                submission_id,
-                wanted[submission_id].host_id,
-                wanted[submission_id].digest,
-                (host_id, digest, state),
-            )
-            for submission_id, host_id, digest, state in cursor.fetchall()
-        }
 
 
 def count_backlog(limit: int) -> int:

@@ -283,13 +283,13 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     _reject(rejections, now)
     settle_requests(
         [plan.source.submission_id for plan in plans],
-        list_failures(plans, rejections),
+        _list_failures(plans, rejections),
         now=now,
     )
     return _describe(len(ids), plans, rejections, stored)
 
 
-def list_failures(plans: Iterable[Plan], rejections: Iterable[Rejection]) -> dict[UUID, str]:
+def _list_failures(plans: Iterable[Plan], rejections: Iterable[Rejection]) -> dict[UUID, str]:
     """Return why these results are no measurements, by submission, without those that are."""
     failed = {plan.source.submission_id: plan.failure for plan in plans if plan.failure}
     return failed | {each.submission_id: f"the result was rejected: {each.reason}" for each in rejections}

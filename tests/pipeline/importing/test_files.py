@@ -4,12 +4,14 @@ import gzip
 import io
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from django.db import DataError
 
 from benchapp.management.progress import Progress, describe, draw_bar
 from benchapp.models import Host, Kind, Run, State, Submission
@@ -21,6 +23,7 @@ from benchapp.pipeline.importing.files import ImportSummary, import_files
 from benchapp.pipeline.importing.log_pairing import is_log, pair_logs
 from benchapp.pipeline.intake.query_parameters import read_parameters
 from benchapp.pipeline.intake.submissions import unpack
+from benchapp.pipeline.normalize import batch, plan
 from tests.corpus import PUBLIC
 from tests.envelopes import read_fio
 from tests.factories import make_host
@@ -284,6 +287,68 @@ def test_what_was_rejected_once_and_reads_now_is_tried_again(folder: Path) -> No
 
 
 @pytest.mark.django_db
+def test_second_of_two_equal_files_is_there_already(folder: Path) -> None:
+    put(folder, "a.json")
+    put(folder, "b.json")
+
+    summary = run_import(folder)
+
+    assert (summary.stored, summary.already_there) == (1, 1)
+
+
+@pytest.mark.django_db
+def test_equal_files_that_are_rejected_are_counted_each(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "a.json")
+    put(folder, "b.json")
+
+    def crash(output: bytes, **_: object) -> None:
+        raise RuntimeError("a bug\x00")
+
+    monkeypatch.setattr(plan, "read_output", crash)
+
+    summary = run_import(folder)
+
+    row = Submission.objects.get()
+    assert (row.state, row.reason_code, row.attempts) == (State.REJECTED, "reader-fault", 1)
+    assert row.reason == "RuntimeError: a bug\ufffd"
+    assert summary.rejected["reader-fault"].count == 2
+
+
+@pytest.mark.django_db
+def test_results_are_processed_one_by_one_where_the_database_refuses_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "a.json")
+    put(folder, "b.json", "08_jsonplus.out")
+    store = batch.store_plans
+
+    def refuse_several(plans: Sequence[plan.Plan]) -> object:
+        if len(plans) > 1:
+            raise DataError("value out of range")
+        return store(plans)
+
+    monkeypatch.setattr(batch, "store_plans", refuse_several)
+
+    summary = run_import(folder)
+
+    assert (summary.stored, summary.runs) == (2, 2)
+
+
+@pytest.mark.django_db
+def test_result_that_waited_for_a_worker_is_processed(folder: Path) -> None:
+    host = make_host()
+    put(folder, "a.json")
+    run_import(folder, host_id=host.pk, is_queued=True)
+
+    summary = run_import(folder, host_id=host.pk)
+
+    assert Submission.objects.get().state == State.STORED
+    assert (summary.stored, summary.already_there) == (0, 1)
+
+
+@pytest.mark.django_db
 def test_queued_files_wait_for_a_worker(folder: Path) -> None:
     put(folder, "one.json")
 
@@ -324,7 +389,7 @@ def test_file_that_is_gone_once_it_is_read_has_its_date_all_the_same(
 
 @pytest.mark.django_db
 def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_BATCH_SIZE", 1)
+    monkeypatch.setattr(importing, "BATCH_SIZE", 1)
     for name in ("a.json", "sub/b.json", "sub/c.json"):
         put(folder, name)
     order = ImportOptions(make_host().pk, read_parameters([]))
