@@ -1,8 +1,9 @@
-"""The web process: request ids, the body guard, the hot path of intake, and Django behind them."""
+"""The web process: request ids, the body guard, and Django behind them."""
 
 import gc
 import os
 import re
+from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
@@ -16,13 +17,16 @@ import django
 django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.http import HttpResponse  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
 from benchapp.agent_archive import read_agent_version  # noqa: E402
-from benchapp.api.framework.answers import ApiAnswer  # noqa: E402
+from benchapp.api.framework.authentication import require_bearer  # noqa: E402
+from benchapp.api.framework.database_errors import call_with_retry  # noqa: E402
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
-from benchapp.api.framework.problems import Problem  # noqa: E402
-from benchapp.api.ingest.app import PATHS, Answer, answer_intake, make_problem_answer, send_answer, work  # noqa: E402
+from benchapp.api.framework.problems import Problem, answer_problem, find_problem  # noqa: E402
+from benchapp.api.ingest.app import authenticate_sender  # noqa: E402
 from benchapp.api.ingest.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
@@ -31,13 +35,14 @@ from benchapp.api.ingest.body import (  # noqa: E402
     Receive,
     Scope,
     Send,
+    Wire,
     announces_more,
     discard_rest,
     read_headers,
     read_wire,
     replace_length,
 )
-from benchapp.api.posting.validation import describe_validation  # noqa: E402
+from benchapp.api.ingest.hints import PATHS  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.handler import ThreadHandler  # noqa: E402
 from benchapp.web.site.static_files import answer_static_file  # noqa: E402
@@ -91,12 +96,10 @@ def _add_headers(send: Send, path: str, request_id: str) -> Send:
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Guard the body of the request, then hand it to intake or to Django."""
+    """Guard the body of the request, then hand it to Django."""
     if scope["path"].startswith("/static/") and await answer_static_file(scope, send):
         return
-    if scope["path"] in PATHS and scope["method"] == "POST":
-        await answer_intake(scope, receive, send, validate=describe_validation)
-    elif scope["method"] in _METHODS_WITHOUT_BODY:
+    if scope["method"] in _METHODS_WITHOUT_BODY:
         # Whatever comes behind the head of a GET is not read: it has no bound.
         await _django.answer(replace_length(scope, 0), b"", send)
     else:
@@ -106,41 +109,69 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
 async def _answer_guarded(scope: Scope, receive: Receive, send: Send) -> None:
     with BODIES.hold() as held:
         try:
-            body = await _read_body(scope, receive, held)
+            wire = await _read_body(scope, receive, held)
         except Problem as problem:
-            body = make_problem_answer(problem)
-        if isinstance(body, bytes):
-            await _django.answer(replace_length(scope, len(body)), body, send)
+            refusal = _answer_refusal(scope, problem)
+        else:
+            await _django.answer(
+                replace_length(scope, len(wire.body), is_packed=wire.is_packed), wire.body, send
+            )
             return
-    await send_answer(send, body)
+    await _django.send_response(refusal, send)  # type: ignore[arg-type]
     if not held.is_whole:
         await discard_rest(receive, limit=settings.BODY_LIMIT_BYTES)
 
 
-async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> bytes | Answer:
-    """Return the body, or the answer to who may not send one of its size; raises Problem."""
-    limit = SMALL_BODY_BYTES
-    if announces_more(scope, SMALL_BODY_BYTES) and _find_view(scope["path"]) in _LARGE_VIEWS:
-        refusal = await _refuse_large(scope)
-        if refusal is not None:
-            return refusal
-        limit = settings.BODY_LIMIT_BYTES
-    wire = await read_wire(scope, receive, limit=limit, held=held)
-    if wire.is_packed:
-        # Only results come packed: unpacking for strangers is work that they could ask for at will.
-        raise Problem(415, "encoding-unsupported", "Content encoding not supported", "send this body plain")
-    return wire.body
+def _answer_refusal(scope: Scope, problem: Problem) -> HttpResponse:
+    if problem.status == 401 and not scope["path"].startswith("/api/"):
+        response = HttpResponse(status=303, headers={"Location": reverse("sign_in")})
+    else:
+        response = answer_problem(problem)
+    response["Content-Length"] = str(len(response.content))
+    # Not answered by Django, whose middleware adds these headers.
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
+    return response
 
 
-async def _refuse_large(scope: Scope) -> Answer | None:
+async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Wire:
+    """Return the body; raises Problem for a sender who may not send one of its size."""
     headers = read_headers(scope)
     authorization, cookies = (
         headers.get(name, b"").decode("latin-1") for name in (b"authorization", b"cookie")
     )
-    refusal = await work(partial(require_editor, authorization, cookies))
-    if refusal is not None and refusal.status == 401 and not scope["path"].startswith("/api/"):
-        return Answer(303, ApiAnswer(), {"Location": reverse("sign_in")})
-    return refusal
+    is_result = scope["path"] in PATHS and scope["method"] == "POST"
+    if is_result:
+        # Without a thread and a connection to PostgreSQL, as anybody can post.
+        require_bearer(authorization)
+    limit = SMALL_BODY_BYTES
+    if announces_more(scope, SMALL_BODY_BYTES) and (is_result or _find_view(scope["path"]) in _LARGE_VIEWS):
+        check = (
+            partial(authenticate_sender, authorization)
+            if is_result
+            else partial(require_editor, authorization, cookies)
+        )
+        await _django.run(scope, partial(_check_sender, check))
+        limit = settings.BODY_LIMIT_BYTES
+    wire = await read_wire(scope, receive, limit=limit, held=held)
+    if wire.is_packed and not is_result:
+        # Unpacking for strangers is work that they could ask for at will.
+        raise Problem(415, "encoding-unsupported", "Content encoding not supported", "send this body plain")
+    return wire
+
+
+def _check_sender(check: Callable[[], object]) -> None:
+    """Call a check of the sender; its exceptions are raised as Problem."""
+    try:
+        call_with_retry(check)
+    except Exception as error:
+        problem = find_problem(error)
+        if problem is None:
+            raise
+        # Without the traceback, which would keep the frames of the request.
+        raise problem from None
+    finally:
+        connection.close()  # back to the pool
 
 
 def _find_view(path: str) -> str | None:

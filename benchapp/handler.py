@@ -1,11 +1,12 @@
 """Django behind ASGI: the whole of a request is answered in one thread of a pool."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from io import BytesIO
-from typing import Final
+from typing import Final, TypeVar
 
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
@@ -14,9 +15,14 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from benchapp.api.ingest.body import Message, Scope, Send
+from benchapp.api.ingest.hints import PATHS
+
+_Result = TypeVar("_Result")
 
 # More than the pool has connections (16), so that requests without a query do not wait behind slow queries.
 _THREADS_MAXIMUM: Final = 64
+# Posts of results: eight concurrent ones saturate two cores and PostgreSQL; more only queue.
+_INTAKE_THREADS: Final = 8
 # Answered by a separate thread: supervisors restart a process that does not answer, and one whose threads are all
 # occupied is working.
 _LIVENESS_PATH: Final = "/healthz"
@@ -64,20 +70,28 @@ class ThreadHandler(ASGIHandler):
         # Not that of ASGIHandler: it loads the middleware as coroutines.
         self.load_middleware()
         self._threads = ThreadPoolExecutor(_THREADS_MAXIMUM, thread_name_prefix="django")
+        self._intake_threads = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
         self._liveness_thread = ThreadPoolExecutor(1, thread_name_prefix="liveness")
 
     async def answer(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request whose body is received."""
-        loop = asyncio.get_running_loop()
-        # With the context of the request: its id is in the log lines of the thread.
-        respond = partial(copy_context().run, self._respond, scope, body)
-        threads = self._liveness_thread if scope["path"] == _LIVENESS_PATH else self._threads
-        response = await loop.run_in_executor(threads, respond)
+        response = await self.run(scope, partial(self._respond, scope, body))
         try:
             await self.send_response(response, _pace(send) if response.streaming else send)  # type: ignore[arg-type]
         finally:
             if response.streaming:
-                await loop.run_in_executor(threads, response.close)
+                await self.run(scope, response.close)
+
+    async def run(self, scope: Scope, function: Callable[[], _Result]) -> _Result:
+        """Call a function in a thread for this request."""
+        threads = self._threads
+        if scope["path"] == _LIVENESS_PATH:
+            threads = self._liveness_thread
+        elif scope["path"] in PATHS and scope["method"] == "POST":
+            threads = self._intake_threads
+        # With the context of the request: its id is in the log lines of the thread.
+        call = partial(copy_context().run, function)
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
 
     def _respond(self, scope: Scope, body: bytes) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))

@@ -376,6 +376,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "experiments",
             "layouts",
             "policies",
+            "posting",
             "requests",
             "resources",
             "schedules",

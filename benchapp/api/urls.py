@@ -1,4 +1,4 @@
-"""Everything below /api/v1/. POST /submissions and POST /fio are served before Django, in `intake`."""
+"""Everything below /api/v1/."""
 
 from django.urls import path, register_converter
 
@@ -7,6 +7,7 @@ from benchapp.api.charts import comparison, dependence, gate, history, latency, 
 from benchapp.api.experiments import experiment
 from benchapp.api.layouts import layouts, prices
 from benchapp.api.policies import detection_policies
+from benchapp.api.posting.views import refuse_method, take_posts
 from benchapp.api.requests import confirmation_policies, run_requests
 from benchapp.api.resources import (
     changes,
@@ -53,6 +54,10 @@ class ImageFormatConverter:
 register_converter(ImageFormatConverter, "image_format")
 
 urlpatterns = [
+    # First, as results are posted most often, and the resolver tries one after the other.
+    path("submissions", take_posts(submissions.Submissions.as_view()), name="api_submissions"),
+    path("submissions/batch", take_posts(refuse_method), name="api_submission_batch"),
+    path("fio", take_posts(refuse_method), name="api_fio"),
     path("", index.Index.as_view(), name="api_index"),
     path("schema", index.Schema.as_view(), name="api_schema"),
     path("planned-events", planned_events.PlannedEvents.as_view(), name="api_planned_events"),
@@ -198,7 +203,6 @@ urlpatterns = [
         study_snapshots.StudySnapshotImageView.as_view(),
         name="api_study_snapshot_image",
     ),
-    path("submissions", submissions.Submissions.as_view(), name="api_submissions"),
     path("submissions/<uuid:submission_id>", submissions.OneSubmission.as_view(), name="api_submission"),
     path("subscriptions", subscriptions.Subscriptions.as_view(), name="api_subscriptions"),
     path(
@@ -216,6 +220,4 @@ urlpatterns = [
         subscriptions.SubscriptionConfirmation.as_view(),
         name="api_subscription_confirmation",
     ),
-    path("submissions/batch", submissions.refuse_method, name="api_submission_batch"),
-    path("fio", submissions.refuse_method, name="api_fio"),
 ]

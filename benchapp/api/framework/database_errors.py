@@ -1,10 +1,10 @@
 """503 with Retry-After instead of 500 while PostgreSQL is not available."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
@@ -22,6 +22,8 @@ from benchapp.api.framework.problems import (
 from benchapp.pipeline.conflicts import is_conflict
 
 log = structlog.get_logger(__name__)
+
+_Result = TypeVar("_Result")
 
 
 def answer_unavailable_database(
@@ -78,6 +80,17 @@ def _pass(
         return get_response(request)
 
     return answer
+
+
+def call_with_retry(function: Callable[[], _Result]) -> _Result:
+    """Call an idempotent function; again if its pooled connection was lost, as after a restart of PostgreSQL."""
+    try:
+        return function()
+    except (OperationalError, InterfaceError) as error:
+        refresh_connections(error)
+        if is_hanging(error):
+            raise
+        return function()
 
 
 def refresh_connections(exception: Exception) -> None:

@@ -22,8 +22,9 @@ _WINDOW_S: Final = 60
 _QUOTA: Final = WindowQuota(window_s=_WINDOW_S, keys_maximum=10_000)
 ClientKey = tuple[str, object]
 _COUNTED: Final = "_benchapp_counted"
-# Supervisors ask for the first two. The agent is a file, which all hosts of a network fetch after an update.
-_UNCOUNTED_PAGES: Final = frozenset({"healthz", "readyz", "agent_archive"})
+# Supervisors ask for the first two. The agent is a file, which all hosts of a network fetch after an update. Posts of
+# results count for their host.
+_UNCOUNTED_PAGES: Final = frozenset({"healthz", "readyz", "agent_archive", "api_submission_batch", "api_fio"})
 
 
 class RequestLimit(BaseThrottle):

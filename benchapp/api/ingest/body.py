@@ -187,14 +187,16 @@ def unpack_gzip(wire: bytes, limit: int) -> bytes:
     return unpacked
 
 
-def replace_length(scope: Scope, size_bytes: int) -> Scope:
-    """Return a scope whose headers announce a plain body of this size."""
+def replace_length(scope: Scope, size_bytes: int, *, is_packed: bool = False) -> Scope:
+    """Return a scope whose headers announce a body of this size, as gzip if it is packed."""
     headers = [
         (name, value)
         for name, value in scope["headers"]
         if name not in (b"content-encoding", b"content-length", b"transfer-encoding")
     ]
     headers.append((b"content-length", str(size_bytes).encode()))
+    if is_packed:
+        headers.append((b"content-encoding", b"gzip"))
     return {**scope, "headers": headers}
 
 

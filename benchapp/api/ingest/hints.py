@@ -11,6 +11,7 @@ from benchapp.pipeline.intake.format_check import check_format_quickly, is_docum
 SUBMISSIONS: Final = "/api/v1/submissions"
 FIO: Final = "/api/v1/fio"
 BATCH: Final = "/api/v1/submissions/batch"
+PATHS: Final = (SUBMISSIONS, FIO, BATCH)
 
 _PACKED: Final = {
     b"\x1f\x8b": "gzip",

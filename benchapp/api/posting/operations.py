@@ -1,4 +1,4 @@
-"""The operations of the OpenAPI document that post results: they are answered in front of Django."""
+"""The operations of the OpenAPI document that post results: their views are not of DRF."""
 
 import json
 from typing import Any, Final

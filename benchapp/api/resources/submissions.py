@@ -1,12 +1,11 @@
-"""Submissions: list and state. They are posted to `api/ingest`, in front of Django."""
+"""Submissions: list and state. They are posted to `api/posting`."""
 
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
@@ -32,7 +31,7 @@ from benchapp.api.framework.parameters import (
     time_order_parameter,
 )
 from benchapp.api.framework.permissions import MayRead, read_api_token
-from benchapp.api.framework.problems import Problem, answer_problem, not_found
+from benchapp.api.framework.problems import not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import run_links, submission_url
@@ -108,7 +107,7 @@ class Submissions(ApiView):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
-        """Include POST in the Allow header: api/ingest handles it before Django."""
+        """Include POST in the Allow header: `api/posting` answers it."""
         headers: dict[str, str] = super().default_response_headers
         return {**headers, "Allow": f"{headers['Allow']}, POST"}
 
@@ -158,20 +157,3 @@ class OneSubmission(ApiView):
         if upload is None or is_foreign:
             raise not_found("submission", f"submission {submission_id} does not exist")
         return answer_json(request, _describe_upload(upload))
-
-
-@csrf_exempt
-def refuse_method(request: HttpRequest) -> HttpResponse:
-    """Return 405 with the only method that this URL allows."""
-    allow = {"Allow": "OPTIONS, POST"}
-    if request.method == "OPTIONS":
-        return HttpResponse(status=204, headers=allow)
-    return answer_problem(
-        Problem(
-            405,
-            "method-not-allowed",
-            "Method not allowed",
-            "POST results here",
-            headers=allow,
-        )
-    )

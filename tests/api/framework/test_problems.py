@@ -1,11 +1,9 @@
 """One shape for every error."""
 
 import ast
-import asyncio
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied
@@ -28,7 +26,6 @@ from benchapp.api.framework.problems import (
     not_found,
     state_differs,
 )
-from benchapp.api.ingest.app import make_problem_answer, send_answer
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.queries.pagination import BadCursor
 
@@ -214,24 +211,6 @@ def test_page_that_problems_point_to_has_a_place_for_every_code():
     page = (ROOT / "templates" / "docs" / "_error_codes.html").read_text()
 
     assert [code for code in PROBLEMS if f'id="{code}"' not in page] == []
-
-
-def test_problem_that_is_answered_before_django_carries_the_security_headers() -> None:
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    asyncio.run(
-        send_answer(send, make_problem_answer(Problem(413, "body-too-big", "Body too big", "send less")))
-    )
-
-    headers = dict(sent[0]["headers"])
-    assert sent[0]["status"] == 413
-    assert headers[b"content-type"] == b"application/problem+json"
-    assert headers[b"cache-control"] == b"no-store"
-    assert headers[b"x-content-type-options"] == b"nosniff"
-    assert headers[b"content-security-policy"] == b"default-src 'none'; frame-ancestors 'none'"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:x", "a" * 5_000, "a\\b", "\xff"])

@@ -313,7 +313,15 @@ def test_get_where_results_are_posted_says_what_to_do(stack: Servers, token: str
 def test_other_bodies_meet_the_same_guard(stack: Servers) -> None:
     with closing(connect(stack)) as connection:
         connection.sendall(b"POST /sign-in/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999\r\n\r\n")
-        assert connection.recv(20).startswith(b"HTTP/1.1 413")
+        answer = connection.recv(65536).lower()
+    assert answer.startswith(b"http/1.1 413")
+    for line in (
+        b"content-type: application/problem+json",
+        b"cache-control: no-store",
+        b"x-content-type-options: nosniff",
+        b"content-security-policy: default-src 'none'; frame-ancestors 'none'",
+    ):
+        assert line + b"\r\n" in answer
 
 
 def read_status(connection: socket.socket) -> int:
