@@ -84,7 +84,7 @@ def fetch_rows(query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> li
     The web process prepares queries that it repeats (BENCHAPP_PREPARED_STATEMENTS).
 
     As text, PostgreSQL writes each number in decimal digits, and Django reads each time in Python: for 200 rows with
-    three times, 2 ms more.
+    three times, 2 ms more; for 1 000 points of 8 metrics, 6 ms.
     """
     connection.ensure_connection()
     # Django's own cursor binds values in the client, which excludes the binary format.

@@ -115,11 +115,11 @@ def test_points_have_all_metrics_by_default(reader):
     assert set(CATALOG) <= set(point)
 
 
-def test_points_take_three_queries_and_their_own(reader, django_assert_num_queries):
+def test_points_take_four_queries(reader, django_assert_num_queries):
     series = make_series([10.0, 20.0])
 
-    # The token, its last use, the version; the points are read beside Django's cursor.
-    with django_assert_num_queries(3):
+    # The token, its last use, the version, the points.
+    with django_assert_num_queries(4):
         reader.get(f"/api/v1/series/{series.id}/points")
 
 

@@ -217,7 +217,7 @@ def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_
 
     # Session, person, four of the series, levels, version, policies, mark, zone, changes, latencies, planned events,
     # requests.
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         viewer.get(reverse("series", args=[series.pk]))
 
 
