@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.changepoints.detector import judge_values
-from benchapp.analysis.detection.baselines import Drift, compare_to_baseline, may_have_drifted
+from benchapp.analysis.detection.baselines import compare_to_baseline, may_have_drifted
+from benchapp.analysis.detection.gradual_change import Drift
 from benchapp.analysis.detection.slope import DetectedStep, find_slope
 from benchapp.metrics import SMALLEST_CHANGES
 from benchmarks.fleet_noise import Array, make_values
@@ -80,7 +81,7 @@ def _find_drift(values: Array) -> Drift | None:
     """Return the drift across the newest steps of one direction, if a slope explains them, or of the current level."""
     changes = judge_values(values.tolist(), least_relative_change=_THRESHOLD).changes
     steps = [DetectedStep(change.index, is_rise=(change.shift.relative or 0.0) > 0) for change in changes]
-    slope = find_slope(values, steps, tolerated_change=_THRESHOLD) if steps else None
+    slope = find_slope(values, steps, tolerated_change=_THRESHOLD)
     starts = [steps[-1].place if steps else 0]
     if slope is not None:
         starts.insert(0, slope.first)
@@ -89,8 +90,13 @@ def _find_drift(values: Array) -> Drift | None:
         if not may_have_drifted(level, tolerated_change=_THRESHOLD):
             continue
         comparison = compare_to_baseline(level.tolist(), tolerated_change=_THRESHOLD)
-        if comparison is not None and comparison.drift.is_beyond:
+        if comparison is None or comparison.change is None:
+            continue
+        if slope is not None and comparison.change.drift.is_beyond:
+            return comparison.change.drift
+        if comparison.drift.is_beyond:
             return comparison.drift
+        slope = None
     return None
 
 

@@ -6,12 +6,15 @@ from benchapp.models.access.person_names import is_shown_to_stranger, name_perso
 from benchapp.models.access.signed_link import SignedLink
 from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
 from benchapp.models.change import (
+    STATED_CHANGE,
     Change,
     ChangeState,
     DetectionResult,
     DetectionState,
     DetectionStatus,
     PooledEvaluation,
+    Slope,
+    read_slope,
 )
 from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
 from benchapp.models.heartbeat import Heartbeat, Pulse
@@ -93,6 +96,7 @@ __all__ = [
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",
     "SAMPLE_HOST",
+    "STATED_CHANGE",
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
     "THRESHOLD_MINIMUM",
@@ -154,6 +158,7 @@ __all__ = [
     "SeriesEnvironment",
     "Severity",
     "SignedLink",
+    "Slope",
     "State",
     "StoredLayoutAnswer",
     "Study",
@@ -176,5 +181,6 @@ __all__ = [
     "name_person",
     "name_scopes",
     "note_reader",
+    "read_slope",
     "shown_to",
 ]

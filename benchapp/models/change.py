@@ -1,6 +1,12 @@
 """Changes, detection status of metrics, what detection keeps of a series, and when pooled levels were evaluated."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Self
+
 from django.db import models
+from django.db.models import Exists, OuterRef, Q
 
 from benchapp.models.incident import Incident
 from benchapp.models.run import Run
@@ -16,10 +22,60 @@ class ChangeState(models.TextChoices):
     WITHDRAWN = "withdrawn", "Withdrawn: not confirmed by later runs"
 
 
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """The slope of a drift: its first run, its last one or the newest run, and the relative change a day.
+
+    per_day: at a constant rate; None if unknown, as between values of 0.
+    """
+
+    from_at: datetime
+    to_at: datetime
+    per_day: float | None
+    continues: bool
+
+
+def read_slope(evidence: Mapping[str, Any]) -> Slope | None:
+    """Return the slope of a change from its evidence; None if it is not a drift."""
+    if not evidence.get("slope_from"):
+        return None
+    from_at, to_at = (datetime.fromisoformat(evidence[f"slope_{end}"]) for end in ("from", "to"))
+    return Slope(from_at, to_at, evidence.get("slope_per_day"), bool(evidence.get("continues")))
+
+
+# Any version of `analysis.detection.baselines.DRIFT_METHOD`.
+_IS_DRIFT: Final = Q(method__startswith="drift-")
+# The same as `ChangeQuerySet.stated`, for the table `change` of a query.
+STATED_CHANGE: Final = (
+    "change.state <> 'withdrawn' AND (change.method LIKE 'drift-%%' OR NOT EXISTS (SELECT FROM benchapp_change AS drift"
+    " WHERE drift.series_id = change.series_id AND drift.metric = change.metric"
+    " AND drift.incident_id = change.incident_id AND drift.method LIKE 'drift-%%' AND drift.state <> 'withdrawn'))"
+)
+
+
+class ChangeQuerySet(models.QuerySet["Change"]):
+    """Changes."""
+
+    def stated(self) -> Self:
+        """Return the changes that are not withdrawn, one mark of each series and metric in an incident."""
+        return self.exclude(state=ChangeState.WITHDRAWN).without_steps_of_drifts()
+
+    def without_steps_of_drifts(self) -> Self:
+        """Omit steps where a drift of the series and metric is in the same incident: its slope explains them."""
+        drifts = Change.objects.filter(
+            _IS_DRIFT,
+            series=OuterRef("series"),
+            metric=OuterRef("metric"),
+            incident=OuterRef("incident"),
+        ).exclude(state=ChangeState.WITHDRAWN)
+        return self.filter(_IS_DRIFT | ~Exists(drifts))
+
+
 class Change(models.Model):
     """One change. Values in the metric's base unit.
 
-    run: the first run of the new level (null once it is deleted); started_at: when that run started.
+    run: the first run of the new level, or of a drift (null once it is deleted); started_at: when that run started.
+    after_*: of a drift, the newest level.
     before_*, after_*: the levels on both sides; spreads are robust standard deviations.
     relative: after / before - 1, with its 95 % interval (low, high; null if unknown).
     confidence: 0 to 1. method: name and version of the detector. is_regression: by the metric's better direction.
@@ -52,6 +108,8 @@ class Change(models.Model):
     updated_at = models.DateTimeField(help_text="server's clock")
     withdrawn_at = models.DateTimeField(null=True, blank=True)
 
+    objects = ChangeQuerySet.as_manager()
+
     class Meta:
         constraints = (
             models.CheckConstraint(
@@ -73,6 +131,12 @@ class Change(models.Model):
 
     def __str__(self) -> str:
         return f"change {self.pk} of {self.metric} in series {self.series_id} ({self.state})"
+
+    @property
+    def level_from_at(self) -> datetime:
+        """Return when the new level begins: of a drift, the newest one, which is later than the drift."""
+        newest_from = self.evidence.get("newest_from")
+        return datetime.fromisoformat(newest_from) if newest_from else self.started_at
 
 
 class DetectionStatus(models.TextChoices):

@@ -1,11 +1,15 @@
 """What a selection of runs or changes stands for: the series of runs, and the time ranges before and after changes."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median_low
 
+from django.db.models import QuerySet
+
+from benchapp.analysis.detection.pooled_levels import POOLED_TICK
 from benchapp.metrics import CATALOG
-from benchapp.models import Change, ChangeState, Host, Level, Measurement, Run
+from benchapp.models import Change, Host, Level, Measurement, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +17,9 @@ class ChangeRanges:
     """The time ranges before and after some changes.
 
     series_ids: largest change first. metrics: in the order of the catalog; main_metric: of the largest change.
-    first_at, last_at: start of the earliest and of the latest change: "before" ends at first_at, "after" begins at
-    last_at. before_from_at, after_to_at: where another level of one of these series begins; None if open.
+    first_at, last_at: start of the earliest and of the latest change, of drifts the median start of their newest
+    levels: "before" ends at first_at, "after" begins at last_at. before_from_at, after_to_at: where another level of
+    one of these series begins; None if open.
     """
 
     series_ids: tuple[int, ...]
@@ -55,34 +60,32 @@ def read_pools(host_names: Sequence[str]) -> dict[str, str]:
 
 def read_ranges_of_changes(change_ids: Sequence[int]) -> ChangeRanges | None:
     """Return the ranges before and after these changes; None if there is none of them; two queries."""
-    return _read_ranges(Change.objects.filter(pk__in=list(change_ids)).values_list(*_COLUMNS))
+    return _read_ranges(Change.objects.filter(pk__in=list(change_ids)))
 
 
 def read_ranges_of_incident(incident_id: int) -> ChangeRanges | None:
     """Return the ranges before and after the changes of an incident; None without changes; two queries."""
-    changes = Change.objects.filter(incident_id=incident_id).exclude(state=ChangeState.WITHDRAWN)
-    return _read_ranges(changes.values_list(*_COLUMNS))
+    return _read_ranges(Change.objects.stated().filter(incident_id=incident_id))
 
 
-_COLUMNS = ("series_id", "metric", "started_at", "relative")
-
-
-def _read_ranges(changes: Iterable[tuple[int, str, datetime, float]]) -> ChangeRanges | None:
-    rows = sorted(changes, key=lambda row: (-abs(row[3]), row[0], row[1]))
+def _read_ranges(changes: QuerySet[Change]) -> ChangeRanges | None:
+    columns = changes.only("series_id", "metric", "started_at", "relative", "evidence")
+    rows = sorted(columns, key=lambda row: (-abs(row.relative), row.series_id, row.metric))
     if not rows:
         return None
-    times = [at for _, _, at, _ in rows]
-    first_at, last_at = min(times), max(times)
-    starts = _list_level_starts({(series_id, metric) for series_id, metric, _, _ in rows})
-    metrics = {metric for _, metric, _, _ in rows}
+    starts_at, levels_from_at = [row.started_at for row in rows], [row.level_from_at for row in rows]
+    # The newest levels of drifts begin five runs ago, in series that are measured one after the other.
+    first_at, last_at = min(starts_at), max(*starts_at, median_low(levels_from_at))
+    starts = _list_level_starts({(row.series_id, row.metric) for row in rows})
+    metrics = {row.metric for row in rows}
     return ChangeRanges(
-        series_ids=tuple(dict.fromkeys(series_id for series_id, _, _, _ in rows)),
+        series_ids=tuple(dict.fromkeys(row.series_id for row in rows)),
         metrics=tuple(name for name in CATALOG if name in metrics),
-        main_metric=rows[0][1],
+        main_metric=rows[0].metric,
         first_at=first_at,
         last_at=last_at,
-        before_from_at=max((at for at in starts if at < first_at), default=None),
-        after_to_at=min((at for at in starts if at > last_at), default=None),
+        before_from_at=max((at for at in starts if at < first_at - POOLED_TICK), default=None),
+        after_to_at=min((at for at in starts if at > max(last_at, *levels_from_at)), default=None),
     )
 
 

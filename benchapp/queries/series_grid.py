@@ -22,7 +22,7 @@ from benchapp.queries.charts.series_table import SeriesTable
 from benchapp.queries.incidents.series_marks import SeriesMark, rank_mark, read_series_marks
 from benchapp.queries.result_cache import CHART_S, read_cached
 from benchapp.queries.series.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
-from benchapp.queries.series.levels import LevelRow, find_previous, read_current_columns, read_levels
+from benchapp.queries.series.levels import LevelRow, find_level_before, read_current_columns, read_levels
 from benchapp.queries.series.series import SeriesRow, read_rows
 from benchapp.queries.titles import describe_target, describe_value, order_value
 
@@ -259,7 +259,7 @@ def _read_parts(
                     row=row,
                     name=name,
                     level=own[-1] if own else None,
-                    previous=find_previous(own),
+                    previous=find_level_before(own, len(own) - 1) if own else None,
                     mark=marks.get(row.id),
                     values=values,
                     steps=_list_steps(times, own),

@@ -75,5 +75,5 @@ test("a drift is not described as a new level", () => {
   const points = [{ series: 1, run: 3, started_at: CHANGE.at, error: 0, is_excluded: false, badges: [], iops: 850 }];
   const { marks } = readHistory({ metrics: [{ name: "iops", unit: "operations/s", label: "IOPS" }], lines: [line], lines_left_out: 0, resolution: null, points, buckets: [] }, { isDoubtful: () => false });
 
-  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15 % (−18 to −12 %), confirmed: drift from the baseline"));
+  assert.ok(describeValue(marks[0], { metric: "iops", unit: "operations/s" }).includes("▼ regression −15 % (−18 to −12 %), confirmed: gradual change"));
 });

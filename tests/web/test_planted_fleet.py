@@ -121,20 +121,17 @@ def test_incident_titles_name_the_cause_that_people_recognize(fleet: Fleet) -> N
 
 
 def test_fleet_chart_counts_the_series_and_hosts_that_lost(fleet: Fleet, viewer: Client) -> None:
-    """The drift of db-20 is left out: how far its levels follow it is tested with drifts."""
     lost = [
         each
         for each in fleet.series
         if each.median("iops", AFTER) / each.median("iops", slice(0, 14)) - 1 <= -0.05
-        and each.hosts != ("db-20",)
     ]
-    drifting = {each.id for each in fleet.of("db-20")}
 
     answer = viewer.get("/api/v1/fleet/levels").json()
     chart = viewer.get("/overview/charts/fleet/").context["chart"]
 
-    assert len(lost) <= answer["below_series_count"] <= len(lost) + len(drifting)
+    assert answer["below_series_count"] == len(lost)
     assert {f"pool:{POOL}" if len(each.hosts) > 1 else f"host:{each.hosts[0]}" for each in lost} == set(
         answer["below_scopes"]
-    ) - {"host:db-20"}
+    )
     assert f"; {answer['below_series_count']} series on 11 hosts and 1 pool are lower" in chart.title

@@ -11,6 +11,15 @@ import numpy.typing as npt
 from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE
 from benchapp.analysis.changepoints.level_shift import Shift, ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.changepoints.segmentation import take_median
+from benchapp.analysis.detection.gradual_change import (
+    CLEAR_SCORE,
+    CURRENT_RUNS_MINIMUM,
+    INTERVAL_SCORE,
+    Drift,
+    GradualChange,
+    describe_gradual_change,
+    score_shift,
+)
 from benchapp.analysis.detection.noise_profile import measure_residuals, profile_noise
 
 Array = npt.NDArray[np.float64]
@@ -21,19 +30,10 @@ COMPARED_RUNS_MAXIMUM: Final = 60
 RUNS_MINIMUM: Final = 3
 # Name and version of the method, stored with each drift.
 DRIFT_METHOD: Final = "drift-v1"
-# Minimum runs of the baseline (as for a learned noise profile), and of the current level after a change (as for a
-# confirmation).
+# Minimum runs of the baseline, as for a learned noise profile.
 BASELINE_RUNS_MINIMUM: Final = 20
-CURRENT_RUNS_MINIMUM: Final = 5
 # Share of the tolerated change within which a level has recovered.
 BACK_SHARE: Final = 0.5
-# Shares of a drift between which its slope lies.
-_SLOPE_SHARES: Final = (0.15, 0.85)
-# Quantiles of the normal distribution for intervals of 95 % and 99 %: a drift of a single series must exceed this one.
-_INTERVAL_SCORE: Final = 1.960
-_CLEAR_SCORE: Final = 2.576
-# Scores are cut off: equal values have no error.
-_MOST_SCORE: Final = 99.0
 # Pairs of runs closer than this share of the level say little about its slope.
 _PAIR_APART_SHARE: Final = 0.25
 # Above this correlation of the residuals the error of a slope is not known.
@@ -49,28 +49,6 @@ class Baseline:
     start: int
     values: tuple[float, ...]
     level: ShiftLevel
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """The current level relative to a baseline.
-
-    score: distance of the change from the tolerated one in standard errors; at most 99.
-    """
-
-    now: ShiftLevel
-    shift: Shift
-    score: float
-
-    @property
-    def is_beyond(self) -> bool:
-        """Return whether the whole 95 % interval exceeds the tolerated change."""
-        return self.score > _INTERVAL_SCORE
-
-    @property
-    def is_clear(self) -> bool:
-        """Return whether the 99 % interval does, too."""
-        return self.score > _CLEAR_SCORE
 
 
 def find_steady_baseline(values: Sequence[float], changes: Iterable[int] = ()) -> Baseline | None:
@@ -102,7 +80,7 @@ def measure_drift(
     before, after = np.array(baseline.values), np.array(present.values)
     correlation = max(profile_noise(side).correlation for side in (before, after))
     shift = measure_shift(before, after, correlation=correlation)
-    return Drift(present.level, shift, _score(shift, tolerated_change))
+    return Drift(present.level, shift, score_shift(shift, tolerated_change))
 
 
 def measure_trend(values: Sequence[float]) -> Shift | None:
@@ -125,7 +103,7 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
     correlation = min(correlation + (1 + 4 * correlation) / count, _MOST_CORRELATION)
     half = slope * (count - 1) / 2
     error = spread * math.sqrt(3 / count * (1 + correlation) / (1 - correlation))
-    ends = (half - _INTERVAL_SCORE * error, half, half + _INTERVAL_SCORE * error)
+    ends = (half - INTERVAL_SCORE * error, half, half + INTERVAL_SCORE * error)
     low, relative, high = (math.expm1(min(end, 700.0)) for end in ends)
     return Shift(relative, low, high)
 
@@ -137,7 +115,7 @@ def remove_trend(values: Array, *, tolerated_change: float) -> Array:
     """
     is_worth = may_have_drifted(values, tolerated_change=tolerated_change)
     trend = measure_trend(values.tolist()) if is_worth else None
-    if trend is None or _score(trend, tolerated_change) <= _INTERVAL_SCORE:
+    if trend is None or score_shift(trend, tolerated_change) <= INTERVAL_SCORE:
         return values
     newest = values[-2 * COMPARED_RUNS_MAXIMUM :]
     middle = (len(newest) - 1) / 2
@@ -148,18 +126,26 @@ def remove_trend(values: Array, *, tolerated_change: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """Comparison of a series with its baseline. start: index of the first run beyond the tolerated change.
+    """Comparison of a series with its baseline, which decides whether it drifted.
 
-    slope_first, slope_last: the runs between which most of the change took place.
-    is_back: the current level is within half of the tolerated change; in between, the state does not change.
+    change: what is stated about its drift; None if the newest runs are back. is_back: the current level is within half
+    of the tolerated change; in between, the state does not change.
     """
 
     accepted: Baseline
     drift: Drift
-    start: int
-    slope_first: int
-    slope_last: int
+    change: GradualChange | None
     is_back: bool
+
+    @property
+    def has_drifted(self) -> bool:
+        """Return whether the series has drifted."""
+        return self.change is not None and self.drift.is_beyond
+
+    @property
+    def stated(self) -> Drift:
+        """Return the newest level and its size: of a drift, as it is stated everywhere."""
+        return self.change.drift if self.change is not None and self.drift.is_beyond else self.drift
 
 
 def may_have_drifted(values: Array, *, tolerated_change: float) -> bool:
@@ -195,51 +181,23 @@ def compare_to_baseline(
     relative = drift.shift.relative
     if relative is None:
         return None
-    onset = _find_onset(later, accepted.level.median, relative, tolerated_change)
-    # A slope that continues is beyond the median of the newest 60 runs.
-    newest = float(np.median(values[-BASELINE_RUNS_MINIMUM:]))
-    whole = max(abs(newest / accepted.level.median - 1), abs(relative))
-    first, last = (
-        _find_onset(values, accepted.level.median, relative, share * whole) for share in _SLOPE_SHARES
+    least = BACK_SHARE * tolerated_change
+    if abs(relative) < least:
+        return BaselineComparison(accepted, drift, None, is_back=True)
+    change = describe_gradual_change(
+        np.asarray(values), tolerated_change=tolerated_change, steps=tuple(place + size for place in places)
     )
-    return BaselineComparison(
-        accepted,
-        drift,
-        start=size + onset,
-        # Windows of 20 runs are at a share in their middle.
-        slope_first=first + BASELINE_RUNS_MINIMUM // 2,
-        slope_last=min(last + BASELINE_RUNS_MINIMUM // 2, len(values) - 1),
-        is_back=abs(relative) < BACK_SHARE * tolerated_change,
-    )
+    is_away = abs(change.drift.shift.relative or 0.0) >= least
+    return BaselineComparison(accepted, drift, change if is_away else None, is_back=False)
 
 
 def _follow_trend(drift: Drift, values: Sequence[float], tolerated_change: float) -> Drift:
     """Return the drift by the trend of the values if that is clear, else as it is."""
     trend = measure_trend(values)
-    score = 0.0 if trend is None else _score(trend, tolerated_change)
-    if trend is None or score <= _CLEAR_SCORE:
+    score = 0.0 if trend is None else score_shift(trend, tolerated_change)
+    if trend is None or score <= CLEAR_SCORE:
         return drift
     return replace(drift, shift=trend, score=score)
-
-
-def _find_onset(values: Sequence[float], accepted: float, relative: float, change: float) -> int:
-    """Return the first index from which all medians of 20 runs exceed the change; else the last."""
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(values), BASELINE_RUNS_MINIMUM)
-    away = (np.median(windows, axis=1) - accepted) / abs(accepted) * np.sign(relative)
-    within = np.flatnonzero(away <= change)
-    return min(int(within[-1]) + 1 if len(within) else 0, len(windows) - 1)
-
-
-def _score(shift: Shift, tolerated_change: float) -> float:
-    """Return how many standard errors the shift is beyond the tolerated change; negative within it, 0 if unknown."""
-    if shift.low is None or shift.high is None or shift.relative is None:
-        return 0.0
-    side = shift.relative - shift.low if shift.relative > 0 else shift.high - shift.relative
-    beyond = abs(shift.relative) - tolerated_change
-    error = side / _INTERVAL_SCORE
-    if error <= 0:
-        return _MOST_SCORE if beyond > 0 else 0.0
-    return min(beyond / error, _MOST_SCORE)
 
 
 def _make_baseline(start: int, values: Array) -> Baseline | None:

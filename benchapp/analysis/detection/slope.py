@@ -9,22 +9,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from benchapp.analysis.changepoints.noise import MOST_CORRELATION, clip_spikes, measure_spread
 from benchapp.analysis.detection.baselines import may_have_drifted
-from benchapp.analysis.detection.noise_profile import measure_residuals
+from benchapp.analysis.detection.gradual_change import (
+    SLOPE_ADVANTAGE_MINIMUM,
+    SLOPE_RUNS_MINIMUM,
+    SPREAD_MINIMUM,
+    count_effective,
+    fit_slope,
+    list_slope_ends,
+    make_points,
+)
 
 Array = npt.NDArray[np.float64]
 
-# Minimum advantage of a slope, as for a step against a line in the detector.
-SLOPE_ADVANTAGE_MINIMUM: Final = 2.5
-# Runs of a slope at least, and of each level of two steps.
-_SLOPE_RUNS_MINIMUM: Final = 10
+# Runs of each level of two steps at least.
 _STEP_RUNS_MINIMUM: Final = 3
-# Points that are fitted; of longer histories the means of consecutive runs.
-_POINTS_MAXIMUM: Final = 240
-# Places of each end of the slope that are tried.
-_PLACES: Final = 40
-_SPREAD_MINIMUM: Final = 1e-3
 # Fitted numbers: the levels and places of a slope between two flat parts. Steps have one level more than places.
 _SLOPE_PARAMETERS: Final = 4
 
@@ -79,19 +78,14 @@ def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None
     Positive if the slope is better. values: finite, oldest first. steps: indices of the detected ones. None for fewer
     than 20 values or one of 0 or below.
     """
-    if len(values) < 2 * _SLOPE_RUNS_MINIMUM or values.min() <= 0:
+    if len(values) < 2 * SLOPE_RUNS_MINIMUM or values.min() <= 0:
         return None
-    size = -(-len(values) // _POINTS_MAXIMUM)
-    points = _average_groups(np.log(values), size)
-    points = clip_spikes(points, measure_spread(points, least=_SPREAD_MINIMUM))
-    points = points - points.mean()
-    shape = _fit_slope(points)
-    explained = float(shape @ points)
-    count = len(points)
-    correlation = min(_correlate_residuals(points - shape), MOST_CORRELATION)
-    effective = count * (1 - correlation) / (1 + correlation)
-    squares, least = float(points @ points), count * _SPREAD_MINIMUM**2
-    left = max(squares - explained, least)
+    points, size = make_points(values)
+    places = list_slope_ends(len(points))
+    slope = fit_slope(points, places, places)
+    effective = count_effective(points, slope.shape)
+    squares, least = float(points @ points), len(points) * SPREAD_MINIMUM**2
+    left = max(squares - slope.explained, least)
     return min(
         effective * math.log(max(squares - fit.explained, least) / left)
         + (fit.parameters - _SLOPE_PARAMETERS) * math.log(effective)
@@ -101,34 +95,6 @@ def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None
             _fit_levels(points, [round(step / size) for step in steps]),
         )
     )
-
-
-def _average_groups(levels: Array, size: int) -> Array:
-    starts = np.arange(0, len(levels), size)
-    counts = np.diff(starts, append=len(levels))
-    means: Array = np.add.reduceat(levels, starts) / counts
-    return means
-
-
-def _correlate_residuals(residuals: Array) -> float:
-    """Return the lag-1 correlation of residuals, its bias in short series removed (Kendall 1954)."""
-    _, correlation = measure_residuals(residuals)
-    return correlation + (1 + 4 * correlation) / len(residuals)
-
-
-def _fit_slope(points: Array) -> Array:
-    """Return the values of the best slope between two flat parts; points and values have mean 0."""
-    count = len(points)
-    places = np.arange(0, count, max(count // _PLACES, 1))
-    first, last = (grid.ravel() for grid in np.meshgrid(places, places, indexing="ij"))
-    is_long = last - first >= _SLOPE_RUNS_MINIMUM
-    first, last = first[is_long, np.newaxis], last[is_long, np.newaxis]
-    shapes = np.clip((np.arange(count) - first) / (last - first), 0.0, 1.0)
-    shapes -= shapes.mean(axis=1, keepdims=True)
-    products, squares = shapes @ points, np.einsum("ij,ij->i", shapes, shapes)
-    best = int(np.argmax(products**2 / squares))
-    fitted: Array = shapes[best] * (products[best] / squares[best])
-    return fitted
 
 
 def _fit_one_step(points: Array) -> _StepsFit:

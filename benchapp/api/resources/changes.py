@@ -68,6 +68,15 @@ class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     updated_at: Time
     withdrawn_at: Time | None
     evidence: Annotated[Mapping[str, Any], Meta(description="the points used and the tests' results")]
+    level_from_at: Annotated[
+        Time, Meta(description="first run of the new level; of a drift, of the newest one")
+    ]
+    slope_per_day: Annotated[
+        float | None, Meta(description="of a drift, relative; null for a change of level")
+    ]
+    continues: Annotated[
+        bool | None, Meta(description="whether a drift continues; null for a change of level")
+    ]
     page: str
 
 
@@ -85,6 +94,7 @@ class ChangePage(AnswerPage, kw_only=True, frozen=True):
 
 def describe_change(change: ChangeRow) -> ChangeAnswer:
     """Return a change."""
+    slope = change.slope
     return build(
         ChangeAnswer,
         change,
@@ -96,6 +106,8 @@ def describe_change(change: ChangeRow) -> ChangeAnswer:
         run=change.run_id,
         last_good_run=change.last_good_run_id,
         incident=change.incident_id,
+        slope_per_day=slope and slope.per_day,
+        continues=slope and slope.continues,
         page=f"/series/{change.series.id}/?metric={change.metric}",
     )
 

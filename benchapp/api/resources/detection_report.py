@@ -100,9 +100,16 @@ class CalendarProfileAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
-    baseline_level: Annotated[float, Meta(description="median of its first runs, at most 60")]
+    baseline_level: Annotated[
+        float, Meta(description="median of its first runs, at most 60; after a drift, of those before it")
+    ]
     baseline_n: int
-    current_level: Annotated[float, Meta(description="of the newest runs since the last change, at most 60")]
+    current_level: Annotated[
+        float,
+        Meta(
+            description="of the newest runs since the last change, at most 60; of a drift, its newest level"
+        ),
+    ]
     current_n: int
     relative: float | None
     relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
@@ -284,8 +291,9 @@ def _describe_baseline(report: DetectionReport) -> BaselineAnswer | None:
     comparison = report.comparison
     if comparison is None:
         return None
-    baseline, current, shift = comparison.accepted.level, comparison.drift.now, comparison.drift.shift
-    has_drifted = comparison.drift.is_beyond
+    current, shift = comparison.stated.now, comparison.stated.shift
+    change = comparison.change if comparison.has_drifted else None
+    baseline = change.before if change else comparison.accepted.level
     return BaselineAnswer(
         baseline_level=baseline.median,
         baseline_n=baseline.points,
@@ -295,8 +303,8 @@ def _describe_baseline(report: DetectionReport) -> BaselineAnswer | None:
         relative_low=shift.low,
         relative_high=shift.high,
         tolerated_change=report.policy.smallest_change,
-        has_drifted=has_drifted,
-        since_at=to_time(int(report.input.times[comparison.start])) if has_drifted else None,
+        has_drifted=comparison.has_drifted,
+        since_at=to_time(int(report.input.times[change.first])) if change else None,
     )
 
 

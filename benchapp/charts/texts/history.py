@@ -20,13 +20,14 @@ from benchapp.metrics import (
     format_value,
     format_with_unit,
 )
+from benchapp.models import Slope
 from benchapp.models.measurement import are_same_kind
 from benchapp.queries.charts.downsampling import from_us
 from benchapp.queries.charts.history import HistoryLine, SeriesHistory
 from benchapp.queries.charts.small_steps import SmallStep
-from benchapp.queries.incidents.changes import ChangeMark, ChangeRow
+from benchapp.queries.incidents.changes import ChangeRow
 from benchapp.queries.notifications.chart_thresholds import ChartThreshold
-from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_previous
+from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
 from benchapp.queries.series.series import PointSummary, SeriesRow
 from benchapp.times import format_day, format_moment
 
@@ -40,7 +41,8 @@ _STEPS_NAMED: int = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownLevel:
-    """The last level within a time range. before: the one before it, None for the first; is_current: none is later.
+    """The last level within a time range. before: the one before its change, None for the first; is_current: none is
+    later.
 
     switched_at: start of its kind of latency; None if no other kind came before.
     """
@@ -67,7 +69,7 @@ def find_shown_level(
     others = [at for at in range(place) if not are_same_kind(levels[at].latency_kind, kind)]
     return ShownLevel(
         levels[place],
-        find_previous(levels[: place + 1]),
+        find_level_before(levels, place),
         place == len(levels) - 1,
         levels[others[-1] + 1].from_at if others else None,
     )
@@ -93,9 +95,10 @@ def describe_level(shown: ShownLevel | None, metric: Metric, *, has_range: bool 
         return [f"No valid run with a value{where} select another metric."]
     level = shown.level
     name = "Current level" if shown.is_current else "Level at the end of the time range"
-    since = "" if shown.before is None else f" since {format_moment(level.from_at)}"
+    is_gradual = level.change is not None and level.change.slope is not None
+    since = "" if shown.before is None or is_gradual else f" since {format_moment(level.from_at)}"
     value, runs = format_with_unit(level.median, metric), format_count(level.n, "run")
-    sentences = [f"{name}: {value}, median of {runs}{since}."]
+    sentences = [f"{name}: {value}, median of {'the newest ' if is_gradual else ''}{runs}{since}."]
     if shown.before is not None:
         sentences.append(_describe_before(level, shown.before, metric))
     if level.n >= _FEW:
@@ -150,6 +153,14 @@ def _describe_before(level: LevelRow, before: LevelRow, metric: Metric) -> str:
     return f"{was}. Detected change: {describe_sides(change)}, {size} ({verdict})."
 
 
+def describe_slope(slope: Slope) -> str:
+    """Describe a drift: "gradually since 3 Nov 2026 12:00 UTC, −1.0 % a day, continuing"."""
+    rate = f", {format_signed_percent(slope.per_day)} a day" if slope.per_day else ""
+    start, end = format_moment(slope.from_at), format_moment(slope.to_at)
+    span = f"since {start}{rate}, continuing" if slope.continues else f"between {start} and {end}{rate}"
+    return f"gradually {span}"
+
+
 def describe_sides(change: ChangeRow | LevelChange) -> str:
     """Describe both levels of a change: "33 415 IOPS (40 runs), then 28 400 IOPS (8 runs)"."""
     metric = CATALOG[change.metric]
@@ -168,10 +179,12 @@ def _format_level(shown: ShownLevel, metric: Metric) -> str:
         if level.n < _FEW or level.spread is None:
             return f"median {value}"
         return f"median {value}, spread {format_percent(level.spread)}"
-    since = f"{value} since {format_day(level.from_at)}"
+    since = f"{value} since {format_day(level.since_at)}"
     if change is None or change.metric != metric.name:
         return since
     size = format_signed_percent(change.relative)
+    if change.slope:
+        return f"{value}, {size} since {format_day(level.since_at)}{', continuing' if change.slope.continues else ''}"
     return f"{since}, recovered from {size}" if change.is_recovery else f"{since}, {size}"
 
 
@@ -300,14 +313,13 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
         if shown.before is None:
             is_young = shown.level.n < DETECTION_RUNS_MINIMUM
             young += is_young
-            steady += not is_young and not list_drift_marks(line, metric)
+            steady += not is_young
             continue
         size = abs(shown.level.median / shown.before.median - 1) if shown.before.median else 0.0
         before = _describe_before(shown.level, shown.before, metric)
         value = format_with_unit(shown.level.median, metric)
-        changed.append((size, f"{line.name}: {value} since {format_moment(shown.level.from_at)}. {before}"))
+        changed.append((size, f"{line.name}: {value} since {format_moment(shown.level.since_at)}. {before}"))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SENTENCES_MAXIMUM]]
-    sentences += list_drifts(history, metric)
     sentences += describe_mixed_kinds(kinds) + switched[:_SENTENCES_MAXIMUM]
     if (more := len(switched) - _SENTENCES_MAXIMUM) > 0:
         sentences.append(f"{format_count(more, 'more series')} with a switch of the kind.")
@@ -325,21 +337,3 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     if not sentences and history.run_count:
         sentences.append("No valid runs in this time range: all failed, are excluded, or lack this metric.")
     return sentences
-
-
-def list_drifts(history: SeriesHistory, metric: Metric) -> list[str]:
-    """Return a sentence for each series that drifted, largest drift first."""
-    found = [
-        (
-            abs(mark.relative),
-            f"{line.name} drifted {format_signed_percent(mark.relative)}.",
-        )
-        for line in history.lines
-        for mark in list_drift_marks(line, metric)
-    ]
-    return [sentence for _, sentence in sorted(found, reverse=True)[:_SENTENCES_MAXIMUM]]
-
-
-def list_drift_marks(line: HistoryLine, metric: Metric) -> list[ChangeMark]:
-    """Return the drift marks of a line in this metric."""
-    return [mark for mark in line.changes if mark.is_drift and mark.metric == metric.name]

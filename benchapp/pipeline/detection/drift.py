@@ -1,9 +1,10 @@
 """Detect drift: compare each level with its own beginning, and with the accepted baseline if there is one.
 
-Many small steps and a slow slope are not changes of level, but add up. A drift is a change of method `drift-v1`: it
-starts at the first run beyond the threshold, and records its recovery.
+Many small steps and a slow slope are not changes of level, but add up. A drift is a change of method `drift-v1`, from
+the level before the slope to the newest one. Each evaluation updates both, until the series recovers.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from benchapp.analysis.detection.baselines import (
     compare_to_baseline,
     may_have_drifted,
 )
+from benchapp.analysis.detection.gradual_change import CLEAR_SCORE, INTERVAL_SCORE, GradualChange
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.models import Change, ChangeState, IncidentState
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
@@ -35,7 +37,7 @@ _TICK: Final = timedelta(microseconds=1)
 _CHANCE: Final = 0.025
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 _STEP_FIELDS: Final = (
-    *("series_id", "metric", "started_at", "relative", "incident_id"),
+    *("series_id", "metric", "started_at", "relative", "is_regression", "incident_id"),
     *("incident__scope", "incident__metric_sizes"),
 )
 
@@ -59,9 +61,23 @@ class _Compared:
         return to_time(int(self.history.times[0]))
 
     @property
-    def starts_at(self) -> datetime:
-        """Return the start of the drift."""
-        return to_time(int(self.history.times[self.comparison.start])) + _TICK
+    def starts_at(self) -> datetime | None:
+        """Return the start of the drift; None if there is none."""
+        if (change := self.comparison.change) is None:
+            return None
+        return to_time(int(self.history.times[change.first])) + _TICK
+
+    @property
+    def score(self) -> float:
+        """Return how far the drift is beyond the tolerated change: also by the ends of a slope that explains it."""
+        change = self.comparison.change
+        of_slope = change.drift.score if self.slope and change else 0.0
+        return max(self.comparison.drift.score, of_slope)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return whether the series has drifted."""
+        return self.comparison.change is not None and self.score > INTERVAL_SCORE
 
 
 def judge_drift(
@@ -106,7 +122,7 @@ def judge_drift(
             ]
             if current is not None and compared is not None:
                 written += [current] if _update(current, compared, now) else []
-            elif compared is not None and compared.comparison.drift.is_beyond and not compared.is_covered:
+            elif compared is not None and compared.is_beyond and not compared.is_covered:
                 new.append(_make(compared, now))
     created = Change.objects.bulk_create(new)
     if created and not stored:
@@ -165,20 +181,20 @@ def _compare_metric(
     if is_read and (comparison := _compare(values, own_steps, tolerated_change=smallest)):
         is_covered = _is_covered(comparison, own_steps, since=from_at)
         accepted = _Compared(values, comparison, from_at, is_covered)
-        if comparison.drift.is_beyond and not is_covered:
+        if accepted.is_beyond and not is_covered:
             return accepted
-    slope = select_slope(values, own_steps, tolerated_change=smallest)
-    if slope is not None:
-        across = _compare(slope.history, (), tolerated_change=smallest)
-        if across is not None and across.drift.is_beyond:
-            return _Compared(slope.history, across, None, slope=slope)
+    slope = select_slope(values, steps, tolerated_change=smallest)
+    if slope is not None and (comparison := _compare(slope.history, (), tolerated_change=smallest)):
+        across = _Compared(slope.history, comparison, None, slope=slope)
+        if across.is_beyond:
+            return across
     level = _select_level(values, steps)
     if not is_watched and not may_have_drifted(level.values, tolerated_change=smallest):
         return accepted
-    own = _compare(level, (), tolerated_change=smallest)
-    if own is not None and (own.drift.is_beyond or accepted is None):
-        return _Compared(level, own, None)
-    return accepted
+    if (of_level := _compare(level, (), tolerated_change=smallest)) is None:
+        return accepted
+    own = _Compared(level, of_level, None)
+    return own if own.is_beyond or accepted is None else accepted
 
 
 def _select_level(history: MetricHistory, steps: Sequence[Change]) -> MetricHistory:
@@ -208,25 +224,27 @@ def _find_current(drifts: Sequence[Change], compared: _Compared | None) -> Chang
     """Return the drift of what is compared, unless it has ended: recovered, resolved, and the series drifts again."""
     if compared is None:
         return None
+    # Two live drifts cannot have the same start.
+    same = (drift for drift in drifts if drift.started_at == compared.starts_at)
+    if (drift := next(same, None)) is not None:
+        return drift
     for drift in reversed(drifts):
-        # Two live drifts cannot have the same start.
-        if drift.started_at == compared.starts_at:
-            return drift
         # One from before a new baseline, or from before a change of level, is an earlier one.
         if drift.started_at <= compared.compared_from or not _is_of(drift, compared):
             continue
         is_over = drift.evidence.get("is_back") and (
             drift.incident is None or drift.incident.state == IncidentState.RESOLVED
         )
-        return None if is_over and compared.comparison.drift.is_beyond else drift
+        return None if is_over and compared.is_beyond else drift
     return None
 
 
 def _is_of(drift: Change, compared: _Compared) -> bool:
     """Return whether a drift was compared with the same beginning, or a later one; a slope contains any in its way."""
-    if compared.slope is not None:
-        return (drift.relative < 0) == ((compared.comparison.drift.shift.relative or 0.0) < 0)
-    return _read_compared(drift) >= compared.compared_from
+    change = compared.comparison.change
+    if change is not None and (drift.relative < 0) != ((change.drift.shift.relative or 0.0) < 0):
+        return False
+    return compared.slope is not None or _read_compared(drift) >= compared.compared_from
 
 
 def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, since: datetime | None) -> bool:
@@ -236,53 +254,39 @@ def _is_covered(comparison: BaselineComparison, steps: Sequence[Change], *, sinc
 
 
 def _make(compared: _Compared, now: datetime) -> Change:
-    history, comparison = compared.history, compared.comparison
-    relative = comparison.drift.shift.relative or 0.0
-    first_good = len(comparison.accepted.values) - 1
+    history = compared.history
     intervals = np.diff(history.times)
     return Change(
         series_id=history.series_id,
         metric=history.metric,
-        run_id=int(history.run_ids[comparison.start]),
-        started_at=compared.starts_at,
-        last_good_run_id=int(history.run_ids[first_good]),
         state=ChangeState.PROVISIONAL,
-        is_regression=(relative > 0) != history.is_rise_better,
         confidence=1 - _CHANCE,
         method=DRIFT_METHOD,
         evidence={
             "chance": _CHANCE,
             "interval_s": round(float(np.median(intervals)) / 1e6, 3),
             "runs": len(history.values),
-            "points_from": compared.compared_from.isoformat(),
             "is_back": False,
             "history": [{"state": ChangeState.PROVISIONAL.value, "at": now.isoformat()}],
             **_describe_evidence(compared),
-            **_describe_slope(compared),
         },
         found_at=now,
         updated_at=now,
-        **_describe_levels(comparison),
+        **_list_columns(compared),
     )
 
 
 def _update(drift: Change, compared: _Compared, now: datetime) -> bool:
-    """Update a drift by the newest runs; return whether it changed."""
-    comparison, history = compared.comparison, compared.history
+    """Update a drift by the newest runs; return whether it changed. Its sizes are retained after a recovery."""
     evidence = {**drift.evidence, **_describe_evidence(compared)}
-    if comparison.is_back or comparison.drift.is_beyond:
-        evidence["is_back"] = not comparison.drift.is_beyond
+    if compared.comparison.is_back or compared.is_beyond:
+        evidence["is_back"] = not compared.is_beyond
     state = drift.state
-    if comparison.drift.is_beyond and len(history.values) >= evidence["runs"] + CONFIRMED_AFTER_RUNS:
+    if compared.is_beyond and len(compared.history.values) >= evidence["runs"] + CONFIRMED_AFTER_RUNS:
         state = ChangeState.CONFIRMED.value
     if state != drift.state:
         evidence["history"] = [*evidence["history"], {"state": state, "at": now.isoformat()}][-20:]
-    columns: dict[str, Any] = {"state": state}
-    if comparison.drift.is_beyond:
-        # The size and the slope of the drift are retained after a recovery.
-        columns |= _describe_levels(comparison)
-        evidence |= _describe_slope(compared)
-    return _save(drift, {**columns, "evidence": evidence}, now)
+    return _save(drift, {**_list_columns(compared), "state": state, "evidence": evidence}, now)
 
 
 def _update_earlier(
@@ -294,21 +298,19 @@ def _update_earlier(
     now: datetime,
 ) -> bool:
     """Update a drift of an earlier level or baseline: withdraw it if its baseline was undone, and find its recovery."""
+    evidence = {**drift.evidence, "continues": False}
+    columns: dict[str, Any] = {"evidence": evidence}
     accepted = drift.evidence.get("accepted_from")
-    if accepted is not None:
-        is_undone = from_at is None or (
-            datetime.fromisoformat(accepted) != from_at and drift.started_at > from_at
-        )
-        return is_undone and _save(drift, {"state": ChangeState.WITHDRAWN.value, "withdrawn_at": now}, now)
-    if drift.incident is None or drift.incident.state == IncidentState.RESOLVED:
-        return False
     newest = values[np.isfinite(values)][-BASELINE_RUNS_MINIMUM:]
     shift = drift.after_median - drift.before_median
-    if not len(newest) or shift == 0:
-        return False
-    left = (float(np.median(newest)) - drift.before_median) / shift * abs(drift.relative)
-    is_back = left < BACK_SHARE * smallest
-    return _save(drift, {"evidence": {**drift.evidence, "is_back": is_back}}, now)
+    if accepted is not None:
+        is_old = datetime.fromisoformat(accepted) != from_at
+        if from_at is None or (is_old and drift.started_at > from_at):
+            columns |= {"state": ChangeState.WITHDRAWN.value, "withdrawn_at": now}
+    elif drift.incident and drift.incident.state != IncidentState.RESOLVED and len(newest) and shift:
+        left = (float(np.median(newest)) - drift.before_median) / shift * abs(drift.relative)
+        evidence["is_back"] = left < BACK_SHARE * smallest
+    return _save(drift, columns, now)
 
 
 def _save(drift: Change, columns: Mapping[str, Any], now: datetime) -> bool:
@@ -322,41 +324,67 @@ def _save(drift: Change, columns: Mapping[str, Any], now: datetime) -> bool:
     return True
 
 
-def _describe_levels(comparison: BaselineComparison) -> dict[str, Any]:
-    before, after, shift = comparison.accepted.level, comparison.drift.now, comparison.drift.shift
+def _list_columns(compared: _Compared) -> dict[str, Any]:
+    """Return start, levels and size of a drift by the names of the columns; none of a series that is back."""
+    history, change = compared.history, compared.comparison.change
+    if change is None:
+        return {}
+    now, shift, relative = change.drift.now, change.drift.shift, change.drift.shift.relative or 0.0
     return {
-        "before_median": before.median,
-        "before_n": before.points,
-        "before_spread": before.spread,
-        "after_median": after.median,
-        "after_n": after.points,
-        "after_spread": after.spread,
-        "relative": shift.relative or 0.0,
+        "run_id": int(history.run_ids[change.first]),
+        "started_at": compared.starts_at,
+        "last_good_run_id": int(history.run_ids[change.first - 1]),
+        "is_regression": (relative > 0) != history.is_rise_better,
+        "before_median": change.before.median,
+        "before_n": change.before.points,
+        "before_spread": change.before.spread,
+        "after_median": now.median,
+        "after_n": now.points,
+        "after_spread": now.spread,
+        "relative": relative,
         "relative_low": shift.low,
         "relative_high": shift.high,
     }
 
 
 def _describe_evidence(compared: _Compared) -> dict[str, Any]:
-    slope = compared.slope
-    return {
+    """Return what was compared, and the slope.
+
+    slope_per_day: relative, at a constant rate. newest_from: first run of the newest level. score: in standard errors.
+    """
+    history, change, slope = compared.history, compared.comparison.change, compared.slope
+    evidence = {
         "slope_advantage": slope and round(slope.advantage, 1),
         "without_incidents": list(slope.without_incidents) if slope else [],
         "accepted_from": compared.accepted_from and compared.accepted_from.isoformat(),
         "compared_from": compared.compared_from.isoformat(),
-        "points_to": to_time(int(compared.history.times[-1])).isoformat(),
+        "points_from": compared.compared_from.isoformat(),
+        "points_to": to_time(int(history.times[-1])).isoformat(),
+        "continues": change is not None and change.continues,
+    }
+    if change is None:
+        return evidence
+    times = [to_time(int(at)) for at in history.times[[change.first, change.newest, -1]]]
+    first_at, newest_at, last_at = (at.isoformat() for at in times)
+    return evidence | {
+        "slope_from": first_at,
+        "slope_to": last_at if change.continues else newest_at,
+        "newest_from": newest_at,
+        "slope_per_day": _measure_slope(history, change),
+        "is_clear": compared.score > CLEAR_SCORE,
+        "score": round(compared.score, 2),
     }
 
 
-def _describe_slope(compared: _Compared) -> dict[str, Any]:
-    """Return when most of the drift took place, and whether the drift of this series alone is significant."""
-    times, comparison = compared.history.times, compared.comparison
-    return {
-        "slope_from": to_time(int(times[comparison.slope_first])).isoformat(),
-        "slope_to": to_time(int(times[comparison.slope_last])).isoformat(),
-        "is_clear": comparison.drift.is_clear,
-        "score": round(comparison.drift.score, 2),
-    }
+def _measure_slope(history: MetricHistory, change: GradualChange) -> float | None:
+    """Return the relative change a day from the level before to the end of the slope, or the middle of its newest runs.
+
+    None if the sizes have no common rate: of values of 0.
+    """
+    end = (change.newest + len(history.times) - 1) // 2 if change.continues else change.newest
+    days = (history.times[end] - history.times[change.first - 1]) / 86_400e6
+    ratio = change.drift.now.median / change.before.median if change.before.median else 0.0
+    return round(math.expm1(math.log(ratio) / days), 6) if ratio > 0 and days > 0 else None
 
 
 def _read_compared(drift: Change) -> datetime:

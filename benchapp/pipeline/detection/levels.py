@@ -1,7 +1,8 @@
 """Store the levels of series: every number that represents a series on a page or in the API is one of these.
 
 A level begins with a stored change (not a suspected or withdrawn one), where a series recovered from it, and where its
-kind of latency begins. Metrics in which no changes are detected take the changes of the metric that they depend on.
+kind of latency begins. A drift begins two: the runs of its slope, and the newest level; steps of the slope begin none.
+Metrics in which no changes are detected take the changes of the metric that they depend on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import orjson
 from django.db import connection
 from numpy.typing import NDArray
 
+from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.levels import LevelStatistics, divide_levels
 from benchapp.analysis.detection.recovery import find_end, find_recoveries
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
@@ -85,11 +87,15 @@ _UPSERT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """The start of a level, in µs since 2000, with the change that causes it."""
+    """The start of a level, in µs since 2000, with the change that causes it.
+
+    is_newest: the newest level of a drift; the one before it is that before the slope.
+    """
 
     at: int
     change_id: int
     is_recovery: bool = False
+    is_newest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,11 @@ def _list_rows(
             values, times, run_ids = section.values, section.times, section.run_ids
             boundaries_by_index = _locate([one for one in known if section.includes(one.at)], times)
             levels = divide_levels(values, sorted(boundaries_by_index.keys() - {0}))
+            before: LevelStatistics | None = None
             for previous, level in zip((None, *levels), levels, strict=False):
                 boundary = boundaries_by_index.get(level.first)
+                if boundary is None or not boundary.is_newest:
+                    before = previous
                 is_current = section is sections[-1] and level is levels[-1]
                 recent = values[-RECENT_MAXIMUM:].tolist() if is_current else []
                 if is_current:
@@ -202,8 +211,8 @@ def _list_rows(
                     "to_at": to_time(times[level.end - 1]),
                     "first_run_id": int(run_ids[level.first]),
                     **describe_statistics(level),
-                    "previous_median": previous and previous.median,
-                    "previous_until_at": previous and to_time(times[previous.end - 1]),
+                    "previous_median": before and before.median,
+                    "previous_until_at": before and to_time(times[before.end - 1]),
                     "change_id": boundary and boundary.change_id,
                     "is_recovery": boundary is not None and boundary.is_recovery,
                     "is_current": is_current,
@@ -258,11 +267,13 @@ def _find_boundaries(history: StoredHistory, section: _Section, changes: Sequenc
     # level that continues.
     read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
     recoveries = find_recoveries(changes)
+    drifts = [change for change in changes if change.method == DRIFT_METHOD]
     changes = [
         change
         for change in changes
         if to_microseconds(change.started_at) > read_from
         and section.includes(to_microseconds(change.started_at))
+        and not any(_is_step_of(change, drift) for drift in drifts)
     ]
     starts = [to_microseconds(change.started_at) - 2 for change in changes]
     found = [
@@ -271,13 +282,27 @@ def _find_boundaries(history: StoredHistory, section: _Section, changes: Sequenc
     ]
     places = np.searchsorted(times, starts).tolist()
     for index, change in zip(places, changes, strict=True):
-        if not change.evidence.get("is_back") or index >= len(values):
+        is_back = change.evidence.get("is_back")
+        if not is_back and change.level_from_at > change.started_at:
+            found.append(_Boundary(to_microseconds(change.level_from_at), change.pk, is_newest=True))
+        if not is_back or index >= len(values):
             continue
-        end = _find_end(change, times, values, index)
+        newest = int(np.searchsorted(times, to_microseconds(change.level_from_at)))
+        end = _find_end(change, times, values, max(index, newest))
         # The recovery may be a separate change.
         if end < len(values) and not any(index < other <= end + SAME_CHANGE_RUNS for other in places):
             found.append(_Boundary(int(times[end]), change.pk, is_recovery=True))
     return sorted(found, key=lambda boundary: boundary.at)
+
+
+def _is_step_of(change: Change, drift: Change) -> bool:
+    """Return whether a step is part of the slope of a drift, which explains its values better."""
+    return (
+        change.method != DRIFT_METHOD
+        and change.is_regression == drift.is_regression
+        and drift.started_at <= change.started_at <= drift.level_from_at
+        and change.incident_id not in drift.evidence.get("without_incidents", ())
+    )
 
 
 def _locate(boundaries: Sequence[_Boundary], times: NDArray[np.int64]) -> dict[int, _Boundary]:

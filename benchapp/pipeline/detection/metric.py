@@ -11,6 +11,7 @@ from benchapp.analysis.changepoints.detector import VERSION, ChangePoint, bound_
 from benchapp.analysis.changepoints.level_shift import ShiftLevel, describe_level, measure_shift
 from benchapp.analysis.changepoints.segmentation import take_median
 from benchapp.analysis.detection.baselines import remove_trend
+from benchapp.analysis.detection.gradual_change import describe_gradual_change, remove_slope
 from benchapp.analysis.detection.noise_profile import (
     NoiseProfile,
     SeriesState,
@@ -21,6 +22,7 @@ from benchapp.analysis.detection.noise_profile import (
     profile_noise,
 )
 from benchapp.analysis.detection.recovery import find_end, has_regressed_again, has_returned
+from benchapp.analysis.detection.slope import DetectedStep, find_slope
 from benchapp.analysis.detection.suspicion_test import (
     CONFIRMED_AFTER_RUNS,
     LEAST_KNOWN_RUNS,
@@ -131,9 +133,18 @@ def judge_metric(
     start = max(starts, default=0)
     fresh = [change for change in found if not _is_near(change, confirmed)]
     lasting = _find_lasting(values, fresh, smallest_change, usual_spread) if fresh else set()
-    level = remove_trend(values[start:], tolerated_change=smallest_change)
-    flat = np.concatenate((values[:start], level))
-    profile = profile_noise(flat, starts)
+    steps = [DetectedStep(change.index, is_rise=change.relative > 0) for change in found]
+    slope = find_slope(values, steps, tolerated_change=smallest_change)
+    if slope is None:
+        flat = np.concatenate(
+            (values[:start], remove_trend(values[start:], tolerated_change=smallest_change))
+        )
+        profile = profile_noise(flat, starts)
+    else:
+        drifting = values[slope.first :]
+        start = slope.first + describe_gradual_change(drifting, tolerated_change=smallest_change).newest
+        flat = np.concatenate((values[: slope.first], remove_slope(drifting)))
+        profile = profile_noise(flat, [place for place in starts if place <= slope.first])
     if profile.smallest_change is not None and profile.smallest_change > _DIVIDED_FROM * smallest_change:
         # Noise is that within levels, also within those that are too short for a change.
         profile = profile_noise(flat, [*starts, *find_distinct_levels(flat, smallest_change=smallest_change)])

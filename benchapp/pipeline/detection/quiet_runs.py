@@ -61,10 +61,12 @@ _FORMAT: Final = 5
 _SETTINGS: Final = (METHOD, _FORMAT, WINDOW, EVALUATED_EVERY, METRIC_FIELDS)
 _LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
 
-# A metric with a change that may still be withdrawn, or whose incident may recover, is evaluated with every run.
+# A metric with a change that may still be withdrawn, that drifts, or whose incident may recover, is evaluated with
+# every run.
 _WATCHED: Final = (
     "FROM benchapp_change AS live LEFT JOIN benchapp_incident AS incident ON incident.id = live.incident_id"
-    " WHERE live.state <> 'withdrawn' AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s)"
+    " WHERE live.state <> 'withdrawn' AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s"
+    "  OR live.evidence->>'continues' = 'true')"
     " AND live.series_id"
 )
 _READ_WATCHED: Final = f"SELECT DISTINCT live.series_id, live.metric {_WATCHED} = ANY(%(ids)s)"

@@ -1,7 +1,7 @@
-"""The part of a history with steps of one direction that may be a slope, without the steps of several hosts.
+"""The part of a history that may be a slope across steps of one direction, without the steps of several hosts.
 
-A gradual change is also detected as several steps, at other runs in each series. A level that begins with each of them
-shows no drift. Therefore the values are compared across those steps if a slope explains them better than steps do.
+A gradual change is also detected as several steps, at other runs in each series and metric. A level that begins with
+each of them shows no drift. Therefore the values are compared across those steps if a slope explains them better.
 """
 
 from collections.abc import Sequence
@@ -36,20 +36,22 @@ def select_slope(
 ) -> SlopeHistory | None:
     """Return the values with the newest steps of one direction, if they are a slope.
 
-    steps: of the metric, with incidents, oldest first; those of incidents of several hosts or pools do not count. The
-    values begin with the step of the other direction before them, if any. None without steps, or if the values are not
-    a slope, or have not changed by the tolerated change.
+    steps: of all metrics, with incidents, oldest first. Those of other metrics count if the metric has none; those of
+    incidents of several hosts or pools do not. The values begin with the step of the other direction before them, if
+    any. None if the values are not a slope, or have not changed by the tolerated change.
     """
-    wide = [step for step in steps if _is_wide(step)]
-    own = [step for step in steps if not _is_wide(step)]
-    if not steps:
-        return None
+    wide = [step for step in steps if _is_wide(step) and step.metric == history.metric]
+    narrow = [step for step in steps if not _is_wide(step)]
+    own = [step for step in narrow if step.metric == history.metric] or narrow
     values = history.values.copy()
     for step in wide:
         values[: _find_place(history, step)] *= 1 + _read_wide_size(step)
     slope = find_slope(
         values,
-        [DetectedStep(_find_place(history, step), is_rise=step.relative > 0) for step in own],
+        [
+            DetectedStep(_find_place(history, step), is_rise=step.is_regression != history.is_rise_better)
+            for step in own
+        ],
         tolerated_change=tolerated_change,
     )
     if slope is None:

@@ -48,7 +48,7 @@ def preview_accept(
 
     series_ids: None is all. Without suspected and withdrawn changes. One query.
     """
-    changes = Change.objects.filter(
+    changes = Change.objects.stated().filter(
         incident_id__in=incident_ids, state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
     )
     if series_ids is not None:
@@ -58,7 +58,7 @@ def preview_accept(
         AcceptedLevel(
             series_id,
             metric,
-            change.started_at,
+            change.level_from_at,
             change.before_median,
             change.after_median,
             change.relative,

@@ -79,13 +79,12 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
         planned_event = expected.get(members[0].pk)
         incident = None if planned_event else _find_open(scope, is_regression=is_regression)
         if incident is None:
-            members = [change for change in members if not _has_stepped(change, steps[change.pk])]
-        if incident is None and len({change.series_id for change in members}) <= _FEW_SERIES:
-            members = [change for change in members if not _is_explained(change, steps[change.pk])]
-        if incident is None and not _is_significant(members, families[scope]):
-            continue
-        if incident is None:
-            incident = _open(scope, members, planned_event, events=events)
+            first = [change for change in members if not _has_stepped(change, steps[change.pk])]
+            if len({change.series_id for change in first}) <= _FEW_SERIES:
+                first = [change for change in first if not _is_explained(change, steps[change.pk])]
+            if not _is_significant(first, families[scope]):
+                continue
+            incident = _open(scope, first, planned_event, events=events)
         Change.objects.filter(pk__in=[change.pk for change in members]).update(incident=incident)
         assigned.add(incident.pk)
     return assigned

@@ -11,11 +11,11 @@ from django.db.models import Exists, OuterRef
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.incidents.grouping import find_event_window
 from benchapp.grammar import parse_filter
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Slope, User
 from benchapp.models.filtering import match_series
 from benchapp.pipeline.incidents.common_factors import read_intervals, write_factor_filter
 from benchapp.pipeline.incidents.events import Events, describe_state, write_event
-from benchapp.pipeline.incidents.refresh import Slope, find_slope
+from benchapp.pipeline.incidents.refresh import find_slope
 
 
 def merge_incidents(

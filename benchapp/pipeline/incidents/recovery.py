@@ -40,10 +40,9 @@ def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
 
     Their levels must be stored. Call it under `lock_incidents`. Return the incidents that recovered or regressed again.
     """
-    live = Change.objects.exclude(state=ChangeState.WITHDRAWN)
     touched = _list_unresolved(series_ids).values_list("incident_id", flat=True)
     changes: dict[int, list[Change]] = defaultdict(list)
-    for change in live.filter(incident_id__in=set(touched)).order_by("started_at", "id"):
+    for change in Change.objects.stated().filter(incident_id__in=set(touched)).order_by("started_at", "id"):
         changes[change.incident_id or 0].append(change)
     levels = _read_levels(change for of in changes.values() for change in of)
     incidents = Incident.objects.select_for_update().filter(pk__in=changes).order_by("pk")
@@ -132,7 +131,7 @@ def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
 
 def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool:
     """Return whether the newest runs of an incident that is over are bad, by the weight of all; a few queries."""
-    rows = Change.objects.filter(incident=incident).exclude(state=ChangeState.WITHDRAWN)
+    rows = Change.objects.stated().filter(incident=incident)
     changes = list(rows.order_by("started_at", "id"))
     return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes), runs=runs)
 

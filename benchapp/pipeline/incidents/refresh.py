@@ -1,7 +1,6 @@
 """Update incidents from their changes: title, severity, common factors, suspects, state."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median, median_low
 from typing import Any, Final
@@ -17,8 +16,10 @@ from benchapp.models import (
     IncidentEvent,
     IncidentState,
     Severity,
+    Slope,
     Verdict,
     name_scopes,
+    read_slope,
 )
 from benchapp.pipeline.incidents.common_factors import Breadth, measure_breadth
 from benchapp.pipeline.incidents.events import Events, describe_state, reopen_incident
@@ -53,7 +54,7 @@ def refresh_incidents(ids: Iterable[int], events: Events) -> None:
 
 
 def _refresh(incident: Incident, events: Events) -> None:
-    rows = Change.objects.filter(incident=incident).select_related("series")
+    rows = Change.objects.without_steps_of_drifts().filter(incident=incident).select_related("series")
     changes = list(rows.order_by("started_at", "id"))
     live = [change for change in changes if change.state != ChangeState.WITHDRAWN]
     if not live:
@@ -170,35 +171,34 @@ def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """When most of a gradual change took place."""
-
-    from_at: datetime
-    to_at: datetime
-
-
 def find_slope(changes: Sequence[Change]) -> Slope | None:
-    """Return the median start and end of the slopes of drifts; None if more series have only steps than drifts."""
+    """Return the median start and end of the slopes of drifts; None if more series have only steps than drifts.
+
+    It continues if half of them do.
+    """
     drifts = [change for change in changes if change.method == DRIFT_METHOD]
     drifting = {change.series_id for change in drifts}
     if not drifts or len({change.series_id for change in changes} - drifting) > len(drifting):
         return None
-    ends = [(change.evidence.get("slope_from"), change.evidence.get("slope_to")) for change in drifts]
-    starts, stops = (
-        sorted(datetime.fromisoformat(moment) for moment in of if moment) for of in zip(*ends, strict=True)
+    slopes = [slope for change in drifts if (slope := read_slope(change.evidence))]
+    if not slopes:
+        return None
+    return Slope(
+        median_low(slope.from_at for slope in slopes),
+        median_low(slope.to_at for slope in slopes),
+        None,
+        2 * sum(slope.continues for slope in slopes) >= len(slopes),
     )
-    return Slope(median_low(starts), median_low(stops)) if starts else None
 
 
 def find_start(changes: Sequence[Change], metric: str) -> datetime:
     """Return when the typical change began: the median of the metric, and what began in the same run before it.
 
-    A single change whose place is uncertain, or one of another metric, does not date the incident. That of drifts is
-    the first one: they begin at different times.
+    A single change whose place is uncertain, or one of another metric, does not date the incident. Drifts have begun
+    with the slope of the title.
     """
-    if find_slope(changes) is not None:
-        return min(change.started_at for change in changes)
+    if (slope := find_slope(changes)) is not None:
+        return slope.from_at
     starts = [change.started_at for change in changes if change.metric == metric]
     typical = median_low(starts)
     intervals = [interval_s for change in changes if (interval_s := change.evidence.get("interval_s"))]
@@ -229,8 +229,13 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
 
 
 def _write_days(slope: Slope) -> str:
-    """Return the days: "between 3 Mar and 2 Apr", "on 3 Mar"; with the year if the slope ends in another one."""
+    """Return the days: "between 3 Mar and 2 Apr", "on 3 Mar"; with the year if the slope ends in another one.
+
+    "since 3 Mar, continuing" if it has not ended.
+    """
     first, last = slope.from_at.astimezone(UTC), slope.to_at.astimezone(UTC)
+    if slope.continues:
+        return f"since {first:%-d %b}, continuing,"
     if first.date() == last.date():
         return f"on {first:%-d %b}"
     return f"between {first:%-d %b{'' if first.year == last.year else ' %Y'}} and {last:%-d %b}"

@@ -16,7 +16,6 @@ from benchapp.grammar import BadFilter, parse_filter
 from benchapp.metrics import SMALLEST_CHANGES, list_detected_metrics
 from benchapp.models import (
     Change,
-    ChangeState,
     Incident,
     IncidentEvent,
     Notice,
@@ -235,7 +234,7 @@ def _is_unconfirmed(event: IncidentEvent) -> bool:
 
 
 def _queue(event: IncidentEvent, recipients: Sequence[Subscription], *, now: datetime) -> None:
-    changes = Change.objects.filter(incident_id=event.incident_id).exclude(state=ChangeState.WITHDRAWN)
+    changes = Change.objects.stated().filter(incident_id=event.incident_id)
     sizes = changes.values_list("pk", "metric", "relative")
     ordered = sorted(sizes, key=lambda row: (-measure_multiple(row[2], SMALLEST_CHANGES[row[1]]), row[0]))
     largest = [change_id for change_id, *_ in ordered[:LEVELS_SHOWN]]

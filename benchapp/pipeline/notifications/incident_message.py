@@ -16,7 +16,7 @@ from benchapp.metrics import (
     format_value,
     show_rates_in,
 )
-from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict
+from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict, read_slope
 from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
 from benchapp.times import format_utc_moment, to_iso
 
@@ -122,9 +122,20 @@ def _format_with_place(change: Change) -> str:
             accepted_at = format_utc_moment(datetime.fromisoformat(accepted))
             since = f", the level accepted on {accepted_at}; gradual drift{since}"
         else:
-            ends = (datetime.fromisoformat(change.evidence[f"slope_{end}"]) for end in ("from", "to"))
-            since = f", gradually between {' and '.join(map(format_utc_moment, ends))}"
+            since = f", {_describe_slope(change)}"
     return f"{_format_change(change)}{since} ({name_series_briefly(change.series)})"
+
+
+def _describe_slope(change: Change) -> str:
+    """Describe a gradual change: "gradually since 3 Nov 2026 12:00 UTC, −1.0 % a day, continuing"."""
+    slope = read_slope(change.evidence)
+    if slope is None:
+        return "gradually"
+    rate = f", {format_signed_percent(slope.per_day)} a day" if slope.per_day else ""
+    start = format_utc_moment(slope.from_at)
+    if slope.continues:
+        return f"gradually since {start}{rate}, continuing"
+    return f"gradually between {start} and {format_utc_moment(slope.to_at)}{rate}"
 
 
 def _format_change(change: Change) -> str:

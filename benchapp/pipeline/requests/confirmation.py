@@ -158,7 +158,7 @@ def _list_unconfirmed(pools: Collection[str], *, now: datetime) -> list[tuple[Ru
     )
     by_run: dict[int, list[Change]] = defaultdict(list)
     for change in changes:
-        by_run[change.newest_run].append(change)
+        by_run[vars(change)["newest_run"]].append(change)
     runs = Run.objects.filter(
         pk__in=by_run,
         host__pool__in=pools,

@@ -142,10 +142,10 @@ def read_affected_matrix(incident: IncidentRow, *, metric: str | None = None) ->
 
 
 def _read_changes(incident_id: int) -> dict[tuple[str, int], dict[str, Any]]:
-    """Return the largest live change of each metric of each series of an incident."""
+    """Return the largest stated change of each metric of each series of an incident."""
     rows = (
-        Change.objects.filter(incident_id=incident_id)
-        .exclude(state=ChangeState.WITHDRAWN)
+        Change.objects.stated()
+        .filter(incident_id=incident_id)
         .order_by("id")
         .values(*_CHANGE, "series__scope", "evidence__points_from", "evidence__interval_s")[:_CHANGES_MAXIMUM]
     )

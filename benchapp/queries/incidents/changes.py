@@ -18,7 +18,7 @@ from benchapp.analysis.detection.pooled_levels import POOLED_METHOD, POOLED_TICK
 from benchapp.analysis.detection.recovery import find_recoveries
 from benchapp.grammar import Filter
 from benchapp.metrics import is_latency
-from benchapp.models import Change, ChangeState, Measurement, Series
+from benchapp.models import Change, ChangeState, Measurement, Series, Slope, read_slope
 from benchapp.models.filtering import match_changes
 from benchapp.models.measurement import select_kind
 from benchapp.queries.pagination import (
@@ -112,14 +112,14 @@ class ChangeRow:
         return _read_time(self.evidence.get("accepted_from"))
 
     @property
-    def slope_from_at(self) -> datetime | None:
-        """Return the run from which a drift took place; None if it is not a drift."""
-        return _read_time(self.evidence.get("slope_from"))
+    def slope(self) -> Slope | None:
+        """Return the slope of a drift; None if it is not a drift."""
+        return read_slope(self.evidence)
 
     @property
-    def slope_to_at(self) -> datetime | None:
-        """Return the run until which most of a drift took place; None if it is not a drift."""
-        return _read_time(self.evidence.get("slope_to"))
+    def level_from_at(self) -> datetime:
+        """Return when its new level begins: of a drift, the newest runs."""
+        return _read_time(self.evidence.get("newest_from")) or self.started_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +209,14 @@ def list_changes(
     sort: size is that of the relative change, of a regression or an improvement.
     """
     in_range = match_times("started_at", filters.from_at, filters.to_at)
-    changes = Change.objects.filter(match_changes(filters.match), in_range)
+    changes = Change.objects.all() if filters.state == ChangeState.WITHDRAWN else Change.objects.stated()
+    changes = changes.filter(match_changes(filters.match), in_range)
     if filters.incident is not None:
         changes = changes.filter(incident_id=filters.incident)
     if filters.metric is not None:
         changes = changes.filter(metric=filters.metric)
     if filters.state is not None:
         changes = changes.filter(state=filters.state)
-    else:
-        changes = changes.exclude(state=ChangeState.WITHDRAWN)
     if filters.is_regression is not None:
         changes = changes.filter(is_regression=filters.is_regression)
     found = _sort_changes(changes, read_change_cursor(after, sort=sort), sort=sort)
@@ -255,8 +254,8 @@ def make_change_cursor(row: SortedRow, *, sort: ChangeSort) -> Cursor | SizeCurs
 def list_changes_of(series_ids: Sequence[int], *, metrics: Sequence[str]) -> dict[int, list[ChangeMark]]:
     """Return the changes that a chart of these series marks, by time, without withdrawn ones; one query."""
     rows = (
-        Change.objects.filter(series_id__in=list(series_ids), metric__in=list(metrics))
-        .exclude(state=ChangeState.WITHDRAWN)
+        Change.objects.stated()
+        .filter(series_id__in=list(series_ids), metric__in=list(metrics))
         .order_by("-started_at", "-id")
         .values_list(*_MARKED)[:MARKS_MAXIMUM]
     )
@@ -283,7 +282,7 @@ def read_marks_version(series_ids: Sequence[int], *, metrics: Sequence[str]) -> 
 
 def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
-    changes = Change.objects.filter(series_id=series_id, metric=metric)
+    changes = Change.objects.without_steps_of_drifts().filter(series_id=series_id, metric=metric)
     return read_change_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
 
 
@@ -317,8 +316,8 @@ def summarize_side(points: Sequence[SidePoint]) -> ChangeSideSpread | None:
 def read_sides(change: ChangeRow) -> Sides:
     """Return the valid runs of a change's evidence, at most 200 on each side; one query.
 
-    The sides of a drift are the first runs of the baseline and the newest runs. Of a latency only runs of the kind of
-    the first run of the change count.
+    The sides of a drift are the runs of the level before its slope, and of the newest level. Of a latency only runs of
+    the kind of the first run of the change count.
     """
     counted = Measurement.objects.filter(
         series_id=change.series.id, error=0, is_excluded=False, **{f"{change.metric}__isnull": False}
@@ -329,19 +328,16 @@ def read_sides(change: ChangeRow) -> Sides:
         is_same = Q(kind__in=["", Subquery(own)]) | ~Exists(own)
         counted = counted.alias(kind=kind).filter(is_same)
     rows = counted.values_list("started_at", "run_id", change.metric)
-    first_at = change.started_at - POOLED_TICK if change.is_pooled else change.started_at
+    # Drifts and pooled changes start up to 2 µs after their run.
+    first_at = change.started_at - POOLED_TICK
     before = rows.filter(started_at__lt=first_at)
-    # A drift begins within the newest runs of its evidence.
-    after = rows if change.is_drift else rows.filter(started_at__gte=first_at)
+    after = rows.filter(started_at__gte=change.level_from_at if change.is_drift else first_at)
     if change.points_from_at is not None:
         before = before.filter(started_at__gte=change.points_from_at)
     if change.points_to_at is not None:
         after = after.filter(started_at__lte=change.points_to_at)
-    first, last = ("started_at", "id"), ("-started_at", "-id")
-    if change.is_drift:
-        before, after = before.order_by(*first)[: change.before_n], after.order_by(*last)[: change.after_n]
-    else:
-        before, after = before.order_by(*last)[:SIDE_MAXIMUM], after.order_by(*first)[:SIDE_MAXIMUM]
+    before = before.order_by("-started_at", "-id")[:SIDE_MAXIMUM]
+    after = after.order_by("started_at", "id")[:SIDE_MAXIMUM]
     of_before = before.annotate(side=Value(0, IntegerField()))
     both = sorted(of_before.union(after.annotate(side=Value(1, IntegerField())), all=True))
     return Sides(

@@ -69,7 +69,8 @@ def read_incident_changes(incident_id: int, *, order: ChangeOrder, limit: int) -
     """
     keys = [
         _Key(*row)
-        for row in Change.objects.filter(incident_id=incident_id)
+        for row in Change.objects.without_steps_of_drifts()
+        .filter(incident_id=incident_id)
         .order_by("id")
         .values_list(
             *("id", "state", "metric", "relative", "before_median", "after_median", "started_at"),

@@ -7,7 +7,7 @@ from math import log1p
 from typing import Final, Literal
 
 from benchapp.metrics import SMALLEST_CHANGES, list_detected_metrics
-from benchapp.models import UNRESOLVED, ChangeState, IncidentState, Severity, Verdict
+from benchapp.models import STATED_CHANGE, UNRESOLVED, ChangeState, IncidentState, Severity, Verdict
 from benchapp.queries.binary_columns import fetch_rows, write_ids
 
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
@@ -24,7 +24,7 @@ _READ_SERIES: Final = (
     " WHERE (incident.state = ANY(%s) OR incident.verdict = %s AND change.metric = %s)"
     # One value, however many series.
     " AND change.series_id IN (SELECT unnest(%s::bigint[])) AND change.state = ANY(%s)"
-    " ORDER BY change.series_id, change.started_at, change.id"
+    f" AND {STATED_CHANGE} ORDER BY change.series_id, change.started_at, change.id"
 )
 _COUNT_REGRESSIONS: Final = (
     "SELECT count(DISTINCT change.series_id)"  # noqa: S608
@@ -36,7 +36,8 @@ _READ_BEFORE: Final = (
     "SELECT DISTINCT ON (level.series_id) level.series_id, level.median, level.p10, level.p90, level.n, level.to_at"  # noqa: S608
     " FROM benchapp_level level JOIN (SELECT change.series_id, min(change.started_at) AS started_at"
     "  FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    f"  WHERE {_IS_OPEN} AND change.is_regression AND change.state = ANY(%s) AND change.metric = ANY(%s)"
+    f"  WHERE {_IS_OPEN} AND {STATED_CHANGE} AND change.is_regression AND change.state = ANY(%s)"
+    "  AND change.metric = ANY(%s)"
     "  AND change.series_id IN (SELECT unnest(%s::bigint[])) GROUP BY change.series_id"
     " ) AS regressed ON regressed.series_id = level.series_id"
     " WHERE level.metric = %s AND NOT level.is_current AND level.from_at < regressed.started_at"
@@ -48,7 +49,7 @@ _READ_SCOPES: Final = (
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " JOIN benchapp_series series ON series.id = change.series_id"
     " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression"
-    f" AND {_IS_OPEN} ORDER BY change.id"
+    f" AND {_IS_OPEN} AND {STATED_CHANGE} ORDER BY change.id"
 )
 
 

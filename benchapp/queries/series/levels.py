@@ -1,7 +1,7 @@
 """Levels of series as detection stored them: the one source of every number that represents a series."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from psycopg import sql
 from benchapp.analysis.detection.noise_profile import FEWEST_NEW_RUNS
 from benchapp.analysis.detection.staleness import find_stale_after
 from benchapp.metrics import CATALOG, Metric, is_latency
+from benchapp.models import Slope, read_slope
 from benchapp.models.measurement import are_same_kind
 from benchapp.queries.binary_columns import fetch_arrays, fetch_rows, write_ids
 
@@ -40,6 +41,12 @@ class LevelRow:
     change: "LevelChange | None"
 
     @property
+    def since_at(self) -> datetime:
+        """Return when the change to the level began: the newest level of a drift since the drift began."""
+        slope = self.change and self.change.slope
+        return slope.from_at if slope else self.from_at
+
+    @property
     def spread(self) -> float | None:
         """Return (p90 - p10) / median; None for fewer than two runs or a median of 0."""
         return (self.p90 - self.p10) / self.median if self.n >= 2 and self.median else None
@@ -51,7 +58,7 @@ class LevelChange:
 
     metric: another one for metrics in which no changes are detected. before_median, after_median: in its base unit, of
     the nearest before_n and after_n runs, not of the whole levels. is_recovery: the level begins where the series
-    recovered from that change.
+    recovered from that change. slope: of a drift, which begins two levels: its slope, and the newest runs.
     """
 
     id: int
@@ -64,6 +71,7 @@ class LevelChange:
     is_regression: bool
     incident_id: int | None
     is_recovery: bool
+    slope: Slope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +214,25 @@ def count_kinds(
     return dict(fetch_rows(_COUNT_BEGUN_KINDS, [metric, list(series_ids), before_at]))
 
 
+def find_level_before(levels: Sequence[LevelRow], place: int) -> LevelRow | None:
+    """Return the level before the change to the level at a place; of a drift, that before its slope.
+
+    None without one of the same kind of latency.
+    """
+    level = levels[place]
+    change = level.change
+    earlier = (
+        each
+        for each in reversed(levels[:place])
+        if change is None or change.slope is None or each.change is None or each.change.id != change.id
+    )
+    before = next(earlier, None)
+    return before if before and are_same_kind(before.latency_kind, level.latency_kind) else None
+
+
 def find_level(levels: Sequence[LevelRow], at: datetime) -> LevelRow | None:
     """Return the level that a time belongs to: the last that has begun; None before the first."""
     return next((level for level in reversed(levels) if level.from_at <= at), None)
-
-
-def find_previous(levels: Sequence[LevelRow]) -> LevelRow | None:
-    """Return the level before the newest; None without one of the same kind of latency."""
-    if len(levels) < 2 or not are_same_kind(levels[-1].latency_kind, levels[-2].latency_kind):
-        return None
-    return levels[-2]
 
 
 def _make_current(row: Sequence[Any]) -> CurrentLevel:
@@ -258,13 +275,17 @@ def _make_current(row: Sequence[Any]) -> CurrentLevel:
 
 
 def _make_change(change_id: int | None, *fields: Any) -> LevelChange | None:
-    return None if change_id is None else LevelChange(change_id, *fields)
+    if change_id is None:
+        return None
+    *columns, evidence = fields
+    return replace(LevelChange(change_id, *columns), slope=read_slope(evidence or {}))
 
 
 MAIN_METRICS: Final = (CATALOG["iops"], CATALOG["elapsed_s"])
 _CHANGE: Final = (
     "change.id, change.metric, change.relative, change.before_median, change.before_n, change.after_median,"
-    " change.after_n, change.is_regression, change.incident_id, level.is_recovery"
+    " change.after_n, change.is_regression, change.incident_id, level.is_recovery,"
+    " CASE WHEN change.method LIKE 'drift-%%' AND NOT level.is_recovery THEN change.evidence END"
 )
 _READ_CURRENT: Final = (
     "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # noqa: S608

@@ -145,9 +145,11 @@ def _make_line(host: HostRow, pattern: HostPattern, days: DayRange, *, range: As
 
 
 def _describe_level(pattern: HostPattern) -> str:
-    """Return "10 runs since 12 Nov 2026, was 30 315 IOPS until 11 Nov 2026"."""
+    """Return "10 runs since 12 Nov 2026, was 30 315 IOPS until 11 Nov 2026"; of a drift the newest 5 runs."""
     level = pattern.level
-    text = f"{format_count(level.n, 'run')} since {format_day(level.from_at)}"
+    is_gradual = level.change is not None and level.change.slope is not None
+    count = format_count(level.n, "run")
+    text = f"newest {count}" if is_gradual else f"{count} since {format_day(level.from_at)}"
     if level.previous is None:
         return text
     before = format_with_unit(level.previous.median, pattern.metric)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from benchapp.charts.texts.history import describe_slope
 from benchapp.metrics import CATALOG, format_value
 from benchapp.models import ChangeState, Severity, name_scopes
 from benchapp.queries.incidents.changes import ChangeRow
@@ -57,10 +58,11 @@ def describe_incident(detail: IncidentDetail) -> str:
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_moment(largest.accepted_from_at)
         return f"{what} drifted {way} {size} from the baseline of {accepted}{_describe_coincidence(row)}"
-    if largest.is_drift and largest.slope_from_at and largest.slope_to_at:
+    if slope := largest.slope:
         verb = "decreased" if row.relative < 0 else "increased"
-        span = f"{format_moment(largest.slope_from_at)} and {format_moment(largest.slope_to_at)}"
-        return f"{what} {verb} by {size} between {span}{_describe_coincidence(row)}"
+        start, end = format_moment(row.started_at), format_moment(slope.to_at)
+        span = f"since {start}, continuing" if slope.continues else f"between {start} and {end}"
+        return f"{what} {verb} by {size} {span}{_describe_coincidence(row)}"
     return f"{what} {way} {size} since {format_moment(row.started_at)}{_describe_coincidence(row)}"
 
 
@@ -190,14 +192,15 @@ def describe_drift(change: ChangeRow) -> str:
         return ""
     interval = format_confidence_interval(change.relative_low, change.relative_high)
     size = f"{format_signed_percent(change.relative)}{f' ({interval})' if interval else ''}"
-    baseline = "the beginning of its level"
+    baseline = "the level before"
     if change.accepted_from_at:
         baseline = f"the baseline of {format_moment(change.accepted_from_at)}"
     if without := change.evidence.get("without_incidents"):
         baseline += f", without the changes of incident{'s' if len(without) > 1 else ''} {', '.join(map(str, without))}"
     if change.evidence.get("is_back"):
         return f"Recovered from a drift of {size} from {baseline}."
-    return f"Drifted {size} from {baseline}, since {format_moment(change.started_at)}."
+    slope = f", {describe_slope(change.slope)}" if change.slope else ""
+    return f"Drifted {size} from {baseline}{slope}."
 
 
 def format_level(value: float, metric: str) -> str:

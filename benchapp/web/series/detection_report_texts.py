@@ -115,14 +115,9 @@ def describe_level_step(
     if level.previous:
         facts.append(("Since", format_moment(level.from_at)))
     comparison = report.comparison
-    if comparison is not None and comparison.drift.shift.relative is not None:
-        outcome = "a drift" if comparison.drift.is_beyond else "no drift"
-        facts.append(
-            (
-                "Compared to the baseline",
-                f"{format_signed_percent(comparison.drift.shift.relative)}: {outcome}",
-            )
-        )
+    if comparison is not None and (relative := comparison.stated.shift.relative) is not None:
+        outcome = "a drift" if comparison.has_drifted else "no drift"
+        facts.append(("Compared to the baseline", f"{format_signed_percent(relative)}: {outcome}"))
     return DecisionStep("level", "Level", tuple(facts), tuple(map(describe_drift, _list_drifts(changes))))
 
 

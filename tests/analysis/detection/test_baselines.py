@@ -109,14 +109,16 @@ def make_slope(runs: int) -> list[float]:
     return [STEADY[index % 6] * (1 - 0.0005 * index) for index in range(runs)]
 
 
-def test_drift_of_a_slope_starts_where_it_exceeds_the_tolerated_change() -> None:
-    held = compare_to_baseline(make_slope(200), tolerated_change=0.05)
+def test_drift_is_stated_from_the_level_before_the_slope_to_the_newest_runs() -> None:
+    held = compare_to_baseline(STEADY + make_slope(200), tolerated_change=0.05)
 
     assert held is not None
+    assert held.change is not None
     assert (held.accepted.level.points, held.drift.now.points) == (60, 60)
     assert (held.drift.is_beyond, held.is_back) == (True, False)
-    # 5 % below the median of the first 60 runs, which is that of run 30, lies the stretch around run 130.
-    assert held.start == pytest.approx(122, abs=6)
+    assert held.change.first == pytest.approx(30, abs=6)
+    assert (held.change.newest, held.change.continues) == (225, True)
+    assert held.change.drift.shift.relative == pytest.approx(-0.0985, abs=0.005)
 
 
 def test_steady_level_is_at_its_baseline() -> None:

@@ -11,6 +11,7 @@ from benchapp.models import (
     Incident,
     Run,
     Series,
+    read_slope,
 )
 from tests.factories import (
     NOON,
@@ -54,15 +55,18 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
 
     (drift,) = Change.objects.all()
     assert (drift.method, drift.state, drift.is_regression) == (DRIFT_METHOD, "provisional", True)
-    assert (drift.before_n, drift.after_n) == (60, 60)
-    assert drift.relative == pytest.approx(-0.057, abs=0.005)
+    # All runs before the slope, and the newest ones of a slope that continues.
+    assert (drift.before_n, drift.after_n) == (6, 5)
+    assert drift.relative == pytest.approx(-0.08, abs=0.005)
     assert drift.relative_low is not None
     assert drift.relative_high is not None
     assert drift.relative_low < drift.relative < drift.relative_high < -0.05
-    assert 100 < (drift.started_at - NOON) / timedelta(hours=1) < 180
-    slope = [datetime.fromisoformat(drift.evidence[f"slope_{end}"]) for end in ("from", "to")]
-    assert NOON <= slope[0] < drift.started_at < slope[1] + timedelta(days=1)
-    assert slope[1] - slope[0] > timedelta(hours=80)
+    slope = read_slope(drift.evidence)
+    assert slope is not None
+    assert (slope.from_at, slope.to_at) == (NOON + timedelta(hours=6), NOON + timedelta(hours=207))
+    assert (slope.continues, slope.per_day) == (True, pytest.approx(-0.0099, abs=0.0005))
+    assert drift.started_at == slope.from_at + timedelta(microseconds=1)
+    assert drift.level_from_at == NOON + timedelta(hours=203)
     assert drift.evidence["accepted_from"] is None
 
 
@@ -88,18 +92,18 @@ def test_more_runs_update_the_drift() -> None:
     (before,) = read_drifts()
 
     for _ in range(4):
-        add_runs(series, make_level(915.0, 5))
+        add_runs(series, make_level(915.0, 15))
         judged = judge_all()
         assert judged.event_ids == ()
 
     (after,) = read_drifts()
-    assert (after.pk, after.started_at, after.incident_id) == (
-        before.pk,
-        before.started_at,
-        before.incident_id,
-    )
+    assert (after.pk, after.incident_id) == (before.pk, before.incident_id)
+    # More runs show more precisely when it began.
+    assert abs(after.started_at - before.started_at) < timedelta(hours=12)
     assert after.state == "confirmed"
-    assert abs(after.relative) > abs(before.relative)
+    # The slope has ended: all runs since are the newest level.
+    assert (after.evidence["continues"], after.after_n > 20) == (False, True)
+    assert after.after_median == pytest.approx(915, rel=0.005)
     assert Incident.objects.count() == 1
 
 

@@ -64,7 +64,7 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
     first, again = judge_all(), judge_all()
 
     incident = get_incident()
-    assert incident.title == "db-1: IOPS decreased by 6.0 % between 23 Nov and 28 Nov in 1 series"
+    assert incident.title == "db-1: IOPS decreased by 7.9 % since 21 Nov, continuing, in 1 series"
     assert (len(first.event_ids), again) == (1, Judged())
     assert list(IncidentEvent.objects.values_list("kind", "text")) == [("opened", "gradual change")]
 
@@ -91,7 +91,7 @@ def test_series_that_drifts_later_joins_the_open_incident() -> None:
 
 
 def test_weak_drift_of_one_series_waits_for_a_second_one() -> None:
-    weak = [value * (1 - 0.000362 * index) for index, value in enumerate(make_level(1000.0, 208))]
+    weak = [value * (1 - 0.00034 * index) for index, value in enumerate(make_level(1000.0, 208))]
     host = make_host()
     (one,) = make_cells(host, [weak])
     judge_all()
@@ -212,7 +212,7 @@ def test_drifts_of_a_volume_type_on_three_hosts_are_one_incident() -> None:
 
     wide = Incident.objects.get(merged_into=None)
     assert (wide.scope, wide.change_count) == ("", 6)
-    assert "db-0 to db-2: IOPS decreased by 6.0 % between" in wide.title
+    assert "db-0 to db-2: IOPS decreased by 7.9 % since 21 Nov, continuing, in" in wide.title
     assert wide.title.endswith("in 6 of 12 series, volume type st1 only")
 
 

@@ -46,7 +46,7 @@ def test_drift_is_named_with_the_level_of_the_series_page(viewer: Client) -> Non
     assert "Detection of IOPS: 1 drift, steady" in words
     assert facts["Median of the current level"] == f"{level.median:.0f} IOPS"
     assert facts["Runs"] == f"{level.n} runs"
-    assert f"{level.median:.0f} IOPS since" in Page(viewer.get(f"/series/{series.pk}/")).words
+    assert f"{level.median:.0f} IOPS, −22 % since" in Page(viewer.get(f"/series/{series.pk}/")).words
 
 
 def test_accepted_change_has_its_test_its_incident_and_its_cause(viewer: Client) -> None:

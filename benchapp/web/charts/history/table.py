@@ -109,7 +109,7 @@ def _make_line(
             make_cell(value, scale, metric.name, reason="no runs in this time range") for value in numbers
         ),
         change=change.relative if change and change.metric == metric.name else None,
-        changed_at=level.from_at if level and change else None,
+        changed_at=level.since_at if level and change else None,
         mark=show_mark(mark, metric=metric.name),
     )
 

@@ -180,7 +180,7 @@ export function signOf(relative) {
 function describeDetected({ from, to, line }, metric) {
   return line.found
     .filter((change) => change.metric === metric && change.at >= from && change.at <= to)
-    .map((change) => `${describeDetectedChange(change)}: ${change.is_drift ? "drift from the baseline" : "start of a new level"}`);
+    .map((change) => `${describeDetectedChange(change)}: ${change.is_drift ? "gradual change" : "start of a new level"}`);
 }
 
 function describeSmallSteps({ from, to, line }, metric) {
