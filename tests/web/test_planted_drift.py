@@ -229,3 +229,14 @@ def test_notice_states_the_same_levels(fleet: Fleet, viewer: Client) -> None:
     assert [(level.before, level.after) for level in message.levels] == [
         (change.before_median, change.after_median) for change in shown
     ]
+
+
+def test_recovery_is_stated_by_every_list_of_changes(fleet: Fleet, viewer: Client) -> None:
+    """db-22 recovered: what ended its regression is no improvement of 43 %."""
+    rows = viewer.get("/api/v1/changes", {"q": "host:db-22", "metric": "iops"}).json()["changes"]
+
+    regressions = {row["series"]: row["relative"] for row in rows if row["is_regression"]}
+    recoveries = {row["series"]: row["recovers_from"] for row in rows if not row["is_regression"]}
+    assert len(regressions) == 20
+    assert recoveries == {series_id: regressions[series_id] for series_id in recoveries}
+    assert recoveries

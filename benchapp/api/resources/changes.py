@@ -77,6 +77,9 @@ class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
     continues: Annotated[
         bool | None, Meta(description="whether a drift continues; null for a change of level")
     ]
+    recovers_from: Annotated[
+        float | None, Meta(description="the regression that this improvement ends; null if it ends none")
+    ]
     page: str
 
 

@@ -56,7 +56,8 @@ class SeriesName:
 class ChangeRow:
     """One change; values in the metric's base unit.
 
-    points_from_at, points_to_at: the first and the last run of its evidence; None if unknown.
+    points_from_at, points_to_at: the first and the last run of its evidence; None if unknown. recovers_from: the size
+    of the regression that it ends; None if it ends none, or where that is not read.
     """
 
     id: int
@@ -85,6 +86,7 @@ class ChangeRow:
     points_from_at: datetime | None
     points_to_at: datetime | None
     evidence: Mapping[str, Any]
+    recovers_from: float | None = None
 
     @property
     def is_live(self) -> bool:
@@ -204,7 +206,7 @@ class SortedRow(Protocol):
 def list_changes(
     filters: ChangeFilter, *, after: str | None = None, limit: int = 100, sort: ChangeSort = "-started_at"
 ) -> Page[ChangeRow]:
-    """Return changes after the cursor, newest first; one query. Raises BadCursor.
+    """Return changes after the cursor, newest first; two queries. Raises BadCursor.
 
     sort: size is that of the relative change, of a regression or an improvement.
     """
@@ -220,7 +222,7 @@ def list_changes(
     if filters.is_regression is not None:
         changes = changes.filter(is_regression=filters.is_regression)
     found = _sort_changes(changes, read_change_cursor(after, sort=sort), sort=sort)
-    rows = read_change_rows(found[: limit + 1])
+    rows = _mark_recoveries(read_change_rows(found[: limit + 1]))
     return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))
 
 
@@ -284,6 +286,16 @@ def list_changes_of_series(series_id: int, *, metric: str) -> list[ChangeRow]:
     """Return the changes of one metric of a series, newest first, with withdrawn ones, at most 500; one query."""
     changes = Change.objects.without_steps_of_drifts().filter(series_id=series_id, metric=metric)
     return read_change_rows(changes.order_by("-started_at", "-id")[:MARKS_MAXIMUM])
+
+
+def _mark_recoveries(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
+    """Return the rows with what those end that are recoveries; one query, none without an improvement."""
+    improved = {row.series.id for row in rows if not row.is_regression and row.incident_id is None}
+    if not improved:
+        return list(rows)
+    others = Change.objects.filter(series_id__in=improved, metric__in={row.metric for row in rows})
+    ended = find_ended(read_change_rows(others))
+    return [replace(row, recovers_from=ended[row.id].relative) if row.id in ended else row for row in rows]
 
 
 def find_ended(rows: Iterable[ChangeRow]) -> dict[int, ChangeRow]:
