@@ -79,6 +79,9 @@ def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
     chosen = _choose_dimensions(values)
     if not chosen:
         chosen = ["host"] if rows and not rows[0].is_pool else ["pool"]
+    if "host" in chosen:
+        # Next to series of hosts, those of a pool have its name.
+        values = [{**each, "host": each["host"] or each["pool"], "pool": None} for each in values]
     names = [
         " · ".join(_format_value(name, each[name]) for name in chosen if each[name] is not None)
         for each in values
