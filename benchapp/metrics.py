@@ -280,7 +280,7 @@ UNKNOWN: Final = "–"
 _THIN_SPACE: Final = "\u202f"
 # In percent: 13.5 may be stored as 13.499999999999998, which would be rounded to 13.
 _ROUNDING_ERROR: Final = 1e-9
-_PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches"}
+_PLURALS: Final = {"series": "series", "study": "studies", "stretch": "stretches", "recovery": "recoveries"}
 
 
 @contextmanager

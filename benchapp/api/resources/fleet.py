@@ -65,6 +65,7 @@ class ChangeWeekAnswer(ApiAnswer, kw_only=True, frozen=True):
     monday: Annotated[date, Meta(description="first day of the week, UTC")]
     regressions: Annotated[int, Meta(description="series with a regression that began in the week")]
     improvements: Annotated[int, Meta(description="series with an improvement that began in the week")]
+    recoveries: Annotated[int, Meta(description="series with a regression that ended in the week")]
 
 
 class FleetChangesAnswer(ApiAnswer, kw_only=True, frozen=True):

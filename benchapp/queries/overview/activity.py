@@ -1,5 +1,6 @@
 """Changes per week and submissions per day."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -8,7 +9,8 @@ from django.db import connection
 from django.db.models import Min
 from django.utils import timezone
 
-from benchapp.models import ChangeState, State, Submission
+from benchapp.analysis.detection.recovery import find_recoveries
+from benchapp.models import Change, ChangeState, State, Submission
 from benchapp.queries.days import DayRange
 
 WEEKS: Final = 13
@@ -17,15 +19,20 @@ CHANGE_DAYS: Final = (WEEKS - 1) * 7 + 1
 INGEST_DAYS: Final = 30
 _WEEK: Final = timedelta(days=7)
 _DAY: Final = timedelta(days=1)
+_KINDS: Final = ("regressions", "improvements", "recoveries")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeWeek:
-    """A week from Monday on (UTC): the number of series with a regression and with an improvement that began in it."""
+    """A week from Monday on (UTC): the number of series with a change of each kind that began in it.
+
+    A recovery ends a regression: it is no improvement.
+    """
 
     monday: date
     regressions: int
     improvements: int
+    recoveries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +54,32 @@ class IngestHealth:
 
 
 def read_change_weeks(days: DayRange | None = None) -> list[ChangeWeek]:
-    """Return the whole weeks of some days, oldest first; one query over the index change_by_time.
+    """Return the whole weeks of some days, oldest first; a query over change_by_time, and one of series that recovered.
 
     days: by default the last 13 weeks. Provisional and confirmed changes count, in any metric; a series counts once for
-    each direction and week.
+    each kind and week.
     """
     days = days or DayRange(timezone.now(), CHANGE_DAYS)
     first, last = (day - timedelta(days=day.weekday()) for day in (days.first, days.last))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT date_trunc('week', started_at AT TIME ZONE 'UTC')::date,"
-            " count(DISTINCT series_id) FILTER (WHERE is_regression),"
-            " count(DISTINCT series_id) FILTER (WHERE NOT is_regression)"
-            " FROM benchapp_change WHERE started_at >= %s AND started_at < %s AND state = ANY(%s) GROUP BY 1",
-            [
-                datetime.combine(first, time.min, UTC),
-                datetime.combine(last + _WEEK, time.min, UTC),
-                [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value],
-            ],
-        )
-        counts = {
-            monday: (regressions, improvements) for monday, regressions, improvements in cursor.fetchall()
-        }
+    live = Change.objects.filter(state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED))
+    begun = list(
+        live.filter(
+            started_at__gte=datetime.combine(first, time.min, UTC),
+            started_at__lt=datetime.combine(last + _WEEK, time.min, UTC),
+        ).values_list("id", "series_id", "started_at", "is_regression", "incident_id")
+    )
+    lines: dict[tuple[int, str], list[Change]] = defaultdict(list)
+    candidates = {row[1] for row in begun if not row[3] and row[4] is None}
+    for change in live.filter(series_id__in=candidates).order_by("started_at", "id") if candidates else ():
+        lines[change.series_id, change.metric].append(change)
+    recovered = {change_id for line in lines.values() for change_id in find_recoveries(line)}
+    found: dict[tuple[date, str], set[int]] = defaultdict(set)
+    for change_id, series_id, started_at, is_regression, _ in begun:
+        day = started_at.astimezone(UTC).date()
+        kind = "regressions" if is_regression else "recoveries" if change_id in recovered else "improvements"
+        found[day - timedelta(days=day.weekday()), kind].add(series_id)
     mondays = (first + place * _WEEK for place in range((last - first) // _WEEK + 1))
-    return [ChangeWeek(monday, *counts.get(monday, (0, 0))) for monday in mondays]
+    return [ChangeWeek(monday, **{kind: len(found[monday, kind]) for kind in _KINDS}) for monday in mondays]
 
 
 def read_ingest_health(days: DayRange | None = None) -> IngestHealth:

@@ -218,24 +218,26 @@ def _describe_medians(fleet: FleetDays) -> str:
 
 def _make_changes_chart(range: DayRange) -> OverviewChart:
     weeks = read_change_weeks(range)
-    regressions, improvements = (
-        sum(week.regressions for week in weeks),
-        sum(week.improvements for week in weeks),
+    regressions, improvements, recoveries = (
+        sum(getattr(week, kind) for week in weeks) for kind in ("regressions", "improvements", "recoveries")
     )
     count = format_count(len(weeks), "week")
     period = f"in {count}" if range.is_open else _limit_to(range)
+    recovered = f", {format_count(recoveries, 'recovery')}" if recoveries else ""
     return OverviewChart(
         name="changes",
         title=f"Changes per week: {format_count(regressions, 'regression')}, "
-        f"{format_count(improvements, 'improvement')} {period}",
+        f"{format_count(improvements, 'improvement')}{recovered} {period}",
         aria_label="Changes per week; arrow keys move between weeks",
         caption=(
-            "Series with a regression (filled) and with an improvement (outlined) that began in the week, in any"
-            " metric; suspected and withdrawn changes do not count. Weeks begin on Monday, UTC."
+            "Series with a regression (filled) or an improvement (outlined) that began in the week, or that"
+            " recovered from a regression, in any metric; suspected and withdrawn changes do not count."
+            " Weeks begin on Monday, UTC."
         ),
         keys=[
             ChartKey("rect", "regression", "regressions"),
             ChartKey("rect hollow", "improvement", "improvements"),
+            ChartKey("rect hollow", "waiting", "recovered"),
         ],
         document=_make_bars(
             [week.monday for week in weeks],
@@ -243,19 +245,20 @@ def _make_changes_chart(range: DayRange) -> OverviewChart:
             [
                 ("regressions", "regression", [week.regressions for week in weeks]),
                 ("improvements", "improvement", [week.improvements for week in weeks]),
+                ("recovered", "waiting", [week.recoveries for week in weeks]),
             ],
         ),
-        heads=[("Regressions", "series"), ("Improvements", "series")],
+        heads=[("Regressions", "series"), ("Improvements", "series"), ("Recovered", "series")],
         rows=[(format_date(week.monday), _format_week(week)) for week in reversed(weeks)],
         api_path="/api/v1/fleet/changes",
         empty=""
-        if regressions or improvements
+        if regressions or improvements or recoveries
         else f"No changes began {f'in the last {count}' if range.is_open else period}.",
     )
 
 
 def _format_week(week: ChangeWeek) -> list[str]:
-    return [format_integer(week.regressions), format_integer(week.improvements)]
+    return [format_integer(each) for each in (week.regressions, week.improvements, week.recoveries)]
 
 
 def _make_ingest_chart(range: DayRange) -> OverviewChart:

@@ -30,7 +30,7 @@ def test_series_with_a_change_are_counted_by_week() -> None:
     make_change(series[2], at=monday - timedelta(seconds=1), before=100.0, after=130.0)
     withdrawn = make_change(series[2], at=monday, before=100.0, after=80.0)
     Change.objects.filter(pk=withdrawn.pk).update(state=ChangeState.WITHDRAWN)
-    make_change(series[2], at=monday - timedelta(weeks=13), before=100.0, after=80.0)
+    make_change(series[0], at=monday - timedelta(weeks=13), before=100.0, after=80.0)
 
     weeks = read_change_weeks(DayRange(NOW, CHANGE_DAYS))
 
@@ -39,6 +39,18 @@ def test_series_with_a_change_are_counted_by_week() -> None:
     assert (weeks[-1].monday, weeks[-1].regressions, weeks[-1].improvements) == (date(2026, 5, 11), 2, 0)
     assert (weeks[-2].regressions, weeks[-2].improvements) == (0, 1)
     assert sum(week.regressions + week.improvements for week in weeks) == 3
+
+
+def test_way_back_from_a_regression_is_a_recovery_and_no_improvement() -> None:
+    monday = datetime(2026, 5, 11, tzinfo=UTC)
+    recovered, improved = make_series(), make_series()
+    make_change(recovered, at=monday - timedelta(weeks=14), before=100.0, after=80.0)
+    make_change(recovered, at=monday, before=80.0, after=100.0)
+    make_change(improved, at=monday, before=100.0, after=130.0)
+
+    week = read_change_weeks(DayRange(NOW, CHANGE_DAYS))[-1]
+
+    assert (week.regressions, week.improvements, week.recoveries) == (0, 1, 1)
 
 
 def test_submissions_are_counted_by_day_and_state() -> None:

@@ -88,7 +88,7 @@ def test_changes_chart_counts_the_series(viewer: Client, planted: None) -> None:
     document = read_document(viewer, "changes")
 
     assert "Changes per week: 1 regression, 0 improvements in 13 weeks" in page.words
-    assert [layer["values"][-1] for layer in document["layers"]] == [1, 0]
+    assert [layer["values"][-1] for layer in document["layers"]] == [1, 0, 0]
     assert viewer.get("/api/v1/fleet/changes").json()["weeks"][-1]["regressions"] == 1
     assert viewer.get("/api/v1/fleet/changes?format=csv").status_code == 200
 
