@@ -110,7 +110,12 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
         ]
         more = len(found.environment) - len(lines)
         rest = f" and {more} more" if more else ""
-        sentences.append(f"Environment differences{_describe_scopes(found)}: {', '.join(lines)}{rest}.")
+        where = (
+            f" on {name_scopes(found.environment_scopes)}"
+            if found.scopes[0] == found.scopes[1]
+            else _describe_scopes(found)
+        )
+        sentences.append(f"Environment differences{where}: {', '.join(lines)}{rest}.")
     else:
         sentences.append(f"No environment differences{_describe_scopes(found)}.")
     return sentences

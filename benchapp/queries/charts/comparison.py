@@ -28,7 +28,8 @@ from benchapp.queries.charts.comparison_sides import (
     Side,
     SideRow,
     SideValues,
-    count_environments,
+    count_each,
+    read_environment_ids,
     read_side,
     read_values,
 )
@@ -145,7 +146,8 @@ class ComparisonResult:
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
     values, whose rest is left out. scopes: hosts and pools of the compared values of each side, of all if none is
-    compared, in alphabetical order. environment: of the runs of the compared values.
+    compared, in alphabetical order. environment: of the runs of the compared values; of sides with the same scopes, of
+    environment_scopes, those whose own runs differ in it.
     values_maximum: newest values of each series that are compared, if the sides have too many series for all.
     labels: of two compared series, by what they differ in; ("", "") for other sides.
     """
@@ -156,6 +158,7 @@ class ComparisonResult:
     only_b: tuple[Unmatched, ...]
     free: tuple[str, ...]
     environment: tuple[EnvironmentDifference, ...]
+    environment_scopes: tuple[str, ...]
     counts: tuple[int, int]
     is_cut: bool
     scopes: tuple[tuple[str, ...], tuple[str, ...]]
@@ -202,21 +205,28 @@ def compare_sides(
     counted = [
         np.unique(np.concatenate([each.rows[place] for each in found] or [_NO_ROWS])) for place in (0, 1)
     ]
+    scopes = (
+        _list_scopes([row for each in found for row in each.sides[0]] or first),
+        _list_scopes([row for each in found for row in each.sides[1]] or second),
+    )
+    environments = read_environment_ids(
+        np.concatenate([side.run_ids[rows] for side, rows in zip(wanted, counted, strict=True)])
+    )
+    of_sides = np.split(environments, [len(counted[0])])
+    changed = scopes[0]
+    if scopes[0] == scopes[1] and "scope" not in free:
+        changed, of_sides = _select_changed(found, counted, of_sides)
     return ComparisonResult(
         pairs=_make_pairs(found, wanted, free),
         not_compared=tuple(_list_not_compared(both.values(), wanted, metrics, free)),
         only_a=_list_unmatched(groups, place=0),
         only_b=_list_unmatched(groups, place=1),
         free=_list_differing(both.values(), free),
-        environment=list_environment_differences(
-            *count_environments([side.run_ids[rows] for side, rows in zip(wanted, counted, strict=True)])
-        ),
+        environment=list_environment_differences(*map(count_each, of_sides)),
+        environment_scopes=changed,
         counts=(min(len(first), SERIES_MAXIMUM), min(len(second), SERIES_MAXIMUM)),
         is_cut=is_cut,
-        scopes=(
-            _list_scopes([row for each in found for row in each.sides[0]] or first),
-            _list_scopes([row for each in found for row in each.sides[1]] or second),
-        ),
+        scopes=scopes,
         labels=labels,
         values_maximum=min((one.cut_at for one in wanted if one.cut_at), default=None),
     )
@@ -284,6 +294,30 @@ class _Found:
     metric: str
     rows: tuple[NDArray[np.int64], NDArray[np.int64]]
     comparison: Comparison
+
+
+def _select_changed(
+    found: Sequence[_Found], counted: Sequence[NDArray[np.int64]], environments: Sequence[NDArray[np.int64]]
+) -> tuple[tuple[str, ...], list[NDArray[np.int64]]]:
+    """Return the scopes that had other environments on one side than on the other, and the environments of their runs.
+
+    counted: indexes of the compared values of each side; environments: of each of these.
+    """
+    own: dict[str, list[list[NDArray[np.int64]]]] = defaultdict(lambda: [[], []])
+    for each in found:
+        for place, rows in enumerate(each.rows):
+            own[each.sides[place][0]["scope"]][place].append(rows)
+    changed, selected = [], [np.empty(0, np.int64), np.empty(0, np.int64)]
+    for scope in sorted(own):
+        places = [
+            np.searchsorted(all_rows, np.unique(np.concatenate(rows)))
+            for all_rows, rows in zip(counted, own[scope], strict=True)
+        ]
+        sides = [of_side[rows] for of_side, rows in zip(environments, places, strict=True)]
+        if set(sides[0].tolist()) != set(sides[1].tolist()):
+            changed.append(scope)
+            selected = [np.concatenate(each) for each in zip(selected, sides, strict=True)]
+    return tuple(changed), selected
 
 
 def _compare_groups(

@@ -229,23 +229,19 @@ def _select_latest(
     return {name: array[is_in_any] for name, array in selected.items()}
 
 
-def count_environments(run_ids: Sequence[NDArray[np.int64]]) -> list[dict[int, int]]:
-    """Return for each side how many of its measurements had which environment; one query.
-
-    run_ids: of each side, of each of its measurements.
-    """
-    counted = [np.unique(ids, return_counts=True) for ids in run_ids]
+def read_environment_ids(run_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the environment of each of these runs, by id; one query."""
+    unique, places = np.unique(run_ids, return_inverse=True)
     with connection.cursor() as cursor:
         # As one value: of thousands Django writes each into the query.
         cursor.execute(
             "SELECT id, environment_id FROM benchapp_run WHERE id = ANY(%s)",
-            [np.unique(np.concatenate([ids for ids, _ in counted])).tolist()],
+            [unique.tolist()],
         )
         environments = dict(cursor.fetchall())
-    found: list[dict[int, int]] = []
-    for ids, counts in counted:
-        own: dict[int, int] = defaultdict(int)
-        for run_id, count in zip(ids.tolist(), counts.tolist(), strict=True):
-            own[environments[run_id]] += count
-        found.append(own)
-    return found
+    return np.array([environments[each] for each in unique.tolist()], dtype=np.int64)[places]
+
+
+def count_each(values: NDArray[np.int64]) -> dict[int, int]:
+    """Return how often each value occurs."""
+    return dict(zip(*(each.tolist() for each in np.unique(values, return_counts=True)), strict=True))
