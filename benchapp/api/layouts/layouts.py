@@ -84,6 +84,9 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
         ),
     ]
     verdict_with_all: Annotated[Verdict | None, Meta(description="if they counted; null if left_out is 0")]
+    missed_file_sizes: Annotated[
+        Sequence[int], Meta(description="bytes; file sizes with which a layout that meets it does not")
+    ]
     title: str
     volume_type: str | None
     volume_count: int | None

@@ -118,13 +118,15 @@ def describe_counts(ranking: LayoutRanking) -> str:
 
 
 def describe_left_out(row: RankedLayout) -> Iterator[str]:
-    """Yield which series do not count, and the verdict if they did, as a sentence."""
+    """Yield which series do not count, and the verdict if they did, and with which file sizes it is not met."""
     if row.left_out and row.verdict_with_all is not None:
         count = format_count(row.left_out, "series")
         verdict = (
             "the same verdict" if row.verdict_with_all == row.verdict else VERDICT_TEXTS[row.verdict_with_all]
         )
         yield f"{count} with an open regression not counted; with all series: {verdict}."
+    if row.missed_file_sizes:
+        yield f"With {describe_values('file_size_bytes', row.missed_file_sizes)}: not met."
 
 
 def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Iterator[str]:

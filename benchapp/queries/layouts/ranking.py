@@ -1,5 +1,6 @@
 """The measured layouts that a question allows, ranked: those that meet the requirement by price."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -99,6 +100,7 @@ class RankedLayout:
 
     is_on_front: no other layout is as cheap and faster, or cheaper and as fast. left_out: series of the load that do
     not count, as they have an open regression that most have not; verdict_with_all: if they did, None without any.
+    missed_file_sizes: of a layout that meets it, those with which it does not.
     """
 
     layout: Layout
@@ -110,6 +112,7 @@ class RankedLayout:
     is_on_front: bool = False
     left_out: int = 0
     verdict_with_all: Verdict | None = None
+    missed_file_sizes: tuple[int, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -411,15 +414,31 @@ def _answer(
     layout: Layout, loads: Sequence[MeasuredLoad], question: LayoutQuestion, *, price_list: PriceList
 ) -> RankedLayout:
     price = _find_price(layout, loads, question, price_list=price_list)
-    assessment = assess_layout(
-        [load.levels for load in loads],
-        question.requirement,
-        capacity_bytes=layout.capacity_bytes,
-        price=None if price is None else price.least_amount,
-        is_price_minimum=price is not None and (price.is_minimum or price.amount is None),
-    )
+
+    def assess(loads: Sequence[MeasuredLoad]) -> Assessment:
+        return assess_layout(
+            [load.levels for load in loads],
+            question.requirement,
+            capacity_bytes=layout.capacity_bytes,
+            price=None if price is None else price.least_amount,
+            is_price_minimum=price is not None and (price.is_minimum or price.amount is None),
+        )
+
+    assessment = assess(loads)
     at_load = None if assessment.at_load is None else loads[assessment.at_load]
-    return RankedLayout(layout, assessment, loads[assessment.best], at_load, price)
+    by_size: dict[int, list[MeasuredLoad]] = defaultdict(list)
+    for load in loads if assessment.verdict == "meets" else ():
+        if load.file_size_bytes is not None:
+            by_size[load.file_size_bytes].append(load)
+    missed = (size for size, own in by_size.items() if assess(own).verdict != "meets")
+    return RankedLayout(
+        layout,
+        assessment,
+        loads[assessment.best],
+        at_load,
+        price,
+        missed_file_sizes=tuple(sorted(missed)),
+    )
 
 
 def _find_price(
