@@ -4,28 +4,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.dimensions import DIMENSIONS
+from benchapp.dimensions import DIMENSIONS, Dimension
 from benchapp.grammar import Value
 from benchapp.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
+from benchapp.models import name_scopes
 from benchapp.queries.charts.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.queries.titles import describe_setting, describe_value
 
 _NAMED: Final = 3
 
 
-def describe_fixed(fixed: Sequence[FixedDimension], *, shown: int, hidden: int) -> str:
+def describe_fixed(fixed: Sequence[FixedDimension], *, shown: int, hidden: int, hidden_else: int = 0) -> str:
     """Return how many series are shown, and with which values: "12 of 1 000 series: 5 GiB files, host db-02".
 
-    "" if none is hidden.
+    "" if the fixed dimensions hide none. hidden_else: for another reason.
     """
     if not hidden or not fixed:
         return ""
-    total = format_count(shown + hidden, "series")
+    total = format_count(shown + hidden + hidden_else, "series")
     return f"{format_integer(shown)} of {total}: {', '.join(map(_describe_values, fixed))}"
 
 
+def describe_unknown(dimension: Dimension, count: int) -> str:
+    """Return why series have no place on an axis: "20 series of pools hidden: a pool has no single host."."""
+    series = format_count(count, "series")
+    if dimension.name == "host":
+        return f"{series} of pools hidden: a pool has no single host."
+    if dimension.name == "pool":
+        return f"{series} hidden: their hosts are in no pool."
+    return f"{series} hidden: unknown {lower_label(dimension.label)}."
+
+
 def describe_values(dimension: str, values: Sequence[Value | None]) -> str:
-    """Return the values of a dimension for use without a header: "5 GiB or 20 GiB files"; "48 values of host"."""
+    """Return the values of a dimension for use without a header: "5 GiB or 20 GiB files"; "5 values of volumes"."""
+    if dimension == "host" and len(values) > 1:
+        return name_scopes([f"host:{value}" for value in values if value is not None])
     if len(values) > _NAMED:
         return f"{len(values)} values of {lower_label(DIMENSIONS[dimension].label)}"
     return " or ".join(describe_setting(dimension, value) for value in values)

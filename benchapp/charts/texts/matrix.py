@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.charts.texts.fixed import describe_fixed
+from benchapp.charts.texts.fixed import describe_fixed, describe_unknown
 from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.dimensions import DIMENSIONS
@@ -117,10 +117,15 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
     for count, noun in ((omitted.rows, "row"), (omitted.columns, "column"), (omitted.panels, "panel")):
         if count:
             yield f"{count} more {noun}{'s' if count > 1 else ''} with fewer series hidden. Narrow the filter."
-    if text := describe_fixed(matrix.fixed, shown=matrix.shown_count, hidden=omitted.hidden_by_fixed):
+    if text := describe_fixed(
+        matrix.fixed,
+        shown=matrix.shown_count,
+        hidden=omitted.hidden_by_fixed,
+        hidden_else=omitted.unknown_x,
+    ):
         yield f"{text}{_describe_hidden(omitted)}."
     if omitted.unknown_x:
-        yield f"{format_count(omitted.unknown_x, 'series')} hidden: unknown {matrix.x.dimension.label.lower()}."
+        yield describe_unknown(matrix.x.dimension, omitted.unknown_x)
     if omitted.is_cut:
         yield "Only the most recent series are used. Narrow the filter to see the others."
     if omitted.is_thinned:

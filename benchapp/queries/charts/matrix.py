@@ -143,15 +143,15 @@ class _MatrixBuilder:
         self.filter, self.metric, self.chosen, self.span = filter, metric, chosen, span
         self.row_names, self.facet_names = row_names, facet_names
         self.fixed = chosen.fixed if span.to_at else measure_choices(chosen.fixed, everything, metric.name)
-        hidden = set(everything.column("series_id"))
-        self.hidden_by_fixed = everything.length
-        everything = chosen.keep_shown(everything)
-        self.hidden_by_fixed -= everything.length
-        self.hidden_ids = sorted(hidden.difference(everything.column("series_id")))
         xs = everything.column(chosen.axes.x)
         known = [place for place in everything.places if xs[place] is not None]
-        self.table = everything.select(known) if known else everything
-        self.unknown_x = everything.length - self.table.length
+        placed = everything.select(known) if known else everything
+        self.table = chosen.keep_shown(placed)
+        self.unknown_x = everything.length - placed.length
+        self.hidden_by_fixed = placed.length - self.table.length
+        self.hidden_ids = sorted(
+            set(everything.column("series_id")).difference(self.table.column("series_id"))
+        )
         self.is_thinned = False
         self.named = chosen.named
 

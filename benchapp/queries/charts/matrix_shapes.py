@@ -58,7 +58,7 @@ class MatrixPanel:
 class Omitted:
     """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
-    hidden_regressions: those of the latter with an open regression of the metric. unknown_x: series with unknown x.
+    hidden_regressions: hidden series with an open regression of the metric. unknown_x: series with unknown x.
     is_cut: more series match than are read. is_thinned: more than are compared in cells with several, as of a past end.
     """
 

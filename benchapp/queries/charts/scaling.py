@@ -61,6 +61,8 @@ _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
 _AXES: Final = ("x", "color", "facet")
+# Hosts with one layout and workload are repetitions: a cell has their median, where the metric has one.
+_SCOPE: Final = frozenset({"host", "pool"})
 _DEPTHS: Final = ("iodepth", "numjobs")
 
 
@@ -140,6 +142,8 @@ def _choose(
     in_groups = tuple(
         dict.fromkeys(term.dimension for group in resolved.groups for term in group.filter.terms)
     )
+    if all(metric.may_mix for metric in resolved.metrics):
+        free |= _SCOPE
     if extended:
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}

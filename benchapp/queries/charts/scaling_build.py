@@ -224,10 +224,12 @@ def _count_series(
 ) -> Counts:
     """Return how many series are in the chart and why others are not. fixed: those in the fixed dimensions."""
     valued, charted_ids = series.valued, set(chosen.table.column("id"))
+    # Series of unknown x are counted below.
+    valued_ids = set(valued.column("id"))
     is_failed = [
         FAILED in badges
         for series_id, badges in zip(fixed.column("id"), fixed.column("badges"), strict=True)
-        if series_id not in charted_ids
+        if series_id not in valued_ids
     ]
     unknown_x = _count_unknown(valued, chosen.axes.x)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]

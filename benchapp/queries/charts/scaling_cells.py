@@ -130,6 +130,7 @@ class _CellBuilder:
         ids = tuple(self._ids[row] for row in valued)
         spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
+        marks = [levels.marks[each] for each in ids if each in levels.marks]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
         return ScalingPoint(
             state="apart" if spread.median is None else "measured",
@@ -139,7 +140,8 @@ class _CellBuilder:
             over=median([each for each in overs if each is not None]) if overs else None,
             earlier=_mix_spreads(earlier, self._metric) if earlier else None,
             failed_count=failed,
-            mark=find_worst_mark(levels.marks[each] for each in ids if each in levels.marks),
+            mark=find_worst_mark(marks),
+            regressed_count=sum(mark.state == "open" and mark.is_regression for mark in marks),
             before=_mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
             if levels.before.keys() & set(ids)
             else None,

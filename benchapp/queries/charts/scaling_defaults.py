@@ -146,15 +146,14 @@ def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
 
 
 def _is_striping_of(table: SeriesTable, axes: Axes, name: str) -> bool:
-    """Return whether a number of volumes or stripes on the axes states it: one stripe a volume, one RAID level."""
-    if not {"volume_count", "stripe_count"}.intersection(axes.dimensions):
-        return False
+    """Return whether the number of volumes states it, or an axis of stripes: one stripe a volume, one RAID level."""
+    has_axis = bool({"volume_count", "stripe_count"}.intersection(axes.dimensions))
     if name == "raid_level":
-        return len(table.distinct(name) - {None, "none"}) < 2
+        return has_axis and len(table.distinct(name) - {None, "none"}) < 2
+    if name != "stripe_count" and not (name == "volume_count" and has_axis):
+        return False
     counts = zip(table.column("volume_count"), table.column("stripe_count"), strict=True)
-    return name in ("volume_count", "stripe_count") and all(
-        volumes == stripes or None in (volumes, stripes) for volumes, stripes in counts
-    )
+    return all(volumes == stripes or None in (volumes, stripes) for volumes, stripes in counts)
 
 
 def list_mixed(table: SeriesTable, axes: Axes) -> tuple[str, ...]:

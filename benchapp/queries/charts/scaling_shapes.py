@@ -312,10 +312,10 @@ class ScalingPoint:
     series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
     over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
     value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
-    mark: the open or accepted change of these series that matters most. before: the spread with the level before each
-    open regression, for findings; None without one. settings: values of the fixed dimensions and
-    of those in which cells differ. runs: the newest of the spread.n runs,
-    oldest first; none unless the request has them.
+    mark: the open or accepted change of these series that matters most; regressed_count: series with an open
+    regression. before: the spread with the level before each open regression, for findings; None without one. settings:
+    values of the fixed dimensions and of those in which cells differ. runs: the newest of the spread.n runs, oldest
+    first; none unless the request has them.
     """
 
     state: CellState
@@ -328,6 +328,7 @@ class ScalingPoint:
     earlier: ScalingSpread | None = None
     failed_count: int = 0
     mark: SeriesMark | None = None
+    regressed_count: int = 0
     before: ScalingSpread | None = None
     settings: Settings = ()
     runs: tuple[ScalingRun, ...] = ()
@@ -340,7 +341,7 @@ class ScalingPoint:
     @property
     def is_regressed(self) -> bool:
         """Return whether a series of the cell has an open regression."""
-        return self.mark is not None and self.mark.state == "open" and self.mark.is_regression
+        return self.regressed_count > 0
 
 
 @dataclass(frozen=True, slots=True)

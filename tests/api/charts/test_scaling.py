@@ -66,6 +66,7 @@ def test_cells_are_rows_with_what_was_chosen(reader):
         "change_relative": None,
         "change_state": None,
         "incident": None,
+        "regressed_count": 0,
         "earlier_median": None,
         "series": first["series"],
     }
@@ -244,12 +245,12 @@ def test_fixed_dimensions_are_in_the_body_and_in_a_header(format, reader):
         host = make_host(f"db-{number:02}")
         for count in (1, 2):
             target = make_target(volume_type="gp3", volume_count=count)
-            make_series([100.0 + number], host=host, target=target)
+            make_series([100.0 + number], metric="latency_p99_ns", host=host, target=target)
     calculate_levels()
 
     for path in ("scaling", "matrix"):
-        response = reader.get(f"/api/v1/{path}?format={format}")
-        refused = reader.get(f"/api/v1/{path}?format={format}&fix=none")
+        response = reader.get(f"/api/v1/{path}?format={format}&metric=latency_p99_ns")
+        refused = reader.get(f"/api/v1/{path}?format={format}&metric=latency_p99_ns&fix=none")
 
         assert "host:db-" in response.content.decode()
         assert response.headers["X-Fixed"].startswith("host:db-")

@@ -168,14 +168,19 @@ def test_layout_that_moves_with_x_is_held_only_where_a_cell_has_a_choice():
     assert write_filter(chart.shown_filter) == "raid_level:none,raid0"
 
 
-def test_host_of_a_pool_is_not_asked_for():
-    make_series(pool="web", target=make_target(volume_count=1))
-    for series in Series.objects.all():
-        Series.objects.filter(pk=series.pk).update(last_at=NOON, measurement_count=1)
-        make_level(series, "iops", 7.0)
-    make_sweep({1: 1.0, 2: 2.0})
+def test_hosts_and_pools_with_one_layout_are_repetitions_but_of_percentiles():
+    for metric in ("iops", "latency_p99_ns"):
+        HOST[0] = make_host(f"of-{metric}")
+        pooled = make_series(pool="web", target=make_target(volume_type="gp3", volume_count=1))
+        Series.objects.filter(pk=pooled.pk).update(last_at=NOON, measurement_count=1)
+        make_level(pooled, metric, 7.0)
+        make_sweep({1: 1.0, 2: 2.0}, metric=metric)
 
-    assert [fixed.dimension for fixed in read().fixed] == ["host"]
+    shown, percentiles = read(), read(metric="latency_p99_ns")
+
+    assert (shown.fixed, values(shown)) == ((), {"random read": [4.0, 2.0]})
+    assert [fixed.dimension for fixed in percentiles.fixed] == ["host"]
+    assert values(percentiles) == {"random read": [1.0, 2.0]}
     assert write_filter(read("pool:web").shown_filter) == "pool:web"
 
 

@@ -599,18 +599,19 @@ def test_curve_with_three_widths_has_no_model(db: Any) -> None:
 
 
 def test_heading_counts_the_shown_series_and_rows_name_their_depth(viewer: Client) -> None:
-    hosts = [make_host(f"db-{number}") for number in range(3)]
+    host = make_host("db-1")
     for rw, depth in (("randread", 16), ("read", 4)):
-        for host in hosts:
+        for volume_type in ("gp2", "gp3", "io2"):
             for count in (1, 2):
-                target, work = make_target(volume_count=count), make_workload(rw=rw, iodepth=depth)
+                target = make_target(volume_type=volume_type, volume_count=count)
+                work = make_workload(rw=rw, iodepth=depth)
                 make_series([9.0 + count], host=host, target=target, workload=work)
     calculate_levels()
 
     words = Page(viewer.get(reverse("scaling"))).words
 
-    assert "4 of 12 series: host db-" in words
-    assert "db-1 (4 series: 10.0 IOPS to 11.0 IOPS)" in words
+    assert "4 of 12 series: io2" in words
+    assert "gp3 (4 series: 10.0 IOPS to 11.0 IOPS)" in words
     assert "sequential readdepth 4" in words
     assert "random readdepth 16" in words
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from benchapp.charts.texts.fixed import describe_unknown
 from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.charts.texts.limits import describe_applicable_limits
@@ -67,7 +68,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     if counts.unvalued:
         yield f"{format_count(counts.unvalued, 'series')} without {lower_label(chart.metric.label)}."
     if counts.unknown_x:
-        yield f"{format_count(counts.unknown_x, 'series')} hidden: unknown {lower_label(chart.x.dimension.label)}."
+        yield describe_unknown(chart.x.dimension, counts.unknown_x)
     yield from _list_group_remarks(chart)
     if counts.omitted:
         yield f"{format_count(counts.omitted, 'series')} hidden: too many colors, panels or x values."

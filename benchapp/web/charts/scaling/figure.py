@@ -36,11 +36,10 @@ from benchapp.web.charts.scaling.request import (
     link_image,
     read_asked,
 )
-from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table
+from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table, show_cell_mark
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.errors import require_valid
 from benchapp.web.site.filter_bar import describe_filter
-from benchapp.web.site.series_marks import show_mark
 
 # Sentences beside the chart; the rest is behind a disclosure.
 SENTENCES_SHOWN: Final = 8
@@ -140,7 +139,12 @@ def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, ba
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
         remarks=tuple(_list_remarks(chart)),
-        narrowed=describe_fixed(chart.fixed, shown=chart.counts.shown, hidden=chart.counts.hidden_by_fixed),
+        narrowed=describe_fixed(
+            chart.fixed,
+            shown=chart.counts.shown,
+            hidden=chart.counts.hidden_by_fixed,
+            hidden_else=chart.counts.unknown_x,
+        ),
         facts=tuple(_list_facts(chart)),
         document=_make_document(asked, chart, models),
         panels=tuple(
@@ -279,7 +283,7 @@ def _make_cell(
     cell: ScalingPoint = line.cells[place]
     if cell.state in ("missing", "unvalued"):
         return None
-    spread, earlier, mark = cell.spread, cell.earlier, show_mark(cell.mark, metric=chart.metric.base)
+    spread, earlier, mark = cell.spread, cell.earlier, show_cell_mark(cell, chart.metric)
     return {
         "state": cell.state,
         "value": cell.value,

@@ -1,7 +1,7 @@
 """The data table of a scaling chart: a row for each line, a column for each x."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -12,6 +12,7 @@ from benchapp.grammar import write_filter
 from benchapp.metrics import format_value
 from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.queries.charts.scaling_findings import is_target_reached
+from benchapp.queries.charts.scaling_shapes import ScalingMetric
 from benchapp.times import format_moment
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.series_marks import ShownMark, show_mark
@@ -169,9 +170,17 @@ def _make_cell(
             *_list_missed(facet, cell, place),
             *([settings] if settings else []),
         ),
-        mark=show_mark(cell.mark, metric=chart.metric.base),
+        mark=show_cell_mark(cell, chart.metric),
         state=cell.state,
     )
+
+
+def show_cell_mark(cell: ScalingPoint, metric: ScalingMetric) -> ShownMark | None:
+    """Return the mark of a cell; of several series with how many have an open regression."""
+    mark, count = show_mark(cell.mark, metric=metric.base), len(cell.series_ids)
+    if mark is None or count == 1 or not cell.regressed_count:
+        return mark
+    return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
 
 
 def _format_range(cell: ScalingPoint, scale: Scale) -> str:
