@@ -16,6 +16,7 @@ from benchapp.charts.images.frame import (
     shorten_text,
 )
 from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.texts.fixed import place_panel
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
 from benchapp.charts.texts.matrix import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _ROW_HEIGHT: Final = 46
 _HEAD_HEIGHT: Final = 18
 _PANEL_GAP: Final = 8
+_SMALL_LINE: Final = 12
 _SMALL_PX: Final = 9
 _NAME_SHARE: Final = 0.3
 _CELL_WIDTH_MINIMUM: Final = 76
@@ -55,14 +57,28 @@ def draw_matrix(matrix: Matrix, options: ImageOptions) -> bytes:
             return
         _Table(canvas, matrix, box).draw()
 
-    heads = sum(_HEAD_HEIGHT * (2 if panel.label else 1) + _PANEL_GAP for panel in matrix.panels)
+    heads = sum(_measure_head(matrix, panel) + _PANEL_GAP for panel in matrix.panels)
+    rows = sum(len(panel.rows) * _measure_row(matrix, panel) for panel in matrix.panels)
     return draw_image(
         options,
         title=describe_matrix(matrix),
         foot=list(_list_foot(matrix, options)),
         draw=draw,
-        body_height=heads + sum(len(panel.rows) for panel in matrix.panels) * _ROW_HEIGHT + LINE,
+        body_height=heads + rows + LINE,
     )
+
+
+def _measure_head(matrix: Matrix, panel: MatrixPanel) -> int:
+    return _HEAD_HEIGHT * (2 if panel.label else 1) + _SMALL_LINE * _count_column_lines(matrix, panel)
+
+
+def _count_column_lines(matrix: Matrix, panel: MatrixPanel) -> int:
+    """Return how many lines the settings of the columns take: one for each dimension."""
+    return max((len(text.split(", ")) for text in place_panel(matrix, panel).columns if text), default=0)
+
+
+def _measure_row(matrix: Matrix, panel: MatrixPanel) -> int:
+    return _ROW_HEIGHT + _SMALL_LINE * any(map(any, place_panel(matrix, panel).cells))
 
 
 class _Table:
@@ -88,8 +104,8 @@ class _Table:
     def draw(self) -> None:
         bottom = self.box.height - LINE
         for panel in self.matrix.panels:
-            head = _HEAD_HEIGHT * (2 if panel.label else 1)
-            if self.hidden_rows or self.top + head + _ROW_HEIGHT > bottom:
+            head = _measure_head(self.matrix, panel)
+            if self.hidden_rows or self.top + head + _measure_row(self.matrix, panel) > bottom:
                 self.hidden_rows += len(panel.rows)
                 continue
             self._draw_panel(panel, bottom)
@@ -97,6 +113,7 @@ class _Table:
         self._write_hidden()
 
     def _draw_panel(self, panel: MatrixPanel, bottom: float) -> None:
+        placed, height = place_panel(self.matrix, panel), _measure_row(self.matrix, panel)
         if panel.label:
             self._write(0, self.top, panel.label, self.box.width, weight="bold")
             self.top += _HEAD_HEIGHT
@@ -105,9 +122,11 @@ class _Table:
         for place, label in enumerate(self.matrix.x.labels[: self.columns]):
             right = self.name_width + (place + 1) * self.cell_width - 8
             self._write(right, self.top, label, self.cell_width - 8, color=self.colors.muted, align="right")
-        self.top += _HEAD_HEIGHT
-        for row in panel.rows:
-            if self.top + _ROW_HEIGHT > bottom:
+            for line, text in enumerate(placed.columns[place].split(", ")):
+                self._write_settings(right, self.top + 14 + line * _SMALL_LINE, text)
+        self.top += _HEAD_HEIGHT + _SMALL_LINE * _count_column_lines(self.matrix, panel)
+        for row, of_row, of_cells in zip(panel.rows, placed.rows, placed.cells, strict=True):
+            if self.top + height > bottom:
                 self.hidden_rows += 1
                 continue
             self.axes.plot(
@@ -117,9 +136,20 @@ class _Table:
                 linewidth=1,
             )
             self._write(0, self.top + 6, row.label, self.name_width - 8)
+            self._write(
+                0, self.top + 22, of_row, self.name_width - 8, color=self.colors.muted, size=_SMALL_PX
+            )
             for place, cell in enumerate(row.cells[: self.columns]):
-                self._draw_cell(cell, self.name_width + place * self.cell_width)
-            self.top += _ROW_HEIGHT
+                left = self.name_width + place * self.cell_width
+                self._draw_cell(cell, left)
+                self._write_settings(left + self.cell_width - 8, self.top + 43, of_cells[place])
+            self.top += height
+
+    def _write_settings(self, right: float, top: float, text: str) -> None:
+        """Write what a column or cell was measured with, up to its right end."""
+        self._write(
+            right, top, text, self.cell_width - 12, color=self.colors.muted, size=_SMALL_PX, align="right"
+        )
 
     def _draw_cell(self, cell: MatrixCell, left: float) -> None:
         right, width = left + self.cell_width - 8, self.cell_width - 12
@@ -150,6 +180,8 @@ class _Table:
         )
         if cell.mark is not None:
             text = describe_mark(cell.mark, metric=metric.name, has_year=True)
+            if measure_text(text, size=_SMALL_PX) > width:
+                text = text.partition(" since ")[0]
             worse = self.colors.regression if cell.mark.is_regression else self.colors.improvement
             color = worse if cell.mark.state == "open" else self.colors.muted
             self._write(right, self.top + 31, text, width, color=color, size=_SMALL_PX, align="right")

@@ -8,6 +8,7 @@ from benchapp.dimensions import DIMENSIONS, Dimension
 from benchapp.grammar import Value
 from benchapp.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
 from benchapp.models import name_scopes
+from benchapp.queries.charts.matrix_shapes import Matrix, MatrixPanel
 from benchapp.queries.charts.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.queries.titles import describe_setting, describe_value
 
@@ -86,6 +87,12 @@ def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -
         tuple(describe_settings(_find_first(column), of_columns) for column in columns),
         tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
     )
+
+
+def place_panel(matrix: Matrix, panel: MatrixPanel) -> PlacedSettings:
+    """Return the settings of a panel of a matrix as texts."""
+    settings = [[cell.settings if cell.level else () for cell in row.cells] for row in panel.rows]
+    return place_settings(settings, matrix.varying)
 
 
 def _is_common(name: str, cells: Sequence[Settings]) -> bool:

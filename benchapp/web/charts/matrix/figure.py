@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 from django.urls import reverse
 
-from benchapp.charts.texts.fixed import place_settings
+from benchapp.charts.texts.fixed import place_panel
 from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,
@@ -164,8 +164,7 @@ class _CellPaths:
 
 
 def _show_panel(matrix: Matrix, panel: MatrixPanel, paths: _CellPaths | None) -> ShownMatrixPanel:
-    settings = [[cell.settings if cell.level else () for cell in row.cells] for row in panel.rows]
-    placed = place_settings(settings, matrix.varying)
+    placed = place_panel(matrix, panel)
     return ShownMatrixPanel(
         panel.label,
         tuple(zip(matrix.x.labels, placed.columns, strict=True)),
