@@ -1,8 +1,9 @@
 """The title of a scaling chart and its summary: one sentence per finding, with the cells that support it."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchapp.charts.texts.sentence_writer import Clause, SentenceWriter
@@ -76,16 +77,35 @@ class Sentence:
 
 
 def describe_findings(chart: ScalingChart, findings: Sequence[Finding], *, key: str) -> list[Sentence]:
-    """Return a sentence for each finding and each knee; key: the prefix of the table's anchors."""
+    """Return a sentence for each finding and each knee; key: the prefix of the table's anchors.
+
+    A curve that levels off has one statement, with the limits that it reaches.
+    """
     writer = SentenceWriter(chart)
-    sentences = [
-        Sentence(
-            writer.capitalize(writer.write(finding).sentence),
-            tuple(f"{key}-{place.facet}-{place.line}-{place.x}" for place in list_places(finding)),
+    saturated = {_find_curve(finding) for finding in findings if isinstance(finding, Saturates)}
+    reached: dict[tuple[int, int], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        if isinstance(finding, AtLimit) and _find_curve(finding) in saturated:
+            reached[_find_curve(finding)].append(finding)
+    sentences = []
+    for finding in _order_findings([each for each in findings if each not in reached[_find_curve(each)]]):
+        limits = reached[_find_curve(finding)] if isinstance(finding, Saturates) else []
+        clause = writer.write(finding)
+        clauses = map(writer.write, limits)
+        numbers = "".join((clause.numbers, *(f" and {each.predicate}{each.numbers}" for each in clauses)))
+        anchors = dict.fromkeys(
+            f"{key}-{place.facet}-{place.line}-{place.x}"
+            for each in (finding, *limits)
+            for place in list_places(each)
         )
-        for finding in _order_findings(findings)
-    ]
+        text = writer.capitalize(replace(clause, numbers=numbers).sentence)
+        sentences.append(Sentence(text, tuple(anchors)))
     return [*sentences, *(_describe_knee(chart, bend, key) for bend in find_bends(chart))]
+
+
+def _find_curve(finding: Finding) -> tuple[int, int]:
+    place = list_places(finding)[0]
+    return place.facet, place.line
 
 
 def describe_reach(chart: ScalingChart, *, key: str) -> list[Sentence]:

@@ -86,6 +86,17 @@ def test_summary_of_published_series_has_its_findings(db: Any) -> None:
     )
 
 
+def test_curve_that_levels_off_has_one_statement_with_the_limit_that_it_reaches(db: Any) -> None:
+    host = make_host("db-1")
+    for count, value in ((1, 3000.0), (2, 6000.0), (4, 11_950.0), (8, 11_970.0), (16, 11_980.0)):
+        make_bar(count, value, host=host)
+
+    assert describe("limit=instance:12k") == [
+        "Random read levels off at 4 volumes (~12k IOPS)"
+        " and reaches the limit (instance) at 4 volumes: 11 950 of 12 000 IOPS."
+    ]
+
+
 def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> None:
     make_ebs_series(4, 6, 8)
     query = {"q": "file_size:50G volumes:4", "x": "volume_size,volume_type"}
