@@ -1,6 +1,8 @@
-"""A planted fleet of 48 hosts, 920 series and 40 days through the real detection, and the raw values that were planted.
+"""Planted fleets, judged by the real detection, and the raw values that were planted.
 
 Right answers are calculated from `PlantedSeries.values` by plain code: nothing here reads what the product calculated.
+
+LARGE: 48 hosts, 920 series, 40 days.
 
 | planted | where |
 |---|---|
@@ -9,18 +11,30 @@ Right answers are calculated from `PlantedSeries.values` by plain code: nothing 
 | drift | db-20: all series lose 1 % a day from day 16, and continue |
 | recovered | db-22: all series −30 % from day 14 to day 24 |
 | pool | db-46 to db-48 are the pool edge: −20 % from day 30 |
+
+SMALL: five hosts, each with its own queue depth; three file sizes, the largest has 60 % of the IOPS; a volume type for
+USD 0.
+
+| planted | where |
+|---|---|
+| step, open | db-02: random reads −30 % from day 28 |
+| improved | db-03: sequential writes +25 % from day 26 |
+| failed | db-05: all runs of days 10 and 11, and of the last day |
+
+SINGLE: one host with one volume and one file size, for 30 days without a change.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from errno import EIO
 from statistics import median
 from typing import Any, Final
 
 from django.utils import timezone
 
-from benchapp.models import Host, Measurement, Series
+from benchapp.models import Host, Measurement, Run, Series
 from benchapp.pipeline.judge import judge_due
 from tests.factories import (
     fill_series,
@@ -34,12 +48,13 @@ from tests.factories import (
 )
 from tests.row_insertion import copy_rows, copy_values
 
-HOSTS: Final = 48
 DAYS: Final = 40
 DAY: Final = timedelta(days=1)
 GIB: Final = 2**30
 POOL: Final = "edge"
-# rw, block size, queue depth, IOPS of one volume.
+# A failed run measures this share of what it should.
+FAILED: Final = 0.1
+# rw, block size, queue depth of db-01, IOPS of one volume.
 WORKLOADS: Final = (
     ("randread", 4096, 32, 3000.0),
     ("randwrite", 4096, 32, 2500.0),
@@ -47,10 +62,43 @@ WORKLOADS: Final = (
     ("read", 2**20, 8, 200.0),
     ("write", 2**20, 8, 150.0),
 )
-FILE_SIZES: Final = (5 * GIB, 20 * GIB)
-VOLUME_TYPES: Final = {"gp3": 1.0, "io2": 1.6, "st1": 0.4}
-VOLUME_COUNTS: Final = ((1, 4), (2, 8), (4, 16))
+VOLUME_TYPES: Final = {"gp3": 1.0, "io2": 1.6, "st1": 0.4, "nvme": 3.0}
+VOLUME_SIZE: Final = 100 * GIB
 NOISE: Final = {"iops": 0.02, "latency_mean_ns": 0.02, "latency_p99_ns": 0.05}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hosts of one scope by their numbers: several are a pool. volume_counts: of each layout that they measure."""
+
+    numbers: tuple[int, ...]
+    volume_type: str
+    volume_counts: tuple[int, ...]
+    depth_factor: int = 1
+    failed_days: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What is planted. find_factor: of the IOPS by number of the host, rw, block size and day.
+
+    judged_after: the fleet is judged after this many days and after the last. prices: per GiB and month.
+    upgraded: hosts and the day of their new kernel. size_shares: of the IOPS that files of a size have, 1 of others.
+    """
+
+    name: str
+    seed: int
+    days: int
+    groups: tuple[Group, ...]
+    file_sizes: tuple[int, ...]
+    prices: Mapping[str, float]
+    find_factor: Callable[[int, str, int, int], float]
+    judged_after: int
+    upgraded: tuple[range, int] = (range(0), 0)
+    size_shares: Mapping[int, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(slots=True)
@@ -65,17 +113,66 @@ class PlantedSeries:
     volume_type: str
     volume_count: int
     factors: list[float]
+    failed_days: frozenset[int]
     values: dict[str, list[float]] = field(default_factory=dict)
     id: int = 0
 
     @property
-    def has_changed(self) -> bool:
-        """Return whether something was planted in it."""
-        return min(self.factors) < 1
+    def scope(self) -> str:
+        """Return what it belongs to: "host:db-01" or "pool:edge"."""
+        return f"host:{self.hosts[0]}" if len(self.hosts) == 1 else f"pool:{POOL}"
 
-    def median(self, metric: str, days: slice = slice(None)) -> float:
-        """Return the median of the planted values of these days."""
-        return median(self.values[metric][days])
+    @property
+    def pattern(self) -> str:
+        """Return its block size and rw, as axes of Matrix have them: "4096 randread"."""
+        return f"{self.block_size_bytes} {self.rw}"
+
+    @property
+    def is_drifting(self) -> bool:
+        """Return whether it has no current level, as it changes every day until the last."""
+        return self.factors[-1] != self.factors[-2] != self.factors[-3]
+
+    @property
+    def is_worse(self) -> bool:
+        """Return whether its last days are below its first."""
+        return self.factors[-1] < self.factors[0]
+
+    @property
+    def level_days(self) -> list[int]:
+        """Return the days of the current level: since the last planted step, without failed runs."""
+        first = self.step_days[-1] if self.step_days else 0
+        return [day for day in range(first, len(self.factors)) if day not in self.failed_days]
+
+    @property
+    def step_days(self) -> list[int]:
+        """Return the days on which a planted step begins."""
+        return [day for day in range(1, len(self.factors)) if self.factors[day] != self.factors[day - 1]]
+
+    def find_step(self, metric: str, day: int) -> float:
+        """Return the change of the median at a step, as after / before − 1."""
+        days = [0, *self.step_days, len(self.factors)]
+        place = days.index(day)
+        levels = [
+            median(self.values[metric][each] for each in range(*ends) if each not in self.failed_days)
+            for ends in (days[place - 1 : place + 1], days[place : place + 2])
+        ]
+        return levels[1] / levels[0] - 1
+
+    def list_level(self, metric: str) -> list[float]:
+        """Return the planted values of the current level."""
+        return [self.values[metric][day] for day in self.level_days]
+
+    def median(self, metric: str, days: slice | None = None) -> float:
+        """Return the median of the planted values of these days, by default of the current level."""
+        return median(self.list_level(metric) if days is None else self.values[metric][days])
+
+    def percentile(self, metric: str, tenth: int) -> float:
+        """Return p10 (1) to p90 (9) of the current level, interpolated between ranks."""
+        values = sorted(self.list_level(metric))
+        rank = (len(values) - 1) * tenth / 10
+        low = int(rank)
+        high = min(low + 1, len(values) - 1)
+        return values[low] + (values[high] - values[low]) * (rank - low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +181,16 @@ class Fleet:
 
     start_at: datetime
     series: list[PlantedSeries]
+    plan: FleetPlan
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the names of all hosts in order."""
+        return sorted(name_host(number) for group in self.plan.groups for number in group.numbers)
+
+    def list_failed_days(self, host: str) -> frozenset[int]:
+        """Return the days on which the runs of a host failed."""
+        return next(each.failed_days for each in self.plan.groups if host in map(name_host, each.numbers))
 
     def at(self, day: int) -> datetime:
         """Return when a day begins."""
@@ -103,19 +210,19 @@ def name_host(number: int) -> str:
     return f"db-{number:02}"
 
 
-def plant_fleet() -> Fleet:
-    """Write the fleet, a run of each layout of each host a day, and judge it after day 34 and after the last."""
+def plant_fleet(plan: FleetPlan | None = None) -> Fleet:
+    """Write a fleet, a run of each layout of each host a day, and judge it twice; LARGE by default."""
+    plan = plan or LARGE
     now = timezone.now().replace(minute=0, second=0, microsecond=0)
-    fleet = Fleet(now - DAYS * DAY, [])
-    chance = random.Random(44)
+    fleet = Fleet(now - plan.days * DAY, [], plan)
+    chance = random.Random(plan.seed)
     rows: list[Series] = []
-    for group in [*([number] for number in range(1, HOSTS - 2)), range(HOSTS - 2, HOSTS + 1)]:
-        _plant_group(fleet, list(group), rows, chance)
-    _write_days(fleet, rows, range(34))
-    _judge()
-    _write_days(fleet, rows, range(34, DAYS))
-    _judge()
-    for volume_type, per_gib in (("io2", 0.125), ("st1", 0.045)):
+    for group in plan.groups:
+        _plant_group(fleet, group, rows, chance)
+    for days in (range(plan.judged_after), range(plan.judged_after, plan.days)):
+        _write_days(fleet, rows, days)
+        _judge()
+    for volume_type, per_gib in plan.prices.items():
         make_price(volume_type=volume_type, per_gib_month=per_gib)
     make_price()
     return fleet
@@ -126,40 +233,43 @@ def _judge() -> None:
         pass
 
 
-def _plant_group(fleet: Fleet, numbers: list[int], rows: list[Series], chance: random.Random) -> None:
+def _plant_group(fleet: Fleet, group: Group, rows: list[Series], chance: random.Random) -> None:
     """Make the hosts of one scope, and their series without runs."""
-    pool = POOL if len(numbers) > 1 else ""
-    hosts = [make_host(name_host(number), pool=pool) for number in numbers]
-    first = numbers[0]
-    volume_type = "gp3" if first <= 24 else "io2" if first <= 36 else "st1"
-    for count in VOLUME_COUNTS[first % 3]:
+    plan = fleet.plan
+    pool = POOL if len(group.numbers) > 1 else ""
+    hosts = [make_host(name_host(number), pool=pool) for number in group.numbers]
+    for count in group.volume_counts:
         target = make_target(
-            volume_type=volume_type,
+            volume_type=group.volume_type,
             volume_count=count,
             stripe_count=count,
-            volume_size_bytes=100 * GIB,
+            volume_size_bytes=VOLUME_SIZE,
             raid_level="raid0" if count > 1 else "none",
         )
         for rw, block_size, depth, iops in WORKLOADS:
-            for file_size in FILE_SIZES:
+            for file_size in plan.file_sizes:
                 planted = PlantedSeries(
                     hosts=tuple(host.name for host in hosts),
                     rw=rw,
                     block_size_bytes=block_size,
-                    iodepth=depth,
+                    iodepth=depth * group.depth_factor,
                     file_size_bytes=file_size,
-                    volume_type=volume_type,
+                    volume_type=group.volume_type,
                     volume_count=count,
-                    factors=[find_factor(first, rw, block_size, day) for day in range(DAYS)],
+                    factors=[
+                        plan.find_factor(group.numbers[0], rw, block_size, day) for day in range(plan.days)
+                    ],
+                    failed_days=group.failed_days,
                 )
-                _draw_values(planted, iops * VOLUME_TYPES[volume_type] * count, chance)
+                share = plan.size_shares.get(file_size, 1.0)
+                _draw_values(planted, iops * VOLUME_TYPES[group.volume_type] * count * share, chance)
                 fleet.series.append(planted)
                 workload = make_workload(
-                    rw=rw, block_size_bytes=block_size, iodepth=depth, file_size_bytes=file_size
+                    rw=rw, block_size_bytes=block_size, iodepth=planted.iodepth, file_size_bytes=file_size
                 )
                 rows.append(
                     fill_series(
-                        scope=f"pool:{pool}" if pool else hosts[0].scope,
+                        scope=planted.scope,
                         host=hosts[0],
                         target=target,
                         workload=workload,
@@ -168,8 +278,7 @@ def _plant_group(fleet: Fleet, numbers: list[int], rows: list[Series], chance: r
                 )
 
 
-def find_factor(host: int, rw: str, block_size_bytes: int, day: int) -> float:
-    """Return the factor of the IOPS on a day: what the table of this module has."""
+def _find_large_factor(host: int, rw: str, block_size_bytes: int, day: int) -> float:
     is_random_read = rw == "randread"
     rules: tuple[tuple[bool, Callable[[], float]], ...] = (
         (host == 3 and is_random_read and day >= 30, lambda: 0.75),
@@ -182,12 +291,66 @@ def find_factor(host: int, rw: str, block_size_bytes: int, day: int) -> float:
     return next((factor() for holds, factor in rules if holds), 1.0)
 
 
+def _find_small_factor(host: int, rw: str, block_size_bytes: int, day: int) -> float:
+    if host == 2 and rw == "randread" and day >= 28:
+        return 0.7
+    return 1.25 if host == 3 and rw == "write" and day >= 26 else 1.0
+
+
+def _group_large() -> Iterator[Group]:
+    counts = ((1, 4), (2, 8), (4, 16))
+    for number in range(1, 46):
+        volume_type = "gp3" if number <= 24 else "io2" if number <= 36 else "st1"
+        yield Group((number,), volume_type, counts[number % 3])
+    yield Group((46, 47, 48), "st1", counts[46 % 3])
+
+
+LARGE: Final = FleetPlan(
+    name="large",
+    seed=44,
+    days=DAYS,
+    groups=tuple(_group_large()),
+    file_sizes=(5 * GIB, 20 * GIB),
+    prices={"io2": 0.125, "st1": 0.045},
+    find_factor=_find_large_factor,
+    judged_after=34,
+    upgraded=(range(9, 17), 32),
+)
+SMALL: Final = FleetPlan(
+    name="small",
+    seed=5,
+    days=38,
+    groups=(
+        Group((1,), "gp3", (1, 4)),
+        Group((2,), "gp3", (1, 4), depth_factor=2),
+        Group((3,), "io2", (2, 8), depth_factor=4),
+        Group((4,), "nvme", (2,), depth_factor=8),
+        Group((5,), "st1", (3,), depth_factor=16, failed_days=frozenset({10, 11, 37})),
+    ),
+    file_sizes=(GIB, 8 * GIB, 64 * GIB),
+    prices={"io2": 0.125, "nvme": 0.0, "st1": 0.045},
+    find_factor=_find_small_factor,
+    judged_after=33,
+    size_shares={64 * GIB: 0.6},
+)
+SINGLE: Final = FleetPlan(
+    name="single",
+    seed=1,
+    days=30,
+    groups=(Group((1,), "gp3", (1,)),),
+    file_sizes=(4 * GIB,),
+    prices={},
+    find_factor=lambda *_: 1.0,
+    judged_after=25,
+)
+
+
 def _draw_values(planted: PlantedSeries, iops: float, chance: random.Random) -> None:
     """Requests in flight / IOPS is the mean latency (Little's law); p99 is three times as long."""
     for metric, noise in NOISE.items():
         planted.values[metric] = []
-        for factor in planted.factors:
-            level = iops * factor
+        for day, factor in enumerate(planted.factors):
+            level = iops * factor * (FAILED if day in planted.failed_days else 1)
             if metric != "iops":
                 level = planted.iodepth * 1e9 / level * (3 if metric == "latency_p99_ns" else 1)
             planted.values[metric].append(level * (1 + noise * max(-2.5, min(2.5, chance.gauss(0, 1)))))
@@ -214,29 +377,33 @@ def _write_days(fleet: Fleet, rows: list[Series], days: range) -> None:
                 hosts[name],
                 [fleet.at(day) + members[0][0].volume_count * timedelta(minutes=3) for day in own],
                 target=members[0][1].target,
-                environments=[environments[_find_kernel(name, day)] for day in own],
+                environments=[environments[_find_kernel(fleet.plan, name, day)] for day in own],
             )
             copy_values(
                 Measurement,
                 (
-                    _fill(run, row, place, {metric: values[day] for metric, values in planted.values.items()})
+                    {
+                        "run_id": run.pk,
+                        "series_id": row.pk,
+                        "started_at": run.started_at,
+                        "position": place,
+                        "latency_kind": "clat",
+                        "error": EIO if day in planted.failed_days else 0,
+                        **{metric: values[day] for metric, values in planted.values.items()},
+                    }
                     for day, run in zip(own, runs, strict=True)
                     for place, (planted, row) in enumerate(members)
                 ),
             )
+            failed = [run.pk for day, run in zip(own, runs, strict=True) if day in members[0][0].failed_days]
+            Run.objects.filter(pk__in=failed).update(error=EIO, badges=["failed-job"])
     note_measurements(*rows)
+    # The series has the badges of its newest run.
+    for planted, row in zip(fleet.series, rows, strict=True):
+        row.badges = ["failed-job"] if days[-1] in planted.failed_days else []
+    Series.objects.bulk_update([row for row in rows if row.badges], ["badges"])
 
 
-def _find_kernel(host: str, day: int) -> str:
-    return "6.5.0" if day >= 32 and name_host(9) <= host <= name_host(16) else "6.1.0"
-
-
-def _fill(run: Any, series: Series, place: int, values: Mapping[str, float]) -> dict[str, Any]:
-    return {
-        "run_id": run.pk,
-        "series_id": series.pk,
-        "started_at": run.started_at,
-        "position": place,
-        "latency_kind": "clat",
-        **values,
-    }
+def _find_kernel(plan: FleetPlan, host: str, day: int) -> str:
+    numbers, first_day = plan.upgraded
+    return "6.5.0" if day >= first_day and host in map(name_host, numbers) else "6.1.0"

@@ -8,29 +8,40 @@
 each in a savepoint: what one of them writes, the next does not see. A test that does not ask for it does not see these
 rows. Each test gets a copy of what the function returned, as it may change fields in memory.
 
+`@shared_rows_of(one, other)` makes the rows of each argument: the tests that ask for them run once with each.
+
 now() of PostgreSQL is the time when the rows were made. A test with `transaction=True` cannot share rows: it fails.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pytest
 
-# The functions that make rows, by the id of their fixture.
-_makers: Final[dict[int, Callable[[], Any]]] = {}
+# The functions that make rows by what a test is named after, by the id of their fixture.
+_makers: Final[dict[int, Mapping[Any, Callable[[], Any]]]] = {}
 
 
 def shared_rows(make: Callable[[], Any]) -> Any:
     """Return a fixture of a function that makes rows: what it returned, for all tests of the module that ask for it."""
+    return _make_fixture(make, {pytest.HIDDEN_PARAM: make})
 
+
+def shared_rows_of(*arguments: Any) -> Callable[[Callable[[Any], Any]], Any]:
+    """Return a decorator as `shared_rows`, of a function that makes the rows of one argument; str() names the test."""
+    return lambda make: _make_fixture(make, {str(each): functools.partial(make, each) for each in arguments})
+
+
+def _make_fixture(make: Callable[..., Any], makers: Mapping[Any, Callable[[], Any]]) -> Any:
     def read_rows(_open_rows: Any, db: None) -> Any:
         assert _open_rows is not None, f"{make.__name__} is not in the module of the test"
         return copy.deepcopy(_open_rows.rows)
 
     read_rows.__doc__ = make.__doc__
     fixture = pytest.fixture(read_rows)
-    _makers[id(fixture)] = make
+    _makers[id(fixture)] = makers
     return fixture
 
 
@@ -51,8 +62,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     if names and _commits(metafunc):
         raise pytest.UsageError(f"{metafunc.definition.nodeid} commits: it cannot share rows ({names[0]})")
-    made = [makers[name] for name in names] or [None]
-    metafunc.parametrize("_open_rows", made, ids=[pytest.HIDDEN_PARAM], indirect=True, scope="module")
+    made = makers[names[0]] if names else {pytest.HIDDEN_PARAM: None}
+    metafunc.parametrize("_open_rows", list(made.values()), ids=list(made), indirect=True, scope="module")
 
 
 def _commits(metafunc: pytest.Metafunc) -> bool:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from benchapp.models import Host
 from tests import shared_rows as plugin
 from tests.factories import make_host
-from tests.shared_rows import shared_rows
+from tests.shared_rows import shared_rows, shared_rows_of
 from tests.visitors import SharedClient, sign_in
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +33,12 @@ def visited_host() -> dict[str, Any]:
     """Make db-2, and somebody who reads it."""
     make_host("db-2")
     return {"client": sign_in(), "names": ["db-2"]}
+
+
+@shared_rows_of("db-3", "db-4")
+def either_host(name: str) -> str:
+    make_host(name)
+    return name
 
 
 def list_names() -> list[str]:
@@ -128,10 +134,14 @@ def test_test_shares_one_kind_of_rows() -> None:
 
 def test_tests_that_share_rows_run_next_to_each_other(request: pytest.FixtureRequest) -> None:
     asked = [
-        next((name for name in ("one_host", "visited_host") if name in item.fixturenames), "")
+        next((name for name in ("one_host", "visited_host", "either_host") if name in item.fixturenames), "")
         for item in request.session.items
         if item.path == request.path and isinstance(item, pytest.Function)
     ]
 
     groups = [name for name, _ in itertools.groupby(asked)]
     assert sorted(groups) == sorted(set(asked))
+
+
+def test_rows_of_several_arguments_are_made_one_after_another(either_host: str) -> None:
+    assert list_names() == [either_host]
