@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from benchapp.dimensions import DIMENSIONS
 from benchapp.metrics import format_change_size, format_percent, format_value, format_with_unit, lower_label
 from benchapp.queries.charts.scaling import ScalingChart
 from benchapp.queries.charts.scaling_findings import (
@@ -20,6 +21,7 @@ from benchapp.queries.charts.scaling_findings import (
     Saturates,
     Steady,
     Unclear,
+    list_confounded,
     list_places,
     list_replaced,
 )
@@ -70,9 +72,15 @@ class SentenceWriter:
         self._is_more_better = chart.metric.better == "higher"
 
     def write(self, finding: Finding) -> Clause:
-        """Return the clause of a finding, which says where it uses the level before an open regression."""
-        aside = self.name_regressions(list_replaced(self._chart, finding))
-        return replace(self._write(finding), aside=f", without {aside}" if aside else "")
+        """Return the clause of a finding, which says where it uses the level before an open regression, and what else
+        differs between its values."""
+        replaced = self.name_regressions(list_replaced(self._chart, finding))
+        aside = f", without {replaced}" if replaced else ""
+        if names := [lower_label(DIMENSIONS[name].label) for name in list_confounded(self._chart, finding)]:
+            *first, last = names
+            named = " and ".join([*([", ".join(first)] if first else []), last])
+            aside += f", with different {named}"
+        return replace(self._write(finding), aside=aside)
 
     def name_regressions(self, places: Sequence[int]) -> str:
         """Return "the open regression at 16 volumes" for places on x; "" for none."""

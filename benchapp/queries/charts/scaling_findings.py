@@ -1,5 +1,6 @@
 """The findings of a scaling chart, the knees of its curves, and the models of how they scale."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -37,7 +38,8 @@ from benchapp.analysis.charts.scaling_models import (
     WidthValue,
     fit_scaling,
 )
-from benchapp.queries.charts.axes import Axis
+from benchapp.grammar import Value
+from benchapp.queries.charts.axes import GROUP, Axis
 from benchapp.queries.charts.scaling_shapes import (
     WIDTH_DIMENSIONS,
     ScalingChart,
@@ -69,6 +71,7 @@ __all__ = [
     "find_findings",
     "find_reach",
     "is_target_reached",
+    "list_confounded",
     "list_places",
     "list_replaced",
     "list_replaced_in",
@@ -77,6 +80,7 @@ __all__ = [
 # A difference between patterns is expected.
 _PATTERNS: Final = ("pattern", "rw", "direction")
 _PAIR: Final = 2
+_REPEATED: Final = ("host", "pool")
 _BAND_POINTS: Final = 40
 
 
@@ -267,6 +271,25 @@ def list_replaced(chart: ScalingChart, finding: Finding) -> tuple[int, ...]:
         place.x for place in places if chart.facets[place.facet].lines[place.line].cells[place.x].before
     }
     return tuple(sorted(replaced))
+
+
+def list_confounded(chart: ScalingChart, finding: Finding) -> tuple[str, ...]:
+    """Return the dimensions beside the axes of which the values of a finding have several known values.
+
+    Hosts are repetitions; groups of series differ on purpose.
+    """
+    if GROUP in (chart.x.name, chart.color and chart.color.name, chart.facet and chart.facet.name):
+        return ()
+    places = list_places(finding)
+    cells = [chart.facets[place.facet].lines[place.line].cells[place.x] for place in places]
+    if not isinstance(finding, Cliff | ContrastFinding):
+        # The finding of a curve rests on all its values.
+        cells = [*chart.facets[places[0].facet].lines[places[0].line].cells]
+    found: dict[str, set[tuple[Value | None, ...]]] = defaultdict(set)
+    for name, values in (setting for cell in cells if cell.spread for setting in cell.settings):
+        if values != (None,):
+            found[name].add(values)
+    return tuple(name for name in chart.varying if name not in _REPEATED and len(found[name]) > 1)
 
 
 def list_replaced_in(line: ScalingLine) -> tuple[int, ...]:

@@ -91,10 +91,24 @@ def test_curve_that_levels_off_has_one_statement_with_the_limit_that_it_reaches(
     for count, value in ((1, 3000.0), (2, 6000.0), (4, 11_950.0), (8, 11_970.0), (16, 11_980.0)):
         make_bar(count, value, host=host)
 
-    assert describe("limit=instance:12k") == [
+    (sentence,) = describe("limit=instance:12k")
+
+    assert sentence == (
         "Random read levels off at 4 volumes (~12k IOPS)"
         " and reaches the limit (instance) at 4 volumes: 11 950 of 12 000 IOPS."
-    ]
+    )
+
+
+def test_finding_names_what_else_differs_between_its_values(db: Any) -> None:
+    host = make_host("db-1")
+    for count, volume_type, iops in ((1, "gp3", 3000.0), (2, "gp3", 6000.0), (4, "st1", 4800.0)):
+        make_series([iops], host=host, target=make_target(volume_count=count, volume_type=volume_type))
+    calculate_levels()
+
+    (sentence,) = describe("")
+
+    assert sentence.endswith(", with different volume type.")
+    assert "different" not in describe("q=type:gp3")[0]
 
 
 def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> None:
