@@ -41,7 +41,7 @@ def test_cheapest_layout_for_a_requirement_is_found_and_none_for_a_larger_one(
     page.get_by_label("p99 latency, ms at most").fill("3")
     page.get_by_label("Capacity, GB at least").fill("1000")
     page.get_by_label("Block size").fill("4k")
-    page.get_by_label("Measurements of").fill("host:db-layouts")
+    page.get_by_label("Data from").fill("host:db-layouts")
     page.get_by_role("button", name="Rank layouts").click()
 
     page.wait_for_selector(".chart-box[data-drawn]")
@@ -60,6 +60,6 @@ def test_cheapest_layout_for_a_requirement_is_found_and_none_for_a_larger_one(
     page.get_by_role("button", name="Rank layouts").click()
     page.wait_for_selector("h1:has-text('No measured layout meets the requirement')")
     assert "Closest miss:" in page.inner_text("main")
-    assert page.get_by_label("Measurements of").input_value() == "host:db-layouts"
+    assert page.get_by_label("Data from").input_value() == "host:db-layouts"
     assert watched.complaints == []
     assert watched.violations() == []

@@ -216,8 +216,8 @@ def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: boo
     yield " · ".join(parts)
     if has_prices:
         yield (
-            "Marks: median throughput; filled: meets the requirement; color and shape: p99 latency; solid line: layouts"
-            " that no other beats in price and throughput; dashed line: required."
+            "Marks: median throughput; filled: meets the requirement; color and shape: p99 latency; solid line:"
+            " Pareto front of price and throughput; dashed line: required."
         )
     elif ranking.all_rows:
         yield (

@@ -15,13 +15,13 @@ _LABELS: Final[Mapping[str, str]] = {
     "capacity_gb": "Capacity, GB at least",
     "max_price": "Price per month, at most",
     "pattern": "Pattern",
-    "read_share": "Reads, % of a mix",
+    "read_share": "Read share, %",
     "block_size": "Block size",
     "region": "Prices of",
     "price_of": "Price includes",
-    "max_age_days": "Age of newest run, days",
-    "q": "Measurements of",
-    "vary": "May vary",
+    "max_age_days": "Max. age, days",
+    "q": "Data from",
+    "vary": "Vary",
 }
 _TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
 _ATTRIBUTES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -32,7 +32,7 @@ def layouts(request: HttpRequest) -> HttpResponse:
     form = LayoutForm(request.GET or None, regions=list_regions(prices), region=region)
     question = form.make_question() if form.is_valid() else None
     if question is not None and not question.has_throughput:
-        form.add_error("iops", "State the required IOPS or MB/s.")
+        form.add_error("iops", "Enter a target: IOPS or MB/s.")
         question = None
     context: dict[str, Any] = {
         "form": form,

@@ -35,7 +35,7 @@ ASKED = "/layouts/?iops=20000&pattern=randread&block_size=4k&p99_ms=3&capacity_g
 def test_page_without_a_question_has_the_form_and_an_example(viewer: Client) -> None:
     page = Page(viewer.get("/layouts/"))
 
-    assert "State the required IOPS or MB/s." in page.words
+    assert "Enter a target: IOPS or MB/s." in page.words
     assert "Ranking" not in page.words
 
 
@@ -196,7 +196,7 @@ def test_region_of_the_address_must_have_prices(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        ("p99_ms=3", "State the required IOPS or MB/s."),
+        ("p99_ms=3", "Enter a target: IOPS or MB/s."),
         ("iops=-5", "greater than or equal to 0.001"),
         ("iops=1&block_size=big", "big"),
         ("iops=1&q=host:", "host"),
