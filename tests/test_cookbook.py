@@ -1,4 +1,4 @@
-"""Every command of docs/cookbook.md gives the answer below it, from a server with planted data."""
+"""Every command of docs/clients.md, "Cookbook", gives the answer below it, from a server with planted data."""
 
 import os
 import re
@@ -26,8 +26,8 @@ from tests.factories import (
     make_workload,
 )
 
-TEXT = (Path(__file__).parent.parent / "docs" / "cookbook.md").read_text()
-RECIPES = re.findall(r"\n## (.+?)\n.*?```sh\n(.+?)\n```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
+TEXT = (Path(__file__).parent.parent / "docs" / "clients.md").read_text().partition("\n## Cookbook\n")[2]
+RECIPES = re.findall(r"\n### (.+?)\n.*?```sh\n(.+?)\n```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
 SWEEP = UUID("6f1cbb2e-9d3e-4a55-8d0a-222222222222")
 
 pytestmark = pytest.mark.skipif(
@@ -116,5 +116,5 @@ def test_every_command_gives_the_answer_below_it(place):
 
 
 def test_there_is_one_line_for_each_of_the_seventeen_questions():
-    assert len(RECIPES) == 17 == len(re.findall(r"^## ", TEXT, re.MULTILINE))
+    assert len(RECIPES) == 17 == len(re.findall(r"^### ", TEXT, re.MULTILINE))
     assert all("\n" not in command and command.count("curl") == 1 for _, command, _ in RECIPES)

@@ -21,7 +21,7 @@ from tests.browser.world import make_world
 from tests.factories import calculate_levels, make_token
 
 ROOT = Path(__file__).parent.parent
-DOCS = (ROOT / "docs" / "sql.md").read_text()
+DOCS = (ROOT / "docs" / "clients.md").read_text()
 QUERIES = re.findall(r"```sql\n(SELECT.*?)```", DOCS, re.DOTALL)
 CREATE_ROLE = re.findall(r"```sql\n(CREATE ROLE.*?)```", DOCS, re.DOTALL)[0]
 VIEWS = import_module("benchapp.migrations.0037_sql_views").VIEWS

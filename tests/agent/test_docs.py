@@ -40,7 +40,7 @@ def test_every_profile_has_a_row() -> None:
 
 
 def test_every_option_of_a_sweep_has_a_row() -> None:
-    documented = {name.split()[0] for name in read_first_column("sweeps.md", "option")}
+    documented = {name.split()[0] for name in read_first_column("profiles.md", "option")}
 
     assert documented == list_options("sweep")
 
@@ -62,7 +62,7 @@ def test_every_option_of_an_experiment_that_is_not_one_of_run_has_a_row() -> Non
 
 
 def test_every_target_field_has_a_row() -> None:
-    assert set(read_first_column("discovery.md", "field")) | {"name"} >= set(TARGET_FIELDS)
+    assert set(read_first_column("profiles.md", "field")) | {"name"} >= set(TARGET_FIELDS)
 
 
 def test_every_configuration_key_has_a_row() -> None:
