@@ -1,4 +1,4 @@
-"""The tasks of docs/ux.md, in the documented number of clicks."""
+"""The tasks of CONTRIBUTING.md, "Tasks and clicks", in the documented number of clicks."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.watch import Watched
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "ux.md"
+DOCUMENT = Path(__file__).parents[2] / "CONTRIBUTING.md"
 # Task: (first page, what is clicked: role and name, or a selector, the page reached, text on it).
 # Text that is typed, as ("type", selector, text), is no click: fields are reached with Tab.
 Click = tuple[str, str] | tuple[str, str, str] | str
@@ -184,6 +184,10 @@ def test_every_documented_task_is_tested() -> None:
 
 
 def read_documented_clicks() -> dict[str, int]:
-    """Return the clicks of each task in the table of docs/ux.md."""
-    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| (\d+) \|", DOCUMENT.read_text(), re.MULTILINE)
+    """Return the clicks of each task in the table of CONTRIBUTING.md."""
+    rows = re.findall(
+        r"^\| ([^|]+?) \| [^|]+ \| (\d+) \|",
+        DOCUMENT.read_text().partition("\n## Tasks and clicks\n")[2],
+        re.MULTILINE,
+    )
     return {task: int(clicks) for task, clicks in rows}

@@ -167,7 +167,7 @@ def test_body_that_retention_removed_is_said_so(editor: Client) -> None:
 
 
 def test_page_of_the_answer_to_a_post_shows_the_result(viewer: Client) -> None:
-    """docs/ux.md: the result of a file that was sent with curl is found without a click."""
+    """CONTRIBUTING.md, "Tasks and clicks": the result of a file that was sent with curl is found without a click."""
     _, token = issue_token(scope=Scope.INGEST, host=make_host("db-01"))
     wire = Wire((OUTPUTS / "07_json.out").read_bytes(), False)
     post = Post("/api/v1/fio", "volume_type=gp3", {"authorization": f"Bearer {token}"}, wire)
