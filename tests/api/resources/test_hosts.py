@@ -123,11 +123,13 @@ def test_admin_sets_the_pool_and_retires_a_host(admin):
     assert (changed.json()["pool"], changed.json()["retired_at"] is None) == ("blue", False)
     assert (retired.status_code, retired.json()["code"]) == (401, "host-retired")
     assert (restored.json()["pool"], restored.json()["retired_at"]) == ("", None)
-    assert [(line["event"], line["host"]) for line in lines] == [
+    # Besides, a broker that is not there may be named.
+    of_host = [line for line in lines if line["event"].startswith("host.")]
+    assert [(line["event"], line["host"]) for line in of_host] == [
         ("host.pool_set", "db-7"),
         ("host.retired", "db-7"),
     ]
-    assert lines[0]["via"].startswith("bench_")
+    assert of_host[0]["via"].startswith("bench_")
 
 
 @pytest.mark.parametrize(
