@@ -1,4 +1,4 @@
-"""Layouts whose RAID level was sent as "0" or "RAID 0" become those of the agent, which sends "raid0".
+"""Layouts whose RAID level was sent as "0", "RAID 0" or "no raid" become those of the agent: "raid0", "none".
 
 New results are stored with "raid0"; without this they would begin new series. A series whose host has both spellings
 keeps its own history: its values are not those of the other.
@@ -17,7 +17,7 @@ _COLUMNS: Final = (
 )
 _FIND_TARGETS: Final = f"""
 SELECT id, substring(raid_level from '^(?:raid)?[\\s_-]*(\\d{{1,3}})$'), {", ".join(_COLUMNS)} FROM benchapp_target
-WHERE raid_level ~ '^(?:raid)?[\\s_-]*\\d{{1,3}}$' AND raid_level !~ '^raid\\d' ORDER BY id
+WHERE raid_level = 'no raid' OR raid_level ~ '^(?:raid)?[\\s_-]*\\d{{1,3}}$' AND raid_level !~ '^raid\\d' ORDER BY id
 """  # noqa: S608
 _FIND_SERIES: Final = """
 SELECT series.id, scope, workload.key, direction FROM benchapp_series AS series
@@ -35,7 +35,7 @@ def rename_levels(_apps: Any, schema_editor: BaseDatabaseSchemaEditor) -> None:
     with schema_editor.connection.cursor() as cursor:
         cursor.execute(_FIND_TARGETS)
         for target_id, number, *values in cursor.fetchall():
-            level = f"raid{number}"
+            level = f"raid{number}" if number else "none"
             key = _hash({**dict(zip(_COLUMNS, values, strict=True)), "raid_level": level})
             cursor.execute("SELECT id FROM benchapp_target WHERE key = %s", [key])
             # It is there if a host has sent the new spelling, too.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 from math import inf
+from time import monotonic
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
@@ -25,6 +26,7 @@ _VALUES_MAXIMUM: Final = 1000
 _DIFFERENCE_MAXIMUM: Final = 0.5
 # An explanation is worth less than a page: of many millions of runs, a page without results has none.
 _STATEMENT_MAXIMUM_MS: Final = 2000
+_MAXIMUM_S: Final = 2.0
 
 FindsAny = Callable[[Filter], bool]
 
@@ -54,14 +56,23 @@ def find_exclusions(filter: Filter, finds_any: FindsAny) -> tuple[Exclusion, ...
     """Return what excludes everything: every part that matches nothing, or else the fewest parts that do together.
 
     finds_any: whether the page shows something for a filter; called up to twice for each part, and for the nearest
-    values. () if the filter matches something, if nothing matches without it either, or if a query takes too long.
+    values. () if the filter matches something, if nothing matches without it either, or if it takes longer than 2 s.
     """
+    deadline = monotonic() + _MAXIMUM_S
+
+    def finds_in_time(filter: Filter) -> bool:
+        if monotonic() > deadline:
+            raise TimeoutError
+        return finds_any(filter)
+
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_STATEMENT_MAXIMUM_MS)])
-            found = _find_exclusions(filter, finds_any)
+            found = _find_exclusions(filter, finds_in_time)
             cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
             return found
+    except TimeoutError:
+        return ()
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             return ()

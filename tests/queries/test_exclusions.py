@@ -1,5 +1,7 @@
 """What in a filter excludes everything, without a page."""
 
+import itertools
+
 import pytest
 from django.db import connection
 
@@ -47,6 +49,18 @@ def test_label_of_a_word_is_suggested_unless_no_filter_can_name_it() -> None:
     (found,) = find_exclusions(parse_filter("r1"), has_series)
 
     assert found.instead == (("label.rack:r1", "label.rack:r1"),)
+
+
+def test_explanation_of_many_parts_ends_with_its_time(monkeypatch) -> None:
+    asked: list[Filter] = []
+    monkeypatch.setattr(exclusions, "monotonic", itertools.count().__next__)
+
+    def finds(filter: Filter) -> bool:
+        asked.append(filter)
+        return filter == Filter()
+
+    assert find_exclusions(parse_filter(" ".join(f"label.a{n}:1" for n in range(40))), finds) == ()
+    assert len(asked) == 2
 
 
 def test_slow_explanation_is_left_out_and_later_queries_have_their_own_limit(monkeypatch) -> None:

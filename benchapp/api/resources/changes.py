@@ -78,7 +78,8 @@ class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
         bool | None, Meta(description="whether a drift continues; null for a change of level")
     ]
     recovers_from: Annotated[
-        float | None, Meta(description="the regression that this improvement ends; null if it ends none")
+        float | None,
+        Meta(description="relative size of the regression that this improvement ends; null if it ends none"),
     ]
     page: str
 

@@ -379,12 +379,14 @@ def _describe_evidence(compared: _Compared) -> dict[str, Any]:
 def _measure_slope(history: MetricHistory, change: GradualChange) -> float | None:
     """Return the relative change a day from the level before to the end of the slope, or the middle of its newest runs.
 
-    None if the sizes have no common rate: of values of 0.
+    None if the sizes have no common rate, as of values of 0, or one of hours: more than e-fold a day.
     """
     end = (change.newest + len(history.times) - 1) // 2 if change.continues else change.newest
     days = (history.times[end] - history.times[change.first - 1]) / 86_400e6
     ratio = change.drift.now.median / change.before.median if change.before.median else 0.0
-    return round(math.expm1(math.log(ratio) / days), 6) if ratio > 0 and days > 0 else None
+    if ratio <= 0 or days <= 0 or abs(math.log(ratio)) > days:
+        return None
+    return round(math.expm1(math.log(ratio) / days), 6)
 
 
 def _read_compared(drift: Change) -> datetime:

@@ -268,6 +268,12 @@ def _find_boundaries(history: StoredHistory, section: _Section, changes: Sequenc
     read_from = int(history.times[0]) if history.is_cut else np.iinfo(np.int64).min
     recoveries = find_recoveries(changes)
     drifts = [change for change in changes if change.method == DRIFT_METHOD]
+    # Those of drifts whose slope began before.
+    cut = [
+        _Boundary(to_microseconds(drift.level_from_at), drift.pk, is_newest=True)
+        for drift in drifts
+        if to_microseconds(drift.started_at) <= read_from < to_microseconds(drift.level_from_at)
+    ]
     changes = [
         change
         for change in changes
@@ -276,7 +282,7 @@ def _find_boundaries(history: StoredHistory, section: _Section, changes: Sequenc
         and not any(_is_step_of(change, drift) for drift in drifts)
     ]
     starts = [to_microseconds(change.started_at) - 2 for change in changes]
-    found = [
+    found = cut + [
         _Boundary(at, recoveries.get(change.pk, change).pk, is_recovery=change.pk in recoveries)
         for at, change in zip(starts, changes, strict=True)
     ]

@@ -70,6 +70,19 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
     assert drift.evidence["accepted_from"] is None
 
 
+@pytest.mark.parametrize("step", [timedelta(milliseconds=10), timedelta(seconds=1), timedelta(seconds=10)])
+def test_slope_within_minutes_has_no_rate_a_day_and_ends_no_batch(step: timedelta) -> None:
+    rising = [10_000.0] * 25 + [10_000.0 * 1.02**run for run in range(1, 21)] + [14_859.0] * 10
+    noisy = [value * (1 + 0.002 * (-1) ** run) for run, value in enumerate(rising)]
+    make_cells(make_host("db-1"), [noisy], step=step)
+    (stepped,) = make_cells(make_host("db-2"), [[1000.0 + run % 3 for run in range(30)] + [500.0] * 20])
+
+    judge_all()
+
+    assert Change.objects.filter(series=stepped, relative__lt=-0.4).exists()
+    assert [read_slope(drift.evidence).per_day for drift in read_drifts()] in ([None], [])
+
+
 def test_fast_slope_ends_where_the_level_is_reached() -> None:
     ramp = [
         value * (1 - 0.002 * min(max(run - 60, 0), 50)) for run, value in enumerate(make_level(1000.0, 208))

@@ -41,13 +41,15 @@ def migrate() -> None:
         migration.rename_levels(None, editor)
 
 
-@pytest.mark.parametrize("level", ["0", "RAID 0", "raid-0"])
-def test_series_of_another_spelling_continues(level: str, token: str) -> None:
+@pytest.mark.parametrize(
+    ("level", "name"), [("0", "raid0"), ("RAID 0", "raid0"), ("raid-0", "raid0"), ("No RAID", "none")]
+)
+def test_series_of_another_spelling_continues(level: str, name: str, token: str) -> None:
     send_as_before(token, level)
     migrate()
-    send(token, "raid0")
+    send(token, name)
 
-    assert set(Series.objects.values_list("raid_level", "measurement_count")) == {("raid0", 2)}
+    assert set(Series.objects.values_list("raid_level", "measurement_count")) == {(name, 2)}
     assert Target.objects.count() == 1
 
 
