@@ -105,7 +105,7 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
         key=lambda pattern: -abs(pattern.comparison.relative if pattern.comparison else 0.0),
     )
     if not worse:
-        return [f"{format_count(len(compared), 'pattern')} within 5 % of the peers."]
+        return [f"{format_count(len(compared), 'pattern')} at most 5 % below the peers."]
     named = [
         f"{describe_value('pattern', pattern.pattern).capitalize()} is {_describe_comparison(host, pattern)}."
         for pattern in worse[:_NAMED_MAXIMUM]

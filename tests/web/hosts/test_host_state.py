@@ -89,7 +89,7 @@ def test_host_better_than_its_peers_is_not_worse(viewer: Client) -> None:
     page = get(viewer, "db-1")
 
     assert "30 % above 1 peer" in page.words
-    assert "1 pattern within 5 % of the peers." in page.words
+    assert "1 pattern at most 5 % below the peers." in page.words
 
 
 def test_lower_elapsed_time_is_better() -> None:
