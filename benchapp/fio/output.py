@@ -121,10 +121,10 @@ def _place_in_zone(document: Document, time_zone: tzinfo | None, notes: Notes) -
         )
         return replace(document, finished_at=finished_at.replace(tzinfo=UTC))
     finished_at = finished_at.replace(tzinfo=time_zone).astimezone(UTC)
-    return replace(document, finished_at=finished_at, started_at=finished_at - _measure_length(document))
+    return replace(document, finished_at=finished_at, started_at=finished_at - measure_length(document))
 
 
-def _measure_length(document: Document) -> timedelta:
+def measure_length(document: Document) -> timedelta:
     """Return the run time of the groups, which run one after the other; without setting up."""
     lengths: defaultdict[int, float] = defaultdict(float)
     for group in document.groups:

@@ -13,6 +13,7 @@ import orjson
 from benchapp.analysis.validity.badges import sort_codes
 from benchapp.analysis.validity.inputs import RunFailure
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
+from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
 from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
@@ -152,7 +153,7 @@ def _plan_run(
     target_key = key_of(sender.target)
     started_at, is_known = _read_start(source, sender, document)
     has_zone = document.format != "normal" or sender.time_zone is not None
-    finished_at = (document.finished_at if has_zone else None) or sender.finished_at
+    finished_at = (document.finished_at if has_zone else None) or sender.finished_at or document.finished_at
     failure = find_failure(report, number, sender.command)
     context = read_run_context(document, environment=environment, target=sender.target, failure=failure)
     planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
@@ -213,7 +214,11 @@ def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: boo
 
 def _read_start(source: SubmissionSource, sender: SenderContext, document: Document) -> tuple[datetime, bool]:
     """Return the start by fio, else by the sender; the time of receipt (False) if their clock is wrong by days."""
-    for moment in (document.started_at, sender.started_at, document.finished_at):
+    printed = document.finished_at
+    if printed is not None and document.format == "normal":
+        # By the clock of the host, in an assumed time zone: what the sender says goes before.
+        printed -= measure_length(document)
+    for moment in (document.started_at, sender.started_at, printed):
         if moment is not None and _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE:
             return moment, True
     return source.received_at, False
