@@ -2,7 +2,7 @@
 
     python -m benchmarks drift [--seed 1] [--every 6]
 
-120 series of IOPS with 240 runs each, four a day, evaluated after every 6 runs from the 40th on; decreases begin at run
+120 series of IOPS with 240 runs each, four a day, evaluated after every 6 runs from the 24th on; decreases begin at run
 70, the last at the first one, so that no level stands before it. A series counts as reported if one evaluation finds a
 drift in that direction, as `pipeline.detection.drift` does.
 """
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.analysis.changepoints.detector import judge_values
-from benchapp.analysis.detection.baselines import compare_to_baseline, may_have_drifted
+from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, compare_to_baseline, may_have_drifted
 from benchapp.analysis.detection.gradual_change import Drift
 from benchapp.analysis.detection.slope import DetectedStep, find_slope
 from benchapp.metrics import SMALLEST_CHANGES
@@ -69,7 +69,7 @@ def count_drifts(values: Array, *, every: int) -> Reported:
 
 def _find_directions(values: list[float], every: int) -> set[str]:
     found = set()
-    for end in range(40, len(values) + 1, every):
+    for end in range(2 * BASELINE_RUNS_MINIMUM, len(values) + 1, every):
         drift = _find_drift(np.array(values[:end]))
         if drift is not None:
             way = "decrease" if (drift.shift.relative or 0) < 0 else "increase"

@@ -30,8 +30,8 @@ COMPARED_RUNS_MAXIMUM: Final = 60
 RUNS_MINIMUM: Final = 3
 # Name and version of the method, stored with each drift.
 DRIFT_METHOD: Final = "drift-v1"
-# Minimum runs of the baseline, as for a learned noise profile.
-BASELINE_RUNS_MINIMUM: Final = 20
+# Minimum runs of the baseline, and of the level that is compared with it: a month of daily runs has both.
+BASELINE_RUNS_MINIMUM: Final = 12
 # Share of the tolerated change within which a level has recovered.
 BACK_SHARE: Final = 0.5
 # Pairs of runs closer than this share of the level say little about its slope.
@@ -89,7 +89,7 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
     A slope through a whole level spreads both of its halves, so that their values overlap and seem correlated;
     residuals around a line do not have it. The slope is the median of those of all pairs (Theil 1950, Sen 1968) of the
     newest 120 logarithms. The 95 % interval is that of a least-squares slope, widened for lag-1 correlation of the
-    residuals with its bias in short series removed (Kendall 1954). None for fewer than 40 values or one of 0 or below.
+    residuals with its bias in short series removed (Kendall 1954). None for fewer than 24 values or one of 0 or below.
     """
     newest = np.asarray(values[-2 * COMPARED_RUNS_MAXIMUM :], dtype=np.float64)
     count = len(newest)
@@ -160,7 +160,7 @@ def may_have_drifted(values: Array, *, tolerated_change: float) -> bool:
 def compare_to_baseline(
     values: Sequence[float], changes: Iterable[int] = (), *, tolerated_change: float
 ) -> BaselineComparison | None:
-    """Compare the current level with the baseline; None below 20 runs of either, or 5 since the last change.
+    """Compare the current level with the baseline; None below 12 runs of either, or 5 since the last change.
 
     values: finite, oldest first, from the first run of the baseline on; its first 60 runs, or half of a short history,
     are the baseline. changes: indices of later changes.

@@ -420,13 +420,13 @@ def test_level_within_the_tolerated_change_has_not_drifted(reader: Client) -> No
 
 
 def test_baseline_of_few_runs_is_not_compared_yet(reader: Client) -> None:
-    series = make_series([1000.0] * 39)
+    series = make_series([1000.0] * 23)
     make_detection_result(series, baseline_from_at=NOON)
 
     body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
 
     assert body["baseline"] is None
-    assert "Drift detection starts at 40 runs of the baseline." in body["why_not"]
+    assert "Drift detection starts at 24 runs of the baseline." in body["why_not"]
 
 
 def test_series_without_baseline_has_no_comparison(reader: Client) -> None:

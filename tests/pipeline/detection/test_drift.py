@@ -1,6 +1,8 @@
 """Drifts of a series: slow slopes from the beginning of a level, and from an accepted baseline."""
 
+import random
 from datetime import datetime, timedelta
+from statistics import median
 
 import pytest
 
@@ -68,6 +70,28 @@ def test_slow_slope_is_a_drift_and_not_a_change() -> None:
     assert drift.started_at == slope.from_at + timedelta(microseconds=1)
     assert drift.level_from_at == NOON + timedelta(hours=203)
     assert drift.evidence["accepted_from"] is None
+
+
+@pytest.mark.parametrize("runs", [24, 30, 33, 36])
+def test_drift_of_a_month_of_daily_runs_is_one_incident_of_all_series(runs: int) -> None:
+    noise = random.Random(7)
+    levels = [8000.0, 7000.0, 500.0, 300.0] * 3
+    lines = [
+        [level * (1 - 0.009 * run) * (1 + noise.gauss(0, 0.015)) for run in range(runs)] for level in levels
+    ]
+    make_cells(make_host("db-3"), lines, step=timedelta(days=1))
+
+    judge_all()
+
+    incident = Incident.objects.get(merged_into=None)
+    assert {change.series_id for change in incident.changes.all()} == set(
+        Series.objects.values_list("pk", flat=True)
+    )
+    for drift, line in zip(read_drifts(incident=incident), lines, strict=True):
+        newest, first = median(line[-5:]), line[0]
+        assert drift.relative == pytest.approx(newest / first - 1, abs=0.05)
+        assert drift.after_median == pytest.approx(newest)
+        assert read_slope(drift.evidence).continues
 
 
 @pytest.mark.parametrize("step", [timedelta(milliseconds=10), timedelta(seconds=1), timedelta(seconds=10)])
