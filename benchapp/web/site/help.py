@@ -44,7 +44,7 @@ HELP: Final = {
     "incident_baseline": "triage#the-page-of-an-incident",
     "incidents": "triage#the-inbox",
     "layouts": "deciding#choose-a-layout",
-    "matrix": "matrix",
+    "matrix": "scaling#matrix",
     "overview_chart": "overview#charts",
     "people": "accounts#invitations",
     "pinned_chart": "overview#pinned-charts",
