@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 WIDTHS_MINIMUM: Final = 4
 # Predictions end here: times the largest measured width.
 RANGE_FACTOR: Final = 1.5
-# Medians of layouts differ by more than their runs tell: other volumes, other hours. docs/deciding.md has a check.
+# Medians of layouts differ by more than their runs tell: other volumes, other hours. benchmarks/README.md has a check.
 LAYOUT_ERROR: Final = 0.05
 # The error of a value whose runs are too few to tell: that of a single run.
 UNKNOWN_ERROR: Final = 0.10

@@ -167,7 +167,7 @@ def test_widths_of_the_ebs_series_that_were_left_out_are_predicted():
     }
     differences = [abs(each.predicted.value / each.measured - 1) for each in left_out if each.predicted]
     held = [each.predicted.low <= each.measured <= each.predicted.high for each in left_out if each.predicted]
-    # docs/deciding.md has these figures.
+    # benchmarks/README.md has these figures.
     assert float(np.median(differences)) == pytest.approx(0.045, abs=0.0005)
     assert float(np.mean(held)) == pytest.approx(0.82, abs=0.005)
 
