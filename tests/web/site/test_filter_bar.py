@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.grammar import Filter, parse_filter
+from benchapp.metrics import format_value
 from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
 from tests.factories import make_host, make_series, make_target
 from tests.web.pages import Page
@@ -228,7 +229,7 @@ def test_invalid_filter_shows_the_error_and_neither_chart_nor_numbers(name: str,
     content = response.content.decode()
     assert "<mark>speed:4</mark> &lt;script&gt;" in content
     assert not {"table", "canvas", "svg", "figure"} & {tag_name for tag_name, _ in page.tags}
-    assert "123" not in page.words
+    assert format_value(123_457.0, "operations/s") not in page.words
     assert ("input", {"type": "hidden", "name": "scale", "value": "log"}) in page.tags
     assert f"{reverse(name)}?q=label.speed%3A4+%3Cscript%3E&scale=log" in page.links
     (field,) = [tag for tag_name, tag in page.tags if tag_name == "input" and tag.get("name") == "q"]
