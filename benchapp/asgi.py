@@ -26,7 +26,6 @@ from benchapp.api.framework.authentication import require_bearer  # noqa: E402
 from benchapp.api.framework.database_errors import call_with_retry  # noqa: E402
 from benchapp.api.framework.permissions import require_editor  # noqa: E402
 from benchapp.api.framework.problems import Problem, answer_problem, find_problem  # noqa: E402
-from benchapp.api.ingest.app import authenticate_sender  # noqa: E402
 from benchapp.api.ingest.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
@@ -43,6 +42,7 @@ from benchapp.api.ingest.body import (  # noqa: E402
     replace_length,
 )
 from benchapp.api.ingest.hints import PATHS  # noqa: E402
+from benchapp.api.ingest.posts import authenticate_sender  # noqa: E402
 from benchapp.checks import log_warnings  # noqa: E402
 from benchapp.handler import ThreadHandler  # noqa: E402
 from benchapp.web.site.static_files import answer_static_file  # noqa: E402

@@ -15,7 +15,7 @@ from benchapp.models import Host, Scope, State, Submission
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.agent.storage.trees import raid0, write_tree
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio
 from tests.factories import NOON
 

@@ -12,11 +12,11 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.api.ingest import app as intake
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Notice, Scope
 from benchapp.pipeline.access.tokens import issue_token
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON
 
@@ -30,7 +30,7 @@ def at_time(moment: datetime) -> Iterator[None]:
 
 def silence_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the tasks wake nobody: a story calls them in order."""
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
     for name in ("normalize", "judge", "notify"):
         monkeypatch.setattr(getattr(tasks, name), "delay_on_commit", lambda: None)
 

@@ -444,7 +444,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
 
 TEMPLATES_MAXIMUM = 25
 
-INGEST = "benchapp.api.ingest.app"
+INGEST = "benchapp.api.ingest.posts"
 # What the workers and the pages alone import. Accepting a result must not load it.
 NOT_IN_INGEST = (
     "benchapp.tasks",

@@ -24,9 +24,9 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg import sql
 
-from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
+from benchapp.api.ingest.posts import answer_post
 from benchapp.api.posting.validation import describe_validation
 from benchapp.embedded.postgres import find_installation
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission

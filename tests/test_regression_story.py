@@ -19,7 +19,7 @@ from benchapp.env import EmailServer
 from benchapp.models import Host, Incident, Run, Scope
 from benchapp.pipeline.access.tokens import issue_token
 from benchmarks.histories import make_generator, make_history
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.factories import NOON
 from tests.mail_server import MailServer, serve_mail
 from tests.notices import make_subscription

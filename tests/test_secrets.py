@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from benchapp.api.ingest import app as intake
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.limits import Limits
 from benchapp.archive import export as export_module
 from benchapp.models import Host, Kind, Role, Run, Scope, Series, State, Submission, Target, Workload
@@ -26,7 +26,7 @@ from benchapp.pipeline.intake.submissions import (
 )
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.archive.instances import export, import_archive, start_other_instance
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import make_host, make_submission
@@ -81,7 +81,7 @@ def find_secrets() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
 
 
 @pytest.fixture

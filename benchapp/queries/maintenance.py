@@ -69,11 +69,6 @@ class PlannedEventRow:
     canceled_by_name: str
 
     @property
-    def is_maintenance(self) -> bool:
-        """Return whether runs in the period are excluded from levels."""
-        return self.kind == PlannedEventKind.MAINTENANCE
-
-    @property
     def is_note(self) -> bool:
         """Return whether it is only shown in charts."""
         return self.kind == PlannedEventKind.NOTE

@@ -16,7 +16,7 @@ TITLE_MAXIMUM: Final = 300
 
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
-_MIXED: Final = frozenset({"rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"})
+_MIXED: Final = frozenset({"rw", "randrw", "trimwrite", "randtrimwrite"})
 # Shown only if different: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 from benchapp.analysis.layouts.ranking import Verdict
 
 Cause = Literal["price", "incident", "run", "gone", "other"]
-CAUSES: Final[tuple[Cause, ...]] = ("price", "incident", "run", "gone", "other")
 
 
 @dataclass(frozen=True, slots=True)

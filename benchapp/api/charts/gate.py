@@ -120,7 +120,10 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         float | None, Meta(description="standard deviation, relative to the median")
     ]
     baseline_latency_kind: Annotated[
-        str, Meta(description="as latency_kind; with other-kind that of the runs that are not compared")
+        str,
+        Meta(
+            description="kind of the baseline: lat, clat; the reason other-kind says that it is not compared"
+        ),
     ]
     baseline_from: Annotated[Time | None, Meta(description="start of the first run of the baseline")]
     baseline_to: Annotated[Time | None, Meta(description="start of the last run of the baseline")]

@@ -15,9 +15,9 @@ from django.views.decorators.csrf import csrf_exempt
 from benchapp.api.framework.database_errors import call_with_retry
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.problems import DATABASE_AWAY, Problem, answer_problem
-from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
+from benchapp.api.ingest.posts import answer_post
 from benchapp.api.posting.validation import describe_validation
 from benchapp.queue import wake_up
 

@@ -106,7 +106,7 @@ _PAIRED: Final = (
 _NAMES: Final = (("pattern", "block_size_bytes"), (_ACCESS, "block_size_bytes"))
 _PART_OF: Final = {_ACCESS: "pattern", "rw": "pattern", "direction": "pattern"}
 _COLUMNS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host", "pool", "pattern"))
-_ACCESS_FILTERS: Final = {"random": "rand*", "sequential": "read,write,rw,readwrite,trim,trimwrite"}
+_ACCESS_FILTERS: Final = {"random": "rand*", "sequential": "read,write,rw,trim,trimwrite"}
 # The values of a pair: in quotes if they have a space.
 _VALUES: Final = re.compile(r'(?:"[^"]*"|[^\s"])+')
 # Formatted as counts: "16 stripes".

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -12,12 +11,11 @@ from django.db import connection
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.analysis.detection.latency_kinds import find_newest_kind
 from benchapp.grammar import Filter
 from benchapp.metrics import is_latency
 from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
-from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
+from benchapp.models.measurement import KIND_CODE
 from benchapp.queries.binary_columns import fetch_arrays
 from benchapp.queries.charts.downsampling import to_us
 from benchapp.queries.incidents.series_marks import SeriesMark
@@ -25,7 +23,7 @@ from benchapp.queries.series.environment_levels import (
     find_maintenance,
     select_latest_level,
 )
-from benchapp.queries.series.level_runs import compose_run_condition
+from benchapp.queries.series.level_runs import compose_run_condition, keep_newest_kind
 from benchapp.queries.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.
@@ -150,7 +148,9 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
     if side.is_current and len(arrays["series_id"]):
         select = _select_latest if side.filter.fact_terms else _select_current
         arrays = select(arrays, series_ids, metrics)
-    kinds = {metric: _keep_newest_kind(arrays, metric) for metric in metrics if is_latency(metric)}
+    kinds = {
+        metric: keep_newest_kind(arrays, metric, ids="series_id") for metric in metrics if is_latency(metric)
+    }
     is_cut = (
         limit < VALUES_MAXIMUM
         and np.unique(arrays["series_id"], return_counts=True)[1].max(initial=0) >= limit
@@ -163,26 +163,6 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         kinds,
         cut_at=limit if is_cut else None,
     )
-
-
-def _keep_newest_kind(arrays: dict[str, NDArray[Any]], metric: str) -> dict[int, str]:
-    """Replace the values of a latency that are not of the newest kind of their series by NaN; return the kinds."""
-    series, codes, values = arrays["series_id"], arrays["kind_code"], arrays[metric]
-    found: dict[int, str] = {}
-    ids, firsts = np.unique(series, return_index=True)
-    bounds = pairwise([*firsts.tolist(), len(series)])
-    for series_id, (first, end) in zip(ids.tolist(), bounds, strict=True):
-        code = int(codes[first])
-        if (codes[first:end] == code).all():
-            found[series_id] = read_kind_code(metric, code)
-            continue
-        order = first + np.argsort(arrays["started_at"][first:end], kind="stable")
-        order = order[~np.isnan(values[order])]
-        kinds = [read_kind_code(metric, each) for each in codes[order].tolist()]
-        found[series_id] = find_newest_kind(kinds)
-        is_other = [not are_same_kind(kind, found[series_id]) for kind in kinds]
-        values[order[np.array(is_other, dtype=bool)]] = np.nan
-    return found
 
 
 def _select_current(

@@ -274,7 +274,7 @@ def list_replaced(chart: ScalingChart, finding: Finding) -> tuple[int, ...]:
 
 
 def list_confounded(chart: ScalingChart, finding: Finding) -> tuple[str, ...]:
-    """Return the dimensions beside the axes of which the values of a finding have several known values.
+    """Return the dimensions, other than the axes, with several known values among the series of a finding.
 
     Hosts are repetitions; groups of series differ on purpose.
     """

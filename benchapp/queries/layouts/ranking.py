@@ -190,9 +190,9 @@ class LayoutRanking:
 def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> LayoutRanking:
     """Return the measured layouts in the order of the answer. Raises BadFilter, UnknownRegion.
 
-    Layouts that meet the requirement come first, by price, then by margin; then those that meet it by their medians
-    only, those that miss it, by what they lack, and those of which something required is unknown. One query if the
-    result is cached, which it never is in a worker; else eight.
+    The order: layouts that meet the requirement, by price, then by margin; those whose medians alone meet it; those
+    that miss it, by what they lack; those with an unknown required value. A cached result takes one query, any other
+    eight. Nothing is cached in a worker.
     """
     now = now or timezone.now()
     load = partial(_rank_layouts, question, now=now)

@@ -45,8 +45,8 @@ _JOB_RUNTIME_S: Final = 60
 # Starting fio, and laying out its file, on an idle machine.
 _START_S: Final = 2.0
 _ENGINES: Final = re.compile(r"[a-z0-9_]{1,30}")
-_WRITABLE: Final = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
-_MIXED: Final = ("rw", "readwrite", "randrw")
+_WRITABLE: Final = ("read", "write", "randread", "randwrite", "rw", "randrw")
+_MIXED: Final = ("rw", "randrw")
 # In the job file of a workload with an unknown file size.
 _SIZE_BYTES: Final = 2**30
 # Parameters in nanoseconds, which the agent reads with a unit.

@@ -26,11 +26,6 @@ class Backlog:
     waiting: int
     oldest_at: datetime | None
 
-    @property
-    def rejected_count(self) -> int:
-        """Return the number of rejected uploads."""
-        return sum(reason.count for reason in self.rejected)
-
 
 def read_backlog() -> Backlog:
     """Return the backlog in two queries over the indexes of submissions by state."""

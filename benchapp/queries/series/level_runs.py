@@ -235,7 +235,7 @@ def _read_part(
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["id"]))
     arrays = {name: array[order] for name, array in arrays.items()}
     if has_kinds:
-        _keep_newest_kind(arrays, other)
+        keep_newest_kind(arrays, other, values="other")
     arrays = _merge_repetitions(arrays)
     if not len(arrays["id"]):
         return {}
@@ -252,16 +252,29 @@ def _read_part(
     }
 
 
-def _keep_newest_kind(arrays: dict[str, NDArray[Any]], other: str) -> None:
-    """Replace the values of another latency that are not of its newest kind in their level by NaN."""
-    firsts = np.unique(arrays["id"], return_index=True)[1].tolist()
-    for first, end in pairwise([*firsts, len(arrays["id"])]):
-        codes, values = arrays["kind_code"][first:end], arrays["other"][first:end]
-        if (codes != codes[0]).any():
-            known = np.flatnonzero(~np.isnan(values))
-            kinds = [read_kind_code(other, code) for code in codes[known].tolist()]
-            newest = find_newest_kind(kinds)
-            values[known[[not are_same_kind(kind, newest) for kind in kinds]]] = np.nan
+def keep_newest_kind(
+    arrays: Mapping[str, NDArray[Any]], metric: str, *, ids: str = "id", values: str | None = None
+) -> dict[int, str]:
+    """Replace the values of a latency that are not of the newest kind of their series by NaN; return the kinds.
+
+    arrays: started_at, kind_code, the metric's values, and the ids of the series, equal ones next to each other.
+    ids, values: the names of these columns; values of None: the metric.
+    """
+    of_metric = arrays[values or metric]
+    found: dict[int, str] = {}
+    keys, firsts = np.unique(arrays[ids], return_index=True)
+    bounds = pairwise([*firsts.tolist(), len(of_metric)])
+    for key, (first, end) in zip(keys.tolist(), bounds, strict=True):
+        codes = arrays["kind_code"][first:end]
+        if (codes == codes[0]).all():
+            found[key] = read_kind_code(metric, int(codes[0]))
+            continue
+        order = first + np.argsort(arrays["started_at"][first:end], kind="stable")
+        order = order[~np.isnan(of_metric[order])]
+        kinds = [read_kind_code(metric, code) for code in arrays["kind_code"][order].tolist()]
+        found[key] = find_newest_kind(kinds)
+        of_metric[order[[not are_same_kind(kind, found[key]) for kind in kinds]]] = np.nan
+    return found
 
 
 def _merge_repetitions(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -83,7 +83,6 @@ MEASUREMENT_COLUMNS: Final[tuple[str, ...]] = (
 """All columns of a row, in order."""
 
 _SERIES_COLUMNS: Final = ("direction", *names_of(WorkloadRow), *names_of(TargetRow))
-_METRICS_AT: Final = len(names_of(MeasurementFacts)) + len(names_of(MeasuredRun))
 
 
 def stream_measurements(

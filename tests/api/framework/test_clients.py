@@ -26,11 +26,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from benchapp.api.framework.json import dump_json
 from benchapp.api.framework.openapi import make_schema
-from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import Answer, answer_post
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
+from benchapp.api.ingest.posts import Answer, answer_post
 from benchapp.api.posting.validation import describe_validation
 from tests.api.framework.test_openapi import (
     EXAMPLES_OF_ANSWERS,
@@ -395,7 +395,7 @@ def test_python_client_calls_every_operation_and_reads_its_answer(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
     send = request.getfixturevalue(client)
     wrong = {}
 
@@ -459,7 +459,7 @@ def test_go_clients_read_and_write_every_body(
     rows: Rows,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
     bodies = []
     for call in list_calls(document, rows):
         before = transaction.savepoint()

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec import to_builtins
 
 from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import app as intake
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.batch import BATCH_MAXIMUM, split_batch
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
@@ -22,7 +22,7 @@ from benchapp.models import Host, Scope, Submission
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.intake import submissions
 from benchapp.pipeline.intake.submissions import unpack
-from tests.api.ingest.test_app import post, refused
+from tests.api.ingest.test_posts import post, refused
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def token() -> str:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
 
 
 def send(lines: list[bytes], token: str, **named: Any) -> tuple[int, dict[str, Any]]:

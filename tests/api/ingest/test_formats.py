@@ -2,11 +2,11 @@
 
 import pytest
 
-from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import answer_post
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
+from benchapp.api.ingest.posts import answer_post
 from benchapp.api.posting.validation import describe_validation
 from benchapp.models import Host, Run, Scope
 from benchapp.pipeline.access.tokens import issue_token
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from benchapp.api.ingest import app as intake
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.limits import Limits
 from benchapp.models import Host, Kind, Scope, Submission
 from benchapp.pipeline.access.tokens import issue_token
-from tests.api.ingest.test_app import post, refused
+from tests.api.ingest.test_posts import post, refused
 from tests.reported import ID, make_reported, make_reported_measurement, make_reported_run, pack_reported
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def token(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
     return issue_token(scope=Scope.INGEST, host=Host.objects.create(name="ebs"))[1]
 
 

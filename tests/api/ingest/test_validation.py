@@ -13,11 +13,11 @@ from django.db import connection
 from msgspec import to_builtins
 
 from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import VALIDATIONS_MAXIMUM, answer_post
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.limits import Limits
+from benchapp.api.ingest.posts import VALIDATIONS_MAXIMUM, answer_post
 from benchapp.models import Host, Run, Scope, Series, Submission
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.intake.envelope import read_envelope
@@ -25,7 +25,7 @@ from benchapp.pipeline.intake.submissions import VALIDATED_BYTES_MAXIMUM
 from benchapp.pipeline.normalize import parsing_process, preview
 from benchapp.pipeline.normalize.batch import normalize_batch
 from benchapp.pipeline.normalize.sender_context import SubmissionSource
-from tests.api.ingest.test_app import post, refused
+from tests.api.ingest.test_posts import post, refused
 from tests.envelopes import pack_envelope, read_fio
 from tests.pipeline.normalize.test_parsing_process import match_badly, spin
 
@@ -39,7 +39,7 @@ def token() -> str:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
 
 
 def validate(body: bytes, token: str, **named: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from benchapp.models import Run, Scope
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.normalize.batch import normalize_batch
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.factories import make_host
 from tests.fio.text_report.texts import SUMMARY, make_text
 

@@ -11,7 +11,7 @@ from benchapp.models import Run, Scope, Series, Target
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.intake import metadata
 from benchapp.pipeline.normalize.batch import normalize_batch
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.envelopes import make_envelope, pack_envelope
 from tests.factories import make_host
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from msgspec import to_builtins
 
-from benchapp.api.ingest.app import answer_post
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
+from benchapp.api.ingest.posts import answer_post
 from benchapp.api.posting.validation import describe_validation
 from benchapp.fio import PARSER_VERSION
 from benchapp.models import Kind, Measurement, Run, Scope, State, Submission

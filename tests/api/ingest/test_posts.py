@@ -12,12 +12,12 @@ from django.utils import timezone
 from msgspec import to_builtins
 
 from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import app as intake
-from benchapp.api.ingest.app import Answer, answer_post
+from benchapp.api.ingest import posts
 from benchapp.api.ingest.body import Wire
 from benchapp.api.ingest.documents import Post
 from benchapp.api.ingest.hints import BATCH, FIO, SUBMISSIONS
 from benchapp.api.ingest.limits import Limits
+from benchapp.api.ingest.posts import Answer, answer_post
 from benchapp.api.posting.validation import describe_validation
 from benchapp.models import ApiToken, Host, Scope, State, Submission
 from benchapp.pipeline.access.tokens import issue_token
@@ -35,7 +35,7 @@ def token() -> str:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "_LIMITS", Limits())
+    monkeypatch.setattr(posts, "_LIMITS", Limits())
 
 
 def post(
@@ -382,7 +382,7 @@ def test_quota_of_a_host_is_429_with_the_time_to_wait(token: str, settings: Lazy
 def test_full_backlog_is_503_with_the_time_to_wait(token: str, settings: LazySettings) -> None:
     settings.BACKLOG_LIMIT = 1
     post(pack_envelope(), token)
-    intake._LIMITS._checked_at = float("-inf")
+    posts._LIMITS._checked_at = float("-inf")
 
     problem = refused(pack_envelope(), token)
 
@@ -401,7 +401,7 @@ def test_accepting_costs_three_queries(token: str, django_assert_num_queries: An
     post(pack_envelope(), token)
 
     # the token, the backlog (once a second), the insert
-    intake._LIMITS._checked_at = float("-inf")
+    posts._LIMITS._checked_at = float("-inf")
     with django_assert_num_queries(3):
         post(pack_envelope(), token)
 
