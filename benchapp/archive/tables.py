@@ -5,9 +5,9 @@ An import gives columns that an older archive does not have their default, and r
 
 Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations, e-mail
 addresses, audit records; configuration that is not history (subscriptions, prices, wanted schedules, confirmation
-policies: `benchapp.configuration`); what belongs to users (pinned charts, saved views) or to this instance (notices,
-links and snapshots of studies, requested runs, request policies, adopted schedules); and what is calculated again
-(violations of thresholds, answers to layout questions, dry runs, states of detection).
+policies); what belongs to users (pinned charts, saved views) or to this instance (notices, links and snapshots of
+studies, requested runs, request policies, adopted schedules); and what is calculated again (violations of thresholds,
+answers to layout questions, dry runs, states of detection).
 """
 
 from dataclasses import dataclass
