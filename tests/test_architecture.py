@@ -336,7 +336,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "studies": {"binary_columns", "pagination"},
     },
     "pipeline": {
-        "detection": {"incidents"},
+        "detection": {"conflicts"},
         "access": {"audit", "conflicts"},
         "exclusions": {"audit", "conflicts"},
         "hosts": {"access", "audit"},

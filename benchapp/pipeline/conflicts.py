@@ -1,8 +1,8 @@
 """Retry of transactions that PostgreSQL rolled back because of a deadlock or a serialization failure.
 
-To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents
-(`incidents.grouping.lock_incidents`), changes, incidents, subscriptions, notices, hosts, run requests; rows of one
-table by id. The retry covers conflicts that this order cannot avoid.
+To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents (`lock_incidents`),
+changes, incidents, subscriptions, notices, hosts, run requests; rows of one table by id. The retry covers conflicts
+that this order cannot avoid.
 """
 
 import random
@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 _ATTEMPTS_MAXIMUM: Final = 5
 # Random, with a maximum that doubles on each attempt, so that the same transactions do not collide again.
 _PAUSE_S: Final = 0.02
+# pg_advisory lock: "grop".
+_INCIDENTS_LOCK: Final = 0x67726F70
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -62,3 +64,9 @@ def end_if_frozen() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '40s', true)")
+
+
+def lock_incidents() -> None:
+    """Take the lock of grouping and triage until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_INCIDENTS_LOCK])

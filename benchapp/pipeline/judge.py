@@ -17,7 +17,7 @@ from django.utils import timezone
 from benchapp.grammar import parse_filter
 from benchapp.models import METRIC_FIELDS, ChangeState, Series
 from benchapp.models.filtering import match_series
-from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
+from benchapp.pipeline.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.pipeline.detection.drift import judge_drift
 from benchapp.pipeline.detection.histories import (
     EVALUATION_WINDOW,
@@ -46,7 +46,7 @@ from benchapp.pipeline.detection.rows import (
     upsert_statuses,
 )
 from benchapp.pipeline.detection.series import SeriesOutcome, judge_series_metric, select_metric
-from benchapp.pipeline.incidents.grouping import group_changes, lock_incidents
+from benchapp.pipeline.incidents.grouping import group_changes
 from benchapp.pipeline.notifications.enqueue import enqueue
 from benchapp.pipeline.notifications.thresholds import notify_violations
 

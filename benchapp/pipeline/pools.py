@@ -22,11 +22,10 @@ from benchapp.models import (
     ThresholdViolation,
     User,
 )
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import lock_incidents, retry_conflicts
 from benchapp.pipeline.hosts import note_change
 from benchapp.pipeline.identity import SERIES_KEY_VERSION, series_key
 from benchapp.pipeline.incidents.events import Events
-from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 from benchapp.pipeline.normalize.batch import IMPORT_LOCK
 from benchapp.pipeline.normalize.store import recalculate_series

@@ -276,3 +276,8 @@ def _walk(detail: Any, pointer: str) -> Iterator[tuple[str, str]]:
             yield from _walk(part, pointer)
     else:
         yield pointer, str(detail)
+
+
+def no_host(name: str) -> Problem:
+    """Return the problem for an unknown host name."""
+    return not_found("host", f"host {name[:100]!r} does not exist")

@@ -42,10 +42,16 @@ from benchapp.api.framework.permissions import (
     name_token,
     require_api_token,
 )
-from benchapp.api.framework.problems import ErrorProblems, Problem, map_errors, not_found, state_differs
+from benchapp.api.framework.problems import (
+    ErrorProblems,
+    Problem,
+    map_errors,
+    no_host,
+    not_found,
+    state_differs,
+)
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import Host, RunRequestState
 from benchapp.models.requests.request_policy import read_value

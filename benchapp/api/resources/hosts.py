@@ -45,7 +45,7 @@ from benchapp.api.framework.permissions import (
     read_actor,
     require_api_token,
 )
-from benchapp.api.framework.problems import Problem, not_found
+from benchapp.api.framework.problems import no_host
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.resources.shapes import PREFIX
@@ -343,8 +343,3 @@ class HostPoolMove(ApiView):
         move = preview_pool(host, wanted["pool"])
         ids = [incident_id for incident_id, _ in move.incidents]
         return answer_json(request, build(PoolMoveAnswer, move, incidents=ids))
-
-
-def no_host(name: str) -> Problem:
-    """Return the problem for an unknown host name."""
-    return not_found("host", f"host {name[:100]!r} does not exist")

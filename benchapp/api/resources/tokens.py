@@ -49,12 +49,12 @@ from benchapp.api.framework.problems import (
     Problem,
     bad_value,
     map_errors,
+    no_host,
     not_found,
     state_differs,
 )
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
-from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.models import ApiToken, Host, Scope
 from benchapp.pipeline.access.tokens import (

@@ -33,6 +33,7 @@ from benchapp.api.framework.parameters import (
     refuse_parameters,
 )
 from benchapp.api.framework.permissions import MayIngest, MayRead, require_api_token
+from benchapp.api.framework.problems import no_host
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.api.requests.run_requests import (
@@ -47,7 +48,6 @@ from benchapp.api.resources.hosts import (
     ScheduleEntryAnswer,
     describe_schedule,
     describe_schedule_entry,
-    no_host,
 )
 from benchapp.api.resources.shapes import PREFIX
 from benchapp.grammar import write_filter

@@ -24,10 +24,9 @@ from benchapp.api.framework.parameters import (
     read_parameters,
     text_parameter,
 )
-from benchapp.api.framework.problems import Problem, bad_parameter, not_found
+from benchapp.api.framework.problems import Problem, bad_parameter, no_host, not_found
 from benchapp.api.framework.responses import answer_image, answer_not_modified, is_known, make_etag
 from benchapp.api.framework.view import ApiView
-from benchapp.api.resources.hosts import no_host
 from benchapp.api.resources.series import no_series, read_version
 from benchapp.api.sharing.links import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.charts.images.change import draw_change

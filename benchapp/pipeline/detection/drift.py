@@ -25,11 +25,11 @@ from benchapp.analysis.detection.baselines import (
 from benchapp.analysis.detection.gradual_change import CLEAR_SCORE, INTERVAL_SCORE, GradualChange
 from benchapp.analysis.detection.suspicion_test import CONFIRMED_AFTER_RUNS
 from benchapp.models import Change, ChangeState, IncidentState
+from benchapp.pipeline.conflicts import lock_incidents
 from benchapp.pipeline.detection.histories import StoredHistory, to_microseconds, to_time
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines
 from benchapp.pipeline.detection.series import MetricHistory, select_metric
 from benchapp.pipeline.detection.slope import SlopeHistory, select_slope
-from benchapp.pipeline.incidents.grouping import lock_incidents
 
 # Two live changes of a series cannot have the same start: drift starts 1 µs after its run.
 _TICK: Final = timedelta(microseconds=1)

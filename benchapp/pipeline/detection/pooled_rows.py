@@ -20,6 +20,7 @@ from benchapp.analysis.detection.recovery import NOT_RETURNED, LevelReturn
 from benchapp.analysis.detection.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.metrics import CATALOG
 from benchapp.models import Change, ChangeState
+from benchapp.pipeline.conflicts import lock_incidents
 from benchapp.pipeline.detection.histories import to_microseconds, to_time
 from benchapp.pipeline.detection.metric import DetectedChange
 from benchapp.pipeline.detection.pooled_members import PooledGroup
@@ -30,7 +31,6 @@ from benchapp.pipeline.detection.rows import (
     read_pooled_changes,
     update_changes,
 )
-from benchapp.pipeline.incidents.grouping import lock_incidents
 
 # Runs of a member that are compared on each side.
 _SIDE_RUNS: Final = 60

@@ -9,10 +9,9 @@ from uuid import uuid4
 from django.db import transaction
 
 from benchapp.models import Incident, IncidentEvent, User
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import lock_incidents, retry_conflicts
 from benchapp.pipeline.incidents.accepted_levels import lock_rows, preview_accept
 from benchapp.pipeline.incidents.events import record_events
-from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, Step, UnknownIncident
 from benchapp.pipeline.incidents.undo import undo
 from benchapp.pipeline.notifications.enqueue import enqueue

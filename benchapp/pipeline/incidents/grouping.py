@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max, Min, Q
 from django.utils import timezone
 
@@ -31,6 +31,7 @@ from benchapp.models import (
     IncidentState,
     Verdict,
 )
+from benchapp.pipeline.conflicts import lock_incidents
 from benchapp.pipeline.incidents.candidates import (
     Candidate,
     read_candidates,
@@ -182,21 +183,12 @@ def _open(significant: Sequence[Candidate], expected: Expected | None, events: E
     return make_incident(incident, significant, events=events, text=text, is_notified=is_notified)
 
 
-_LOCK: Final = 0x67726F70  # pg_advisory lock: "grop"; also of triage
-
-
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """Updated incidents, and the events to notify about."""
 
     incident_ids: tuple[int, ...] = ()
     event_ids: tuple[int, ...] = ()
-
-
-def lock_incidents() -> None:
-    """Take the lock of grouping and triage until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
 
 
 @transaction.atomic

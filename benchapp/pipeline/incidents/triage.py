@@ -27,7 +27,7 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
-from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.conflicts import lock_incidents, retry_conflicts
 from benchapp.pipeline.incidents.events import (
     TEXT_MAXIMUM,
     Events,
@@ -35,7 +35,6 @@ from benchapp.pipeline.incidents.events import (
     record_events,
     write_event,
 )
-from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.merging import merge_incidents
 from benchapp.pipeline.incidents.refresh import measure_sizes, refresh_incidents
 from benchapp.pipeline.notifications.enqueue import enqueue

@@ -8,9 +8,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.models import Change, Incident, IncidentEvent, IncidentState, User
+from benchapp.pipeline.conflicts import lock_incidents
 from benchapp.pipeline.incidents.accepted_levels import lock_rows, restore_baselines
 from benchapp.pipeline.incidents.events import Events, write_event
-from benchapp.pipeline.incidents.grouping import lock_incidents
 from benchapp.pipeline.incidents.refresh import refresh_incidents
 from benchapp.pipeline.incidents.triage import NotPossible, UnknownIncident, lock_incident
 
