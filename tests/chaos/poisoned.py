@@ -3,6 +3,8 @@
 Only a worker's process may import it: it replaces the reader and the pauses between attempts.
 """
 
+# ruff: noqa: E402
+
 import os
 import signal
 from typing import Any
@@ -13,8 +15,8 @@ from benchapp.celery import app
 
 django.setup()  # Celery does this only after the import of its application
 
-from benchapp.pipeline.normalize import batch, plan  # noqa: E402
-from tests.chaos import POISON  # noqa: E402
+from benchapp.pipeline.normalize import batch, plan
+from tests.chaos import POISON
 
 _read_output = plan.read_output
 
