@@ -1,11 +1,11 @@
-"""Find installed programs, also where cron's PATH does not lead, and the command of this agent."""
+"""Find installed programs, also where cron's PATH does not lead, query them, and the command of this agent."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from typing import Mapping, Sequence
+from typing import Mapping, Protocol, Sequence
 
 from agent.trust import require_trusted, require_trusted_tree
 
@@ -20,6 +20,7 @@ _LICENSES = {
     "rpm": "usr/share/licenses/bench-agent/LICENSE",
 }
 _IMAGES = ("docker", "podman", "kubernetes", "containerd")
+_PATH = os.pathsep.join("/" + directory for directory in DIRECTORIES)
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None, *, root: str = "/") -> str | None:
@@ -88,3 +89,36 @@ def find_installation(
             if os.path.exists(os.path.join(root, path)):
                 return kind
     return "zipapp"
+
+
+class QueryTool(Protocol):
+    """Run a tool and return what it prints; "" if it is missing, fails or exceeds its time limit."""
+
+    def __call__(self, tool: str, *arguments: str) -> str: ...
+
+
+def query_tool(tool: str, *arguments: str, timeout_s: float = 2.0) -> str:
+    """Return what a tool prints; "" if it is missing, fails or exceeds its time limit."""
+    found = find_program(tool)
+    if found is None:
+        return ""
+    import subprocess
+
+    try:
+        answer = subprocess.run(
+            [found, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"LC_ALL": "C", "PATH": _PATH},
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else ""
+
+
+def run_no_tool(tool: str, *arguments: str) -> str:
+    """Run nothing: used for recorded trees, which programs of this machine cannot read."""
+    return ""

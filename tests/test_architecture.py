@@ -179,7 +179,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "storage",
             "trust",
         },
-        "methods": {"exit_codes", "measuring", "profiles", "quantities", "redaction", "storage"},
+        "methods": {"exit_codes", "measuring", "profiles", "programs", "quantities", "redaction", "storage"},
         "profiles": {"exit_codes", "quantities"},
         "programs": {"trust"},
         "requests": {
@@ -222,7 +222,6 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "running",
         },
         "storage": {"programs"},
-        "trust": {"exit_codes"},
         "sweeping": {
             "config",
             "console",
@@ -237,6 +236,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "running",
             "storage",
         },
+        "trust": {"exit_codes"},
     },
     "fio": {
         "": {"output", "unreadable"},

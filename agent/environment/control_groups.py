@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Sequence
 
 from agent.storage.mounts import Mount, read_mounts, split_options
-from agent.storage.sysfs import list_directory, read_line, read_number, read_text
+from agent.storage.sysfs import keep_known, list_directory, read_line, read_number, read_text
 
 # What version 1 shows without a limit: the largest whole number of pages.
 _NO_MEMORY_LIMIT = 2**63 - 2**16
@@ -50,12 +50,11 @@ def describe_limits(*, root: str = "/") -> dict[str, Any]:
     groups = list(_find_groups(root))
     cpus = [limit for group in groups for limit in _read_cpu_limits(group)]
     memory = [limit for group in groups for limit in _read_memory_limits(group)]
-    facts: dict[str, Any] = {
-        "cpus": round(min(cpus), 3) if cpus else None,
-        "memory_bytes": min(memory, default=None),
-        "io": _read_io_limits(groups, root) or None,
-    }
-    known = {name: value for name, value in facts.items() if value is not None}
+    known = keep_known(
+        cpus=round(min(cpus), 3) if cpus else None,
+        memory_bytes=min(memory, default=None),
+        io=_read_io_limits(groups, root) or None,
+    )
     return {"limits": known} if known else {}
 
 

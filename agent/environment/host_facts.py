@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from agent.environment.control_groups import describe_limits, find_container
-from agent.environment.machine_state import read_governor
+from agent.environment.machine_state import read_governor, read_of_cpus
 from agent.environment.time_zone import find_time_zone
-from agent.storage.hashed_ids import hash_identifier
+from agent.storage.disk_facts import hash_identifier
 from agent.storage.layout import Storage
-from agent.storage.sysfs import list_directory, read_choice, read_line, read_text
+from agent.storage.sysfs import keep_known, list_directory, read_choice, read_line, read_text
 
 _OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
 _STORAGE_FIELDS = ("scheduler", "device_model", "device_firmware", "device_driver")
@@ -88,24 +88,19 @@ def find_instance_type(*, root: str = "/") -> str | None:
 def _collect_facts(root: str, *, sends_serials: bool) -> dict[str, Any]:
     machine_id = read_line(root, "etc/machine-id")
     status = read_text(root, "proc/self/status")
-    facts = {
+    return keep_known(
         **{name: read_line(root, path) for name, path in _FACTS.items()},
-        "transparent_hugepage": read_choice(root, "sys/kernel/mm/transparent_hugepage/enabled"),
-        "frequency_driver": _read_of_cpus(root, "scaling_driver"),
-        "frequency_max_khz": _read_of_cpus(root, "scaling_max_freq"),
-        "cpus_allowed": _read_field(status, "Cpus_allowed_list"),
-        "memory_nodes_allowed": _read_field(status, "Mems_allowed_list"),
-        "vulnerabilities": _read_vulnerabilities(root) or None,
-        "kernel_parameters": _read_parameters(root) or None,
-        "machine_id": hash_identifier("machine_id", machine_id, is_plain=sends_serials)
-        if machine_id
-        else None,
-        "container": find_container(root=root),
-    }
-    return {
-        **{name: value for name, value in facts.items() if value is not None},
+        transparent_hugepage=read_choice(root, "sys/kernel/mm/transparent_hugepage/enabled"),
+        frequency_driver=read_of_cpus(root, "scaling_driver"),
+        frequency_max_khz=read_of_cpus(root, "scaling_max_freq"),
+        cpus_allowed=_read_field(status, "Cpus_allowed_list"),
+        memory_nodes_allowed=_read_field(status, "Mems_allowed_list"),
+        vulnerabilities=_read_vulnerabilities(root) or None,
+        kernel_parameters=_read_parameters(root) or None,
+        machine_id=hash_identifier("machine_id", machine_id, is_plain=sends_serials) if machine_id else None,
+        container=find_container(root=root),
         **describe_limits(root=root),
-    }
+    )
 
 
 def _read_os(root: str) -> str | None:
@@ -137,14 +132,6 @@ def _count_cpus(root: str, cpuinfo: str) -> int | None:
 def _read_memory(root: str) -> int | None:
     match = re.search(r"^MemTotal:\s*(\d+) kB$", read_text(root, "proc/meminfo"), re.MULTILINE)
     return int(match.group(1)) * 1024 if match else None
-
-
-def _read_of_cpus(root: str, name: str) -> str | None:
-    """Return a cpufreq setting of all CPUs; different values are joined by commas."""
-    directory = "sys/devices/system/cpu"
-    cpus = [cpu for cpu in list_directory(root, directory) if re.fullmatch(r"cpu\d+", cpu)]
-    values = {read_line(root, directory, cpu, "cpufreq", name) for cpu in cpus}
-    return ",".join(sorted(value for value in values if value)) or None
 
 
 def _read_vulnerabilities(root: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.environment.control_groups import read_throttled_s
-from agent.storage.sysfs import list_directory, read_line, read_number
+from agent.storage.sysfs import keep_known, list_directory, read_line, read_number
 
 _CPUS = "sys/devices/system/cpu"
 # Both clocks are read one after the other; a suspend takes longer.
@@ -43,21 +43,15 @@ def describe_interference(before: MachineState, after: MachineState) -> dict[str
     """
     suspended_s = _subtract(after.suspended_s, before.suspended_s)
     quota_s = _subtract(after.quota_s, before.quota_s)
-    found = {
-        "suspended_s": None
-        if suspended_s is None
-        else round(suspended_s, 1)
-        if suspended_s >= _SUSPEND_MINIMUM_S
-        else 0,
-        "cpu_throttle_events": _subtract(after.throttle_events, before.throttle_events),
-        "cpu_quota_throttled_s": None if quota_s is None else round(quota_s, 1),
-        "governor_change": None
-        if before.governor is None or after.governor is None
-        else "none"
-        if before.governor == after.governor
-        else f"{before.governor} → {after.governor}",
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    if suspended_s is not None:
+        suspended_s = round(suspended_s, 1) if suspended_s >= _SUSPEND_MINIMUM_S else 0
+    change = "none" if before.governor == after.governor else f"{before.governor} → {after.governor}"
+    return keep_known(
+        suspended_s=suspended_s,
+        cpu_throttle_events=_subtract(after.throttle_events, before.throttle_events),
+        cpu_quota_throttled_s=None if quota_s is None else round(quota_s, 1),
+        governor_change=None if before.governor is None or after.governor is None else change,
+    )
 
 
 def list_interference(conditions: dict[str, Any]) -> list[str]:
@@ -84,8 +78,13 @@ def list_interference(conditions: dict[str, Any]) -> list[str]:
 
 def read_governor(root: str) -> str | None:
     """Return the frequency governor of all CPUs; different ones are joined by commas."""
-    governors = {read_line(root, _CPUS, cpu, "cpufreq/scaling_governor") for cpu in _list_cpus(root)}
-    return ",".join(sorted(governor for governor in governors if governor)) or None
+    return read_of_cpus(root, "scaling_governor")
+
+
+def read_of_cpus(root: str, name: str) -> str | None:
+    """Return a cpufreq setting of all CPUs; different values are joined by commas."""
+    values = {read_line(root, _CPUS, cpu, "cpufreq", name) for cpu in _list_cpus(root)}
+    return ",".join(sorted(value for value in values if value)) or None
 
 
 def _list_cpus(root: str) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable, Sequence
 
-from agent.storage.external_tools import query_tool
-from agent.storage.layout import find_mount
+from agent.programs import query_tool
+from agent.storage.mounts import find_mount
 
 # filefrag may read the map of a file of terabytes, xfs_db that of a whole filesystem.
 _TIMEOUT_S = 30.0

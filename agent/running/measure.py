@@ -31,7 +31,7 @@ from agent.results.fio_report import list_fio_results
 from agent.results.result_row import ResultRow
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
-from agent.storage.roundtrip import describe_round_trip
+from agent.storage.network_storage import describe_round_trip
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Sequence
 
 from agent.storage.devices import Layer
-from agent.storage.hashed_ids import hash_identifier
-from agent.storage.sysfs import list_directory, read_bytes, read_choice, read_line, read_link, read_number
+from agent.storage.sysfs import (
+    keep_known,
+    list_directory,
+    read_bytes,
+    read_choice,
+    read_line,
+    read_link,
+    read_number,
+)
 
 _SECTOR_BYTES = 512
 _QUEUE_FACTS = (
@@ -52,6 +60,8 @@ _BUSES = (
     (r"/mmc_host/", "mmc"),
     (r"/VMBUS:|/vmbus", "vmbus"),
 )
+# 48 bits: among the million disks of a large company two of one hash are improbable (1 in 560).
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ def describe_disks(disks: Sequence[Disk], *, sends_serials: bool) -> dict[str, A
     queue = {name: agree(read_line(path, "queue", name) for path in paths) for name in _QUEUE_FACTS}
     queue["hardware_queues"] = agree(map(_count_hardware_queues, paths))
     queue["queue_depth"] = agree(read_line(path, "device/queue_depth") for path in paths)
-    facts: dict[str, Any] = {"queue": _keep_known(queue)}
+    facts: dict[str, Any] = {"queue": keep_known(**queue)}
     if len(disks) <= _DISKS_MAXIMUM:
         facts["disk"] = {disk.layer.name: _describe_disk(disk, sends_serials=sends_serials) for disk in disks}
     return facts
@@ -107,23 +117,19 @@ def describe_disks(disks: Sequence[Disk], *, sends_serials: bool) -> dict[str, A
 def _describe_disk(disk: Disk, *, sends_serials: bool) -> dict[str, Any]:
     path = disk.layer.path
     ids = {"serial": _read_serial(path), "wwn": _read_wwn(disk.layer)}
-    return _keep_known(
-        {
-            "size_bytes": disk.size_bytes,
-            "model": disk.model,
-            "firmware": disk.firmware,
-            "scheduler": disk.scheduler,
-            **{
-                name: hash_identifier(name, value, is_plain=sends_serials)
-                for name, value in ids.items()
-                if value
-            },
-            "transport": _find_transport(path),
-            "numa_node": _find_numa_node(path),
-            "link_speed": _find_above(path, "current_link_speed"),
-            "link_width": _find_above(path, "current_link_width"),
-            "path_states": _read_path_states(disk.layer) or None,
-        }
+    return keep_known(
+        size_bytes=disk.size_bytes,
+        model=disk.model,
+        firmware=disk.firmware,
+        scheduler=disk.scheduler,
+        **{
+            name: hash_identifier(name, value, is_plain=sends_serials) for name, value in ids.items() if value
+        },
+        transport=_find_transport(path),
+        numa_node=_find_numa_node(path),
+        link_speed=_find_above(path, "current_link_speed"),
+        link_width=_find_above(path, "current_link_width"),
+        path_states=_read_path_states(disk.layer) or None,
     )
 
 
@@ -219,5 +225,12 @@ def _count_hardware_queues(path: str) -> str | None:
     return str(count) if count else None
 
 
-def _keep_known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def hash_identifier(name: str, value: str, *, is_plain: bool = False) -> str:
+    """Return 12 hex digits of SHA-256 over "name:value", or the value itself if is_plain.
+
+    The name makes equal values of different fields differ. Without another salt, a disk is recognized on another host;
+    a list of candidates can be compared with the hashes.
+    """
+    if is_plain:
+        return value
+    return hashlib.sha256(f"{name}:{value}".encode("utf-8", "replace")).hexdigest()[:_DIGITS]

@@ -6,37 +6,40 @@ All paths are relative to `root`, so that recorded trees can be read. Two progra
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from agent.storage.backing_storage import (
-    describe_caches,
-    describe_loops,
-    describe_overlay,
-    find_memory_filesystem,
+from agent.programs import QueryTool, query_tool, run_no_tool
+from agent.storage.arrays import (
+    Array,
+    count_volumes,
+    describe_arrays,
+    describe_target,
+    find_volumes,
+    read_btrfs,
+    read_md,
+    read_pool,
+    read_volume,
 )
-from agent.storage.btrfs import read_btrfs
 from agent.storage.devices import (
     Layer,
     choose_disks,
     describe_layer,
     find_btrfs,
     find_devices,
-    find_disks,
     find_node,
     trace_layers,
 )
-from agent.storage.disk_facts import Disk, agree, describe_disks, read_disk
-from agent.storage.external_tools import QueryTool, query_tool, run_no_tool
-from agent.storage.hashed_ids import hash_identifier
-from agent.storage.lvm import find_volumes, read_volume
-from agent.storage.mounts import Mount, choose_mount, find_mount, read_mounts
+from agent.storage.disk_facts import Disk, agree, describe_disks, hash_identifier, read_disk
+from agent.storage.mounts import Mount, choose_mount, read_mounts
 from agent.storage.network_storage import describe_network, hide_ids, hide_login
-from agent.storage.raid import Array, count_volumes, describe_arrays, describe_target, read_md
-from agent.storage.sysfs import read_line, read_text
-from agent.storage.zfs import read_pool
+from agent.storage.sysfs import keep_known, read_choice, read_line
 
-__all__ = ["Mount", "Storage", "describe_storage", "find_disks", "find_mount", "read_line", "read_text"]
+MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
+_RAM_DISK = re.compile(r"(ram|zram)\d+")
+_DELETED = " (deleted)"
 
 
 @dataclass(frozen=True)
@@ -146,3 +149,79 @@ def _hash_names(layers: Sequence[Layer]) -> dict[str, str]:
     """Return the ids of multipath disks, which may be part of device names, with their hashes."""
     ids = {layer.mapping.partition("mpath-")[2] for layer in layers}
     return {value: hash_identifier("wwn", value) for value in ids if value}
+
+
+def describe_loops(layers: Sequence[Layer], mounts: Sequence[Mount], *, root: str = "/") -> dict[str, Any]:
+    """Return facts of the loop devices among layers under "loop": the file of each, and the storage under it."""
+    facts = {}
+    for layer in layers:
+        backing = read_line(layer.path, "loop/backing_file") if layer.kind == "loop" else None
+        if backing is None:
+            continue
+        facts[layer.name] = {
+            "backing_file": backing,
+            **keep_known(
+                direct_io=read_line(layer.path, "loop/dio"),
+                offset_bytes=read_line(layer.path, "loop/offset"),
+            ),
+            **_describe_place(backing, mounts, root),
+        }
+    return {"loop": facts} if facts else {}
+
+
+def describe_overlay(mount: Mount, mounts: Sequence[Mount], *, root: str = "/") -> dict[str, Any]:
+    """Return facts of an overlay under "overlay": its upper directory; {} in a container, where that is not visible."""
+    upper = mount.upper_directory
+    if upper is None:
+        return {}
+    place = _describe_place(upper, [other for other in mounts if other != mount], root)
+    return {"overlay": {"upper_directory": upper, **place}} if place else {}
+
+
+def find_memory_filesystem(mount: Mount, layers: Sequence[Layer], facts: Mapping[str, Any]) -> str | None:
+    """Return what keeps the files in memory: a filesystem (also below an overlay or loop device), or a RAM disk.
+
+    facts: of describe_loops and describe_overlay.
+    """
+    below = [facts.get("overlay", {}), *facts.get("loop", {}).values()]
+    filesystems = [mount.filesystem, *(str(place.get("filesystem")) for place in below)]
+    found = next((name for name in filesystems if name in MEMORY_FILESYSTEMS), None)
+    return found or next((layer.name for layer in layers if _RAM_DISK.fullmatch(layer.name)), None)
+
+
+def describe_caches(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return facts of the bcache devices among layers under "bcache": backing device, cache devices and mode."""
+    facts = {}
+    for layer in layers:
+        if layer.kind != "bcache":
+            continue
+        # The link points to the backing device's directory.
+        backing = os.path.dirname(os.path.realpath(os.path.join(layer.path, "bcache")))
+        state = read_line(layer.path, "bcache/state")
+        others = [os.path.basename(path) for path in layer.below if path != backing]
+        facts[layer.name] = keep_known(
+            backing_device=os.path.basename(backing) if backing in layer.below else None,
+            cache_devices=others if backing in layer.below and others else None,
+            cache_mode=read_choice(layer.path, "bcache/cache_mode"),
+            # Clean and dirty alternate every second; whether a cache exists does not.
+            has_cache=None if state is None else int(state != "no cache"),
+            sequential_cutoff=read_line(layer.path, "bcache/sequential_cutoff"),
+        )
+    return {"bcache": facts} if facts else {}
+
+
+def _describe_place(path: str, mounts: Sequence[Mount], root: str) -> dict[str, Any]:
+    """Return filesystem and disks of a file or directory; {} if it is not visible from here."""
+    if path.endswith(_DELETED) or not os.path.exists(os.path.join(root, path.lstrip("/"))):
+        return {}
+    mount = choose_mount(mounts, path)
+    return _describe_mount(mount, root) if mount else {}
+
+
+def _describe_mount(mount: Mount, root: str) -> dict[str, Any]:
+    disks = choose_disks(trace_layers(find_devices(mount, root=root)))
+    return {
+        "filesystem": mount.filesystem,
+        "mount_options": mount.options,
+        **keep_known(disks=[disk.name for disk in disks] or None),
+    }

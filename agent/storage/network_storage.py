@@ -1,12 +1,16 @@
-"""Network filesystems: server, export and protocol, without user names."""
+"""Network filesystems: server, export and protocol, without user names, and the round trip to the server."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
+import statistics
+import time
+from dataclasses import dataclass
 from typing import Any
 
-from agent.storage.mounts import Mount, split_options
+from agent.storage.mounts import Mount, find_mount, split_options
 from agent.storage.sysfs import read_line
 
 _NFS = ("nfs", "nfs4")
@@ -18,6 +22,10 @@ _SMB_SHARE = re.compile(r"//(\[[^\]]*\]|[^/]+)(/.*)?")
 # name@fsid.filesystem=/path since Linux 5.17; earlier versions list the monitors here.
 _CEPH = re.compile(r"(?P<fsid>[^=]*)\.(?P<filesystem>[^=.]+)=(?P<path>.*)")
 _LOGIN = re.compile(r"(^|//|#)[^/@]*@(?=[^/])")
+_NFS_PORT, _SMB_PORT = 2049, 445
+_PORTS = {"nfs": _NFS_PORT, "nfs4": _NFS_PORT, "cifs": _SMB_PORT, "smb3": _SMB_PORT}
+_TRIES = 5
+_TIMEOUT_S = 1.0
 
 
 def describe_network(mount: Mount, *, root: str = "/") -> dict[str, Any]:
@@ -72,3 +80,46 @@ def _read_ceph(source: str) -> dict[str, Any]:
         return {"filesystem": match.group("filesystem"), "export": match.group("path")}
     monitors, _, path = source.partition(":/")
     return {"server": monitors, "export": "/" + path} if monitors != source else {}
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server of a network filesystem."""
+
+    address: str
+    port: int
+
+
+def find_server(mount: Mount) -> Server | None:
+    """Return the server of a mount; None if it is not a known network filesystem."""
+    port = _PORTS.get(mount.filesystem)
+    if port is None:
+        return None
+    options = split_options(mount.options)
+    source = _read_pair(_SMB_SHARE if port == _SMB_PORT else _COLON, mount.source)
+    # The address used by the kernel needs no name resolution.
+    address = options.get("addr") or source.get("server")
+    given = options.get("port", "")
+    if given.isdigit() and 0 < int(given) < 65536:
+        port = int(given)
+    return Server(address, port) if address else None
+
+
+def measure_round_trip(server: Server) -> float | None:
+    """Return the median of five connections in seconds; None if one is refused or takes more than 1 s."""
+    taken_s = []
+    for _ in range(_TRIES):
+        started = time.perf_counter()
+        try:
+            socket.create_connection((server.address, server.port), timeout=_TIMEOUT_S).close()
+        except OSError:
+            return None
+        taken_s.append(time.perf_counter() - started)
+    return statistics.median(taken_s)
+
+
+def describe_round_trip(directory: str) -> dict[str, float | None]:
+    """Return the round trip to the server of a directory's filesystem as a fact; {} without a server."""
+    mount = find_mount(directory)
+    server = find_server(mount) if mount else None
+    return {"storage_round_trip_s": measure_round_trip(server)} if server else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 # The kernel writes a file of sysfs in one page; only mountinfo and cpuinfo are longer.
 _PIECE_BYTES = 65536
@@ -55,6 +56,11 @@ def read_link(*parts: str) -> str:
         return os.readlink(os.path.join(*parts))
     except OSError:
         return ""
+
+
+def keep_known(**values: Any) -> dict[str, Any]:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def list_directory(*parts: str) -> list[str]:

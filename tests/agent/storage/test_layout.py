@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.storage.layout import Storage, describe_storage, find_mount
+from agent.storage.layout import Storage, describe_storage
+from agent.storage.mounts import find_mount
 from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, raid0, slaves, write_tree
 
 

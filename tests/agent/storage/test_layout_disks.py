@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent.storage.hashed_ids import hash_identifier
-from agent.storage.layout import Storage, describe_storage, find_disks
+from agent.storage.devices import find_disks
+from agent.storage.disk_facts import hash_identifier
+from agent.storage.layout import Storage, describe_storage
 from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
 from tests.agent.storage.trees import disk, join, nvme, raid0, slaves, write_tree
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent.storage.external_tools import run_no_tool
+from agent.programs import run_no_tool
+from agent.storage.arrays import parse_table
 from agent.storage.layout import Storage, describe_storage
-from agent.storage.lvm import parse_table
 from tests.agent.storage.layouts import Tree, hard_disks, limits, logical_volume, mounted, raid_of
 from tests.agent.storage.trees import disk, join, nvme, slaves, write_tree
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from agent.storage.layout import Storage, describe_storage, find_mount
-from agent.storage.roundtrip import Server, find_server
-from agent.storage.zfs import parse_status
+from agent.storage.arrays import parse_status
+from agent.storage.layout import Storage, describe_storage
+from agent.storage.mounts import find_mount
+from agent.storage.network_storage import Server, find_server
 from tests.agent.storage.layouts import Tree, container, mount_only, zfs
 from tests.agent.storage.trees import write_tree
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.storage.layout import Mount
-from agent.storage.roundtrip import Server, describe_round_trip, find_server, measure_round_trip
+from agent.storage.mounts import Mount
+from agent.storage.network_storage import Server, describe_round_trip, find_server, measure_round_trip
 
 
 def mount(filesystem: str, source: str, options: str = "rw") -> Mount:
@@ -52,13 +52,13 @@ def test_unreachable_server_has_no_round_trip() -> None:
 
 
 def test_local_filesystem_has_no_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.storage.roundtrip.find_mount", lambda path: mount("ext4", "/dev/sda1"))
+    monkeypatch.setattr("agent.storage.network_storage.find_mount", lambda path: mount("ext4", "/dev/sda1"))
 
     assert describe_round_trip("/srv") == {}
 
 
 def test_unreachable_network_filesystem_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.storage.roundtrip.find_mount", lambda path: mount("nfs4", "filer:/vol"))
-    monkeypatch.setattr("agent.storage.roundtrip.measure_round_trip", lambda server: None)
+    monkeypatch.setattr("agent.storage.network_storage.find_mount", lambda path: mount("nfs4", "filer:/vol"))
+    monkeypatch.setattr("agent.storage.network_storage.measure_round_trip", lambda server: None)
 
     assert describe_round_trip("/srv") == {"storage_round_trip_s": None}
