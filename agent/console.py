@@ -1,18 +1,16 @@
-"""Output of the agent: results on standard output, everything else on standard error."""
+"""Output of the agent: results on standard output, everything else on standard error, all of it in a log file."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Sequence, TextIO
+from typing import Any, Mapping, Sequence, TextIO
 
 from agent.quantities import format_duration, format_time
-
-if TYPE_CHECKING:
-    from agent.log_file import LogFile
 
 _BAR_WIDTH = 24
 _REDRAW_INTERVAL_S = 0.5
@@ -24,6 +22,8 @@ _BUFFERED_LINES_MAXIMUM = 100
 _ERASE = "\x1b[K"
 # Controls of terminals (C0 but tab and line feed, DEL, C1), and marks that change the direction of text.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Some years of a daily run; together with FILE.1 at most twice this.
+SIZE_MAXIMUM = 2**20
 
 
 def write_text(text: str, stream: TextIO, *, before: str = "", after: str = "\n") -> None:
@@ -234,3 +234,29 @@ class SweepProgress(Progress):
         pace = max(self._taken_s / self._planned_s, 1.0) if self._planned_s else 1.0
         left = format_duration((self._total_s - elapsed_s) * pace)
         return f"step {self._step + 1} of {len(self._steps)}, {self._steps[self._step]}, about {left} left"
+
+
+class LogFile:
+    """Appends to a file, which is renamed to FILE.1 when full, replacing an older FILE.1."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problem: str | None = None
+
+    def write(self, text: str) -> None:
+        """Append one event as one line; a write error does not end the run and is stored in `problem`."""
+        line = f"{format_time(time.time())} {' '.join(text.split())}\n"
+        try:
+            self._rotate(len(line))
+            with open(self.path, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(line)
+        except OSError as error:
+            self.problem = f"cannot write the log {self.path}: {error}"
+
+    def _rotate(self, more_bytes: int) -> None:
+        try:
+            size_bytes = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return
+        if size_bytes + more_bytes > SIZE_MAXIMUM:
+            os.replace(self.path, self.path + ".1")

@@ -6,11 +6,12 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Generic, Iterable, Mapping, Sequence, TypeVar
 
 from agent.exit_codes import CannotMeasure, ConfigurationError
 from agent.files import read_json, write_durably
 from agent.quantities import format_time
+from agent.results import ResultRow, load_row
 
 # Number of finished jobs of a kind whose state is stored, newest first.
 _FINISHED_MAXIMUM = 20
@@ -23,6 +24,7 @@ _MEMBERS: Mapping[str, tuple[type, ...]] = {
     "finished_at": (str, _NONE),
     "request": (dict,),
 }
+_TEXT = (str, type(None))
 
 
 class JobState:
@@ -287,3 +289,145 @@ def _write(path: str, document: Mapping[str, Any]) -> None:
         write_durably(path, json.dumps(document, indent=1).encode())
     except OSError as error:
         raise CannotMeasure(f"cannot write {path}: {error}") from None
+
+
+class ExperimentState(JobState):
+    """The state file of one experiment; its steps are runs."""
+
+    kind = "experiment"
+    directory = "experiments"
+    schema = "bench-agent-experiment/1"
+    steps_member = "runs"
+    remedy = "the experiment cannot be continued; remove the file. Its results are not lost"
+
+    @classmethod
+    def check_members(cls, document: Mapping[str, Any]) -> None:
+        """Raise ValueError if arms or the switch are not valid."""
+        check_types(document, {"arm": _TEXT, "switching": (dict, type(None))})
+        check_types({"arm_boot_id": None, **document}, {"arm_boot_id": _TEXT})
+        if document["switching"] is not None:
+            check_types(document["switching"], {"arm": (str,), "boot_id": _TEXT})
+        for run in document[cls.steps_member]:
+            check_types(run, {"arm": (str,)})
+
+    @property
+    def arms(self) -> list[str]:
+        """Return the arm of every run, in order."""
+        return [str(run["arm"]) for run in self.steps()]
+
+    @property
+    def arm(self) -> str | None:
+        """Return the arm that the host is; None if unknown."""
+        arm = self._document["arm"]
+        return None if arm is None else str(arm)
+
+    def is_switched_by_reboot(self, arm: str, boot_id: str | None) -> bool:
+        """Return whether the host was switched to an arm, and has booted since."""
+        switching = self._document["switching"]
+        if not switching or switching["arm"] != arm or boot_id is None:
+            return False
+        return switching["boot_id"] not in (None, boot_id)
+
+    def begin_switch(self, arm: str, boot_id: str | None) -> None:
+        """Record that the host is about to become an arm; until then its arm is unknown."""
+        self._save(arm=None, switching={"arm": arm, "boot_id": boot_id})
+
+    def end_switch(self, arm: str, boot_id: str | None) -> None:
+        """Record that the host is an arm, in this boot."""
+        self._save(arm=arm, arm_boot_id=boot_id, switching=None)
+
+    def is_arm_of_boot(self, boot_id: str | None) -> bool:
+        """Return whether the host became its arm in this boot: an arm need not last beyond it."""
+        return boot_id is not None and self._document.get("arm_boot_id") == boot_id
+
+    def forget_arm(self) -> None:
+        """Record that the arm of the host is unknown, also if it was switched."""
+        self._save(arm=None, switching=None)
+
+
+class SweepState(JobState):
+    """The state file of one sweep."""
+
+    kind = "sweep"
+    directory = "sweeps"
+    schema = "bench-agent-sweep/1"
+    remedy = (
+        "the sweep cannot be continued; remove the file when no array, volume group or filesystem named bench-agent is"
+        " left, see lsblk"
+    )
+
+    @classmethod
+    def check_members(cls, document: Mapping[str, Any]) -> None:
+        """Raise ValueError, KeyError or TypeError if devices or results are not valid."""
+        check_types(document, {"sizes": (dict,), "approved_contents": (dict,), "round": (int, type(None))})
+        _check_values(document["sizes"].values(), int)
+        for contents in document["approved_contents"].values():
+            _check_values(contents, str)
+        for name in ("left", "accepted"):
+            _check_values(dict(document.get(name, {})).values(), str)
+        for step in document[cls.steps_member]:
+            check_types(step, {"label": (str,)})
+            for row in step.get("results", ()):
+                load_row(row)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Return the size of each device at the start of the sweep."""
+        return dict(self._document["sizes"])
+
+    @property
+    def approved_contents(self) -> Mapping[str, list[str]]:
+        """Return the data approved by --wipe to be lost, by device; {} after the wipe."""
+        return dict(self._document["approved_contents"])
+
+    @property
+    def left(self) -> Mapping[str, str]:
+        """Return the digest of each device's content after the last round, by device."""
+        return dict(self._document.get("left", {}))
+
+    @property
+    def overwritable(self) -> frozenset[str]:
+        """Return the digests of contents that this sweep may overwrite: left by it, or approved to be lost."""
+        return frozenset((*self.left.values(), *self._document.get("accepted", {}).values()))
+
+    @property
+    def round_number(self) -> int | None:
+        """Return the round, from 0, whose stripe may exist; None if all devices are empty."""
+        number = self._document["round"]
+        return None if number is None else int(number)
+
+    def labels(self) -> list[str]:
+        """Return the label of every step, to detect a changed plan."""
+        return [str(step["label"]) for step in self.steps()]
+
+    def list_results(self, number: int) -> tuple[ResultRow, ...]:
+        """Return fio's numbers of a step, from 1; () if it is not over, or was killed after its result was stored."""
+        return tuple(load_row(row) for row in self.steps()[number - 1].get("results", ()))
+
+    def record_wiped(self, accepted: Mapping[str, str]) -> None:
+        """Record that the devices are wiped; accepted: digests of their contents by device."""
+        self._save(approved_contents={}, accepted={**self._document.get("accepted", {}), **accepted})
+
+    def begin_round(self, number: int) -> None:
+        """Record that the devices may contain a stripe from now on."""
+        self._save(round=number)
+
+    def end_round(self, left: Mapping[str, str]) -> None:
+        """Record that the stripe is removed; left: digests of the devices' contents."""
+        self._save(round=None, left={**self.left, **left})
+
+
+def load_left(states: StateDirectory[SweepState]) -> frozenset[str]:
+    """Return the digests of contents that all sweeps left on their devices."""
+    return frozenset(digest for state in states.read().states for digest in state.left.values())
+
+
+def find_unfinished(states: StateDirectory[SweepState]) -> SweepState | None:
+    """Return the newest sweep whose stripe may still exist."""
+    found = [state for state in states.read().states if state.round_number is not None]
+    return found[-1] if found else None
+
+
+def _check_values(values: Iterable[Any], kind: type) -> None:
+    if not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"a value is not {kind.__name__}")

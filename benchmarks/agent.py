@@ -24,9 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from agent.experiments.experiment_state import ExperimentState
-from agent.job_state import StateDirectory
-from agent.sweeping.sweep_state import SweepState
+from agent.job_state import ExperimentState, StateDirectory, SweepState
 from benchapp.agent_archive import build_agent_archive
 from tests.agent.conftest import CRONTAB
 from tests.agent.server import TOKEN, HostileServer

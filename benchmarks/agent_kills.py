@@ -62,9 +62,9 @@ import os, sys
 program, root, path = sys.argv[1:4]
 sys.argv[:4] = [program]
 sys.path.insert(0, program)
-from agent.scheduling import installed_schedules
-machine = installed_schedules.Machine(root, is_root=True, environ={"PATH": path})
-installed_schedules.find_machine = lambda: machine
+from agent.scheduling import schedule_command
+machine = schedule_command.Machine(root, is_root=True, environ={"PATH": path})
+schedule_command.find_machine = lambda: machine
 from agent.commands.cli import main
 sys.exit(main())
 """

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Sequence
 
 from agent import __version__
-from agent.experiments import PAIRS_MAXIMUM
-from agent.gating import RUNS_MAXIMUM
+from agent.running import PAIRS_MAXIMUM, RUNS_MAXIMUM
 
 if TYPE_CHECKING:
     from agent.console import Console

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Iterator
 
 from agent import __version__
 from agent.console import Console
 from agent.exit_codes import ExitCode, worst
-from agent.quantities import format_size, format_time
+from agent.profiles.parameters import Needs
+from agent.profiles.profile import Profile
+from agent.quantities import format_duration, format_size, format_time
 from agent.running.session import open_session
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
     session = open_session(arguments, console)
     code = run_profile(arguments, session)
     if session.config.schedule and not console.is_terminal and not arguments.no_send:
-        from agent.adopting.adopt_schedule import adopt_after_run
+        from agent.requests.adopt_schedule import adopt_after_run
 
         adopt_after_run(session)
     # A person at a terminal asked for one run.
@@ -40,8 +42,8 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Run what the server requests and this host allows."""
-    from agent.adopting.adopt_schedule import adopt_schedule
     from agent.requests import poll_command
+    from agent.requests.adopt_schedule import adopt_schedule
 
     if not console.is_terminal:
         console.set_unattended()
@@ -54,7 +56,7 @@ def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Submit results and compare them with a baseline on the server."""
-    from agent.gating import gate_command
+    from agent.running import gate_command
 
     return gate_command.run_gate(arguments, open_session(arguments, console))
 
@@ -62,7 +64,7 @@ def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
     if arguments.abandon:
-        from agent.sweeping.abandon_sweep import abandon_sweep
+        from agent.sweeping.sweep_command import abandon_sweep
 
         return abandon_sweep(arguments, open_session(arguments, console))
     from agent.sweeping import sweep_command
@@ -73,18 +75,18 @@ def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_experiment(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure two arms in ABBA order."""
     if arguments.abandon:
-        from agent.experiments.abandon_experiment import abandon_experiment
+        from agent.running.experiment_command import abandon_experiment
 
         return abandon_experiment(arguments, open_session(arguments, console))
-    from agent.experiments import experiment_command
+    from agent.running import experiment_command
 
     return experiment_command.run_experiment(arguments, open_session(arguments, console))
 
 
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
-    from agent.adopting.adoption_texts import describe_adoption
     from agent.scheduling import schedule_command
+    from agent.scheduling.adoption import describe_adoption
 
     return schedule_command.run_schedule(
         arguments, open_session(arguments, console), describe_adoption=describe_adoption
@@ -167,7 +169,6 @@ def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """List the profiles and their parameters."""
-    from agent.commands.profile_list import describe_profile, dump_profile
     from agent.profiles.profile import list_profiles, make_plan
 
     session = open_session(arguments, console)
@@ -182,10 +183,8 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
-    from agent.adopting.adoption_texts import describe_adoption
-    from agent.experiments.experiment_state import ExperimentState
-    from agent.job_state import StateDirectory
-    from agent.sweeping.sweep_state import SweepState
+    from agent.job_state import ExperimentState, StateDirectory, SweepState
+    from agent.scheduling.adoption import describe_adoption
 
     session = open_session(arguments, console)
     config, spool = session.config, session.spool
@@ -290,3 +289,44 @@ def run_version(arguments: argparse.Namespace, console: Console) -> ExitCode:
     console.report(f"bench-agent {__version__} (Python {python_version()})")
     console.emit({"command": "version", "exit_code": 0, "version": __version__, "python": python_version()})
     return ExitCode.OK
+
+
+def describe_profile(profile: Profile, needs: Needs) -> Iterator[str]:
+    """Yield the lines of text; needs: with default parameters."""
+    yield f"{profile.name}: {profile.summary}"
+    yield f"  good for: {profile.purpose}"
+    yield f"  jobs {', '.join(profile.steps)}; {_describe_needs(profile, needs)}"
+    for parameter in profile.parameters:
+        default = parameter.describe_default()
+        yield f"  --set {parameter.name + '=':<20}{parameter.description} (default: {default})"
+
+
+def dump_profile(profile: Profile, needs: Needs) -> dict[str, Any]:
+    """Return the JSON document, in base units; duration_s is null if it depends on the file to read."""
+    return {
+        "name": profile.name,
+        "summary": profile.summary,
+        "purpose": profile.purpose,
+        "needs_fio": profile.uses_fio,
+        "jobs": list(profile.steps),
+        "duration_s": None if profile.is_read_only else needs.duration_s,
+        "file_size_bytes": needs.space_bytes,
+        "memory_bytes": needs.memory_bytes,
+        "parameters": {parameter.name: parameter.default for parameter in profile.parameters},
+        "parameter_details": [
+            {
+                "name": parameter.name,
+                "default": parameter.default,
+                "unit": parameter.unit,
+                "description": parameter.description,
+            }
+            for parameter in profile.parameters
+        ],
+    }
+
+
+def _describe_needs(profile: Profile, needs: Needs) -> str:
+    if profile.is_read_only:
+        return "duration depends on the file; needs no space"
+    most = "up to" if profile.is_bounded else "about"
+    return f"takes {most} {format_duration(needs.duration_s)} and {format_size(needs.space_bytes)}"

@@ -16,8 +16,7 @@ from agent.delivery.client import Client, DeliveryOutcome, classify_response
 from agent.delivery.spool import Spool
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode
 from agent.measuring.fio import choose_engine, find_fio, prefer_engine
-from agent.measuring.resources import check_resources
-from agent.measuring.workspace import Workspace
+from agent.measuring.workspace import Workspace, check_resources
 from agent.profiles.profile import load_profile, make_plan
 from agent.programs import (
     find_own_command,
@@ -76,7 +75,7 @@ def check_everything(arguments: argparse.Namespace, console: Console) -> Iterato
 
         yield _run_check("requests", lambda: describe_policy(session))
     if config.schedule:
-        from agent.adopting.adopt_schedule import describe_adoption_policy, find_adoption_warning
+        from agent.requests.adopt_schedule import describe_adoption_policy, find_adoption_warning
 
         result = _run_check("from_server", lambda: describe_adoption_policy(session))
         warning = find_adoption_warning(session)
@@ -164,7 +163,7 @@ def _find_storage_warning(directory: str) -> str | None:
 
 def _check_schedule() -> str:
     """Return the installed schedules; none is valid, but cron or systemd must run for those installed."""
-    from agent.scheduling.installed_schedules import find_machine, find_schedules
+    from agent.scheduling.schedule_command import find_machine, find_schedules
 
     found = find_schedules(find_machine())
     idle = sorted({one.kind for one in found if one.is_running is False})

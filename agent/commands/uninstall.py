@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from agent.exit_codes import ConfigurationError, TryLater
-from agent.job_state import StateDirectory
+from agent.job_state import StateDirectory, SweepState, find_unfinished
 from agent.measuring.workspace import clean_leftovers, list_leftovers, list_workspaces
 from agent.running.session import Session
-from agent.scheduling import installed_schedules
+from agent.scheduling import schedule_command
 from agent.scheduling.schedule_command import remove_schedules
-from agent.sweeping.sweep_state import SweepState, find_unfinished
 
 
 @dataclass(frozen=True)
@@ -102,5 +101,5 @@ def uninstall(plan: Uninstallation, session: Session) -> list[str]:
     return problems
 
 
-def _find_schedules() -> list[installed_schedules.InstalledSchedule]:
-    return installed_schedules.find_schedules(installed_schedules.find_machine())
+def _find_schedules() -> list[schedule_command.InstalledSchedule]:
+    return schedule_command.find_schedules(schedule_command.find_machine())

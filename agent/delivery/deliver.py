@@ -1,14 +1,17 @@
-"""Deliver the spool to the server within a time budget."""
+"""Deliver the spool to the server within a time budget, report schedules, and wait until a result is stored."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable, Mapping, Sequence
 
 from agent.console import Console
 from agent.delivery.client import (
+    EXCHANGE_MAXIMUM_S,
     Client,
     DeliveryOutcome,
     Response,
@@ -17,8 +20,14 @@ from agent.delivery.client import (
     read_retry_after,
 )
 from agent.delivery.spool import Entry, Spool
-from agent.exit_codes import ExitCode, worst
+from agent.exit_codes import ConfigurationError, ExitCode, worst
+from agent.files import replace_file
 from agent.quantities import format_duration
+
+_SCHEDULE_FILE = "schedule.json"
+_FIRST_MEMBERS = ("profile", "every_s", "splay_s", "directory")
+# Minimum time of a request, also at the end of the wait: a slow link needs it.
+_REQUEST_MINIMUM_S = 5.0
 
 
 @dataclass
@@ -112,3 +121,113 @@ def _name_reason(response: Response) -> dict[str, Any]:
 def _find_url(response: Response, submission_id: str) -> str:
     url = (response.body or {}).get("url") or response.headers.get("location")
     return str(url) if url else f"/api/v1/submissions/{submission_id}"
+
+
+def store_pending_schedule(spool: Spool, entries: Sequence[dict[str, Any]]) -> None:
+    """Store the schedules to be reported durably, replacing unreported earlier ones.
+
+    Needs no lock, which a run may own for hours: the file is replaced atomically.
+    """
+    spool.prepare()
+    path = os.path.join(spool.directory, _SCHEDULE_FILE)
+    try:
+        replace_file(path, json.dumps({"entries": list(entries)}) + "\n", mode=0o600)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error}") from None
+
+
+def send_pending_schedule(
+    spool: Spool, client: Client, *, console: Console, limit_s: float = EXCHANGE_MAXIMUM_S
+) -> ExitCode:
+    """Send stored schedules within limit_s and return the result; a failure does not fail the run."""
+    path = os.path.join(spool.directory, _SCHEDULE_FILE)
+    text = _read_schedule_file(path)
+    if text is None:
+        return ExitCode.OK
+    deadline = time.monotonic() + limit_s
+    try:
+        entries = json.loads(text)["entries"]
+    except (ValueError, KeyError, TypeError):
+        os.unlink(path)  # not written by the agent
+        return ExitCode.OK
+    response = client.put_schedule(entries, limit_s=limit_s)
+    if response.status == 400 and any(set(entry) - set(_FIRST_MEMBERS) for entry in entries):
+        # A server of an earlier version refuses the members that it does not know.
+        entries = [{name: entry[name] for name in _FIRST_MEMBERS} for entry in entries]
+        response = client.put_schedule(entries, limit_s=deadline - time.monotonic())
+    if response.status == 200 and "entries" in (response.body or {}):  # a captive portal returns 200, too
+        _remove_if_unchanged(path, text)
+        return ExitCode.OK
+    if _is_final(response):
+        console.warn(f"the server rejected the schedule: {response.describe()}")
+        _remove_if_unchanged(path, text)
+        return ExitCode.REJECTED
+    # Not "the next": after `uninstall` there is none.
+    console.note(f"the schedule is not reported: {response.describe()}; each delivery tries again")
+    return ExitCode.TRY_LATER
+
+
+def _is_final(response: Response) -> bool:
+    """Return whether a retry would be rejected again; a server without schedules may be upgraded."""
+    return response.status in (400, 413, 422) and "code" in (response.body or {})
+
+
+def _remove_if_unchanged(path: str, text: str) -> None:
+    """Remove the reported schedules unless they were replaced meanwhile."""
+    if _read_schedule_file(path) == text:
+        os.unlink(path)
+
+
+def _read_schedule_file(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class SubmissionStatus:
+    """The state of a submission on the server: received, stored or rejected. run_ids, pages: of its runs."""
+
+    state: str
+    run_ids: tuple[int, ...]
+    pages: tuple[str, ...]
+    reason: str | None
+
+
+def wait_until_processed(
+    client: Client, submission_id: str, *, timeout_s: float, tick: Callable[[], None] = lambda: None
+) -> SubmissionStatus:
+    """Poll until the submission is stored or rejected, or timeout_s has passed; tick: called between requests.
+
+    ConfigurationError if the server refuses to tell (401, 403, 404): the token is revoked or the host retired.
+    """
+    deadline = time.monotonic() + timeout_s
+    delay_s = 0.1
+    while True:
+        limit_s = max(deadline - time.monotonic(), _REQUEST_MINIMUM_S)
+        response = client.request("GET", f"/api/v1/submissions/{submission_id}", limit_s=limit_s)
+        if classify_response(response, submission_id=submission_id) == DeliveryOutcome.REFUSED:
+            raise ConfigurationError(
+                f"submission {submission_id} was received, but its state cannot be read: {response.describe()}"
+            )
+        submission_status = _read_submission_status(response.body or {})
+        if submission_status.state != "received" or time.monotonic() + delay_s > deadline:
+            return submission_status
+        tick()
+        time.sleep(delay_s)
+        delay_s = min(delay_s * 1.5, 2.0)
+
+
+def _read_submission_status(body: Mapping[str, Any]) -> SubmissionStatus:
+    state = body.get("state")
+    listed = body.get("runs")
+    runs = [run for run in listed if isinstance(run, dict)] if isinstance(listed, list) else []
+    reason = body.get("reason")
+    return SubmissionStatus(
+        state=state if state in ("stored", "rejected") else "received",
+        run_ids=tuple(run["id"] for run in runs if isinstance(run.get("id"), int)),
+        pages=tuple(str(run["page"]) for run in runs if run.get("page")),
+        reason=str(reason.get("detail") or reason.get("code")) if isinstance(reason, dict) else None,
+    )

@@ -1,13 +1,13 @@
-"""The environment of a run: kernel, CPU, memory, virtualization; from /proc, /sys and /etc/os-release only."""
+"""The environment of a run: kernel, CPU, memory, virtualization, time zone; from /proc, /sys and /etc only."""
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 from agent.environment.control_groups import describe_limits, find_container
 from agent.environment.machine_state import read_governor, read_of_cpus
-from agent.environment.time_zone import find_time_zone
 from agent.storage.disk_facts import hash_identifier
 from agent.storage.layout import Storage
 from agent.storage.sysfs import keep_known, list_directory, read_choice, read_line, read_text
@@ -44,6 +44,8 @@ _VENDORS = {
     "Xen": "xen",
     "Bochs": "bochs",
 }
+_ZONE_NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9_+-]*/){1,2}[A-Za-z0-9_+-]+|UTC|GMT|Zulu|[A-Z][a-z]+")
+_ZONE_NAME_MAXIMUM = 64
 
 
 def describe_environment(
@@ -161,3 +163,33 @@ def _find_virtualization(root: str, cpuinfo: str) -> str | None:
     if flags is None:
         return None  # not x86: no such flag
     return "other" if "hypervisor" in flags.split() else "none"
+
+
+def find_time_zone(*, root: str = "/") -> str | None:
+    """Return the machine's zone; None if its zone file is a copy without a name.
+
+    The machine's zone has precedence over TZ, which may differ between a shell and cron: every other zone creates
+    another environment.
+    """
+    try:
+        link = os.readlink(os.path.join(root, "etc/localtime"))
+    except OSError:
+        link = ""
+    return _read_zone_path(link) or _check_zone_name(read_line(root, "etc/timezone"))
+
+
+def find_process_zone(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the zone of TZ, else UTC if `time.tzname` is UTC: other abbreviations are ambiguous."""
+    value = environ.get("TZ", "").strip().lstrip(":")
+    zone = _read_zone_path(value) if value.startswith("/") else _check_zone_name(value)
+    return zone or ("UTC" if not value and set(names) == {"UTC"} else None)
+
+
+def _read_zone_path(path: str) -> str | None:
+    """Return the zone of a file below zoneinfo/."""
+    name = path.partition("zoneinfo/")[2]
+    return _check_zone_name(re.sub(r"^(posix|right)/", "", name))
+
+
+def _check_zone_name(name: str | None) -> str | None:
+    return name if name and len(name) <= _ZONE_NAME_MAXIMUM and _ZONE_NAME.fullmatch(name) else None

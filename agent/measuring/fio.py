@@ -1,20 +1,21 @@
-"""Find fio, run it in its own process group, and stop it."""
+"""Find fio, run it in its own process group, stop it with its orphans, and read its logs."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
-from agent.exit_codes import CannotMeasure
-from agent.measuring.orphan_processes import find_path, kill_orphans
+from agent.exit_codes import CannotMeasure, StorageHangs
 from agent.programs import find_program
+from agent.storage.sysfs import read_text
 
 _POLL_INTERVAL_S = 0.2
 # On SIGINT fio prints a report of its results so far; its jobs may wait for I/O in flight.
@@ -24,6 +25,17 @@ _OUTPUT_MAXIMUM = 32 * 2**20
 _STDERR_MAXIMUM = 64 * 1024
 _PROBE_TIMEOUT_S = 20
 _PR_SET_PDEATHSIG = 1
+# A killed process first frees its memory and completes I/O in flight.
+DEATH_S = 10.0
+_PAUSE_S = 0.05
+# In fio's working directory, which is removed after the run.
+LOG_PREFIX = "bench-agent"
+_LOG_NAME = re.compile(r"bench-agent_(?:bw|iops|lat|clat|slat)(?:\.[0-9]{1,6})?\.log")
+# A line of a log is about 30 bytes: an hour of one job in seconds is 0.5 MB. The server accepts 32 MiB and 200 logs.
+_LOGS_MAXIMUM_BYTES = 8 * 10**6
+_LOGS_MAXIMUM = 200
+_MEGABYTE = 10**6
+_AVERAGED_MS = 1000
 
 
 @dataclass(frozen=True)
@@ -308,3 +320,96 @@ def _query(path: str, option: str) -> str:
     if ended.returncode != 0 and option == "--version":
         raise CannotMeasure(f"{path} {option} exited with status {ended.returncode}; is it fio?")
     return ended.stdout.decode("utf-8", "replace")
+
+
+def kill_orphans(directory: str) -> None:
+    """Kill every fio process in a run's directory and wait until they have ended.
+
+    Found by directory, because each job of fio creates its own session. StorageHangs if one stays: it waits for a
+    device or server that does not respond.
+    """
+    deadline = time.monotonic() + DEATH_S
+    while True:
+        orphans = list_orphans(directory)
+        if not orphans:
+            return
+        if time.monotonic() > deadline:
+            raise StorageHangs(
+                f"fio process {orphans[0]} does not end after SIGKILL: the storage does not respond; the next run "
+                "removes its files"
+            )
+        for process in orphans:
+            _kill(process)
+        time.sleep(_PAUSE_S)
+
+
+def find_path(descriptor: int) -> str:
+    """Return the current path of an open directory, also after it was renamed; "" without /proc."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return ""
+
+
+def list_orphans(directory: str) -> tuple[int, ...]:
+    """Return the fio processes in a directory; none without /proc."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return ()
+    return tuple(int(name) for name in names if name.isdigit() and _is_fio_in(name, directory))
+
+
+def _is_fio_in(process: str, directory: str) -> bool:
+    if not read_text("/proc", process, "comm").startswith("fio"):
+        return False
+    try:
+        return os.readlink(f"/proc/{process}/cwd") == directory
+    except OSError:
+        return False  # ended meanwhile, or owned by another user
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except OSError:
+        return  # ended meanwhile
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs by file name; problem: why they are missing."""
+
+    logs: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def list_log_options(fio_version: str) -> tuple[str, ...]:
+    """Return the options for logs with averages over 1 s; fio writes the files when a job ends."""
+    kinds = tuple(f"--write_{kind}_log={LOG_PREFIX}" for kind in ("bw", "iops", "lat"))
+    # Jobs of a profile run one after the other and log times since their own start; epoch times keep their order.
+    clock = ("--log_unix_epoch=1",) if re.match(r"fio-[3-9]\.", fio_version) else ()
+    return (*kinds, f"--log_avg_msec={_AVERAGED_MS}", *clock)
+
+
+def read_logs(directory: int) -> Logs:
+    """Return the logs in fio's directory, a descriptor: all, or none with the problem."""
+    try:
+        names = sorted(name for name in os.listdir(directory) if _LOG_NAME.fullmatch(name))
+        total = sum(os.stat(name, dir_fd=directory).st_size for name in names)
+        if not names:
+            return Logs(problem="fio wrote no logs")
+        if len(names) > _LOGS_MAXIMUM:
+            return Logs(problem=f"fio wrote {len(names)} logs; the maximum is {_LOGS_MAXIMUM}")
+        if total > _LOGS_MAXIMUM_BYTES:
+            limit = f"{_LOGS_MAXIMUM_BYTES // _MEGABYTE} MB"
+            return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB; the maximum is {limit}")
+        return Logs({name: _read_log(name, directory) for name in names})
+    except OSError as error:
+        return Logs(problem=f"cannot read fio's logs: {error}")
+
+
+def _read_log(name: str, directory: int) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    with open(descriptor, encoding="ascii", errors="replace") as file:
+        return file.read(_LOGS_MAXIMUM_BYTES)

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from agent.exit_codes import CannotMeasure, ConfigurationError
 from agent.measuring.fio import make_environment
-from agent.profiles.needs import Needs
+from agent.profiles.parameters import Needs
 from agent.profiles.profile import Plan, Profile, list_names
 from agent.profiles.shipped import JOB_MEMORY_BYTES
 from agent.quantities import parse_size

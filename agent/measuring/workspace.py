@@ -1,4 +1,4 @@
-"""The temporary directory of one run: always removed, also after a crash."""
+"""The temporary directory of one run: always removed, also after a crash; checks of space, inodes and memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import errno
 import json
 import mmap
 import os
+import re
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Iterable
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, StorageHangs
 from agent.files import read_json, write_durably
-from agent.measuring.orphan_processes import kill_orphans
+from agent.measuring.fio import kill_orphans
+from agent.profiles.parameters import Needs
 from agent.quantities import format_size
+from agent.storage.sysfs import read_text
 from agent.trust import find_writer
 
 _PREFIX = ".bench-agent-"
@@ -317,3 +320,45 @@ def _markers_directory(spool_directory: str) -> str:
     except OSError as error:
         raise ConfigurationError(f"cannot use the spool {spool_directory}: {error}") from None
     return path
+
+
+def check_resources(directory: str, needs: Needs, *, reserve_bytes: int | None) -> None:
+    """Raise CannotMeasure if space, inodes or memory are not sufficient for a run."""
+    if needs.space_bytes:
+        check_free_space(directory, needs.space_bytes, reserve_bytes=reserve_bytes)
+        _check_inodes(directory, needs.files)
+    free_bytes = find_free_memory()
+    if free_bytes is not None and needs.memory_bytes > free_bytes:
+        raise CannotMeasure(
+            f"not enough memory: jobs and buffers need {format_size(needs.memory_bytes)}, "
+            f"{format_size(free_bytes)} are free; use fewer jobs, smaller blocks or a lower iodepth"
+        )
+
+
+def find_free_memory(*, root: str = "/") -> int | None:
+    """Return the bytes available to a new process: of the machine or of the control group, whichever is less."""
+    match = re.search(r"^MemAvailable:\s*(\d+) kB$", read_text(root, "proc/meminfo"), re.MULTILINE)
+    free = [int(match.group(1)) * 1024] if match else []
+    group = re.search(r"^0::/(.*)$", read_text(root, "proc/self/cgroup"), re.MULTILINE)
+    if group:
+        directory = os.path.join(root, "sys/fs/cgroup", group.group(1))
+        limit, used = (read_text(directory, name) for name in ("memory.max", "memory.current"))
+        if limit.isdigit() and used.isdigit():
+            free.append(max(int(limit) - int(used) + _count_inactive(directory), 0))
+    return min(free, default=None)
+
+
+def _count_inactive(directory: str) -> int:
+    """Return the bytes of cached files, which count as used but can be reclaimed."""
+    match = re.search(r"^inactive_file (\d+)$", read_text(directory, "memory.stat"), re.MULTILINE)
+    return int(match.group(1)) if match else 0
+
+
+def _check_inodes(directory: str, needed: int) -> None:
+    state = os.statvfs(directory)
+    # Filesystems that allocate inodes dynamically report 0 of 0.
+    if state.f_files and state.f_favail < needed:
+        raise CannotMeasure(
+            f"not enough inodes: {directory} has {state.f_favail} free, {needed} are needed; delete files, "
+            "or measure in another directory"
+        )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, Sequence
 
 from agent.measuring.fio import Fio, FioResult, StopSignals, build_argv, run_fio
-from agent.measuring.job_reports import find_job_problem
+from agent.measuring.fio_reports import find_job_problem
 from agent.measuring.workspace import Workspace
 from agent.methods.fragmentation import describe_extents
 from agent.profiles.profile import Plan

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Sequence
+from typing import Sequence
 
-from agent.measuring.joined_results import join_jobfiles, join_results, read_figures
+from agent.measuring.fio_reports import join_jobfiles, join_results, read_figures
+from agent.methods.method_context import MethodContext, MethodResult, describe_test_file
 from agent.profiles.shipped import list_saturation_steps
 from agent.quantities import format_value
-
-if TYPE_CHECKING:
-    from agent.methods.method_context import MethodContext, MethodResult
 
 # Two steps double the I/Os in flight twice; a smaller gain means saturation.
 _GAIN_MINIMUM = 1.05
@@ -65,8 +63,6 @@ def describe_knee(knee: Step | None, steps: Sequence[Step], *, limit_ns: int, en
 
 def find_saturation(context: MethodContext) -> MethodResult:
     """Run the steps; each is one JSON document of the submission."""
-    from agent.methods.method_context import MethodResult, describe_test_file
-
     values = context.plan.values
     limit_ns = values["limit"]
     ladder = list_saturation_steps(

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agent.exit_codes import CannotMeasure, ConfigurationError
+from agent.exit_codes import CannotMeasure
 from agent.methods.fragmentation import describe_extents, describe_filesystem_fragmentation
-
-if TYPE_CHECKING:
-    from agent.methods.method_context import MethodContext, MethodResult
-    from agent.profiles.profile import Plan
+from agent.methods.method_context import MethodContext, MethodResult
 
 # A link in the workspace: the file's own path may contain characters special to job files.
 LINK = "bench-agent.file"
 _DROP_CACHES = "/proc/sys/vm/drop_caches"
 
 
-def check_file(plan: Plan) -> None:
-    """Raise ConfigurationError without a file, for a file that is too small, or without permission to drop caches."""
-    path = plan.values["file"]
-    if path is None:
-        raise ConfigurationError("no file given; set --file")
-    if not plan.values["size"]:
-        raise ConfigurationError(f"--file {path}: smaller than one block of {plan.values['bs']} bytes")
-    if plan.values["drop_caches"] == "yes" and os.geteuid() != 0:
-        raise ConfigurationError("--set drop_caches=yes: requires root")
-
-
 def read_in_order(context: MethodContext) -> MethodResult:
     """Drop the file from the page cache, read it once, and count its extents."""
-    from agent.methods.method_context import MethodResult
-
     path = context.plan.values["file"]
     cache = _make_cold(path, drops_all=context.plan.values["drop_caches"] == "yes")
     os.symlink(path, LINK, dir_fd=context.workspace.descriptor)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 from agent.exit_codes import CannotMeasure
 from agent.measuring.fio import FioResult
+from agent.methods.method_context import MethodContext, MethodResult
 from agent.profiles.shipped import SMALL_FILES
-
-if TYPE_CHECKING:
-    from agent.methods.method_context import MethodContext, MethodResult
 
 # The commands of the benchmark; the server reads direction and number of files from them.
 _WRITE = """for i in {0..1000}; do echo 'test' > "test${i}.txt"; done"""
@@ -36,8 +34,6 @@ class _Stopped(Exception):
 
 def write_and_read(context: MethodContext) -> MethodResult:
     """Time both loops in the workspace, without its removal."""
-    from agent.methods.method_context import MethodResult
-
     started_at, stopped_because, parts, problem = time.time(), None, [], ""
     try:
         os.mkdir("files", dir_fd=context.workspace.descriptor)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
-from agent.measuring.joined_results import join_jobfiles, join_results, read_figures
-
-if TYPE_CHECKING:
-    from agent.measuring.fio import FioResult
-    from agent.methods.method_context import MethodContext, MethodResult
+from agent.measuring.fio import FioResult
+from agent.measuring.fio_reports import join_jobfiles, join_results, read_figures
+from agent.methods.method_context import MethodContext, MethodResult, describe_test_file
 
 # SNIA PTS 2.0: over five rounds, values within 20 % of their average, and their linear fit within 10 %.
 WINDOW = 5
@@ -74,8 +72,6 @@ def describe_steadiness(state: SteadyState | None, rounds: int) -> str:
 
 def write_until_steady(context: MethodContext) -> MethodResult:
     """Run rounds; each is one JSON document of the submission, without preconditioning."""
-    from agent.methods.method_context import MethodResult, describe_test_file
-
     values = context.plan.values
     results: list[FioResult] = []
     jobfiles: list[str] = []

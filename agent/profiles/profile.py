@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import re
 import string
@@ -9,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from agent.exit_codes import ConfigurationError
-from agent.profiles.needs import Needs
-from agent.profiles.parameters import Parameter
+from agent.profiles.parameters import Needs, Parameter
 
 _SECTION = re.compile(r"^\[([^\]]+)\]", re.MULTILINE)
 # fio on a hung device never exits; three times the duration plus two minutes is not a normal delay.
@@ -26,7 +26,7 @@ class Profile:
     """A named set of jobs.
 
     summary: one line; purpose: intended use; template: a job file with ${PLACEHOLDERS}, "" without fio; method: see
-    agent.methods.registry; engine: None for the platform's asynchronous one; complete: adds derived values; is_own: a
+    agent.running.measure; engine: None for the platform's asynchronous one; complete: adds derived values; is_own: a
     custom job file, which is run unchanged.
     """
 
@@ -165,3 +165,16 @@ def make_plan(profile: Profile, adjustments: Mapping[str, str]) -> Plan:
         )
     changed = {name: value for name, value in values.items() if value != parameters[name].default}
     return Plan(profile, profile.complete(values), changed)
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise ConfigurationError if the file to read is missing or too small, or this user may not drop caches."""
+    if not plan.profile.is_read_only:
+        return
+    path = plan.values["file"]
+    if path is None:
+        raise ConfigurationError("no file given; set --file")
+    if not plan.values["size"]:
+        raise ConfigurationError(f"--file {path}: smaller than one block of {plan.values['bs']} bytes")
+    if plan.values["drop_caches"] == "yes" and os.geteuid() != 0:
+        raise ConfigurationError("--set drop_caches=yes: requires root")

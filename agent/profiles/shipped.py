@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping
 
-from agent.profiles.needs import Needs
 from agent.profiles.parameters import (
+    Needs,
     Parameter,
     read_block_size,
     read_direction,

@@ -14,21 +14,31 @@ from agent.console import Progress
 from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, read_target
 from agent.delivery.spool import DroppedResults, Entry, Spool
 from agent.environment.cloud import find_instance
-from agent.environment.host_facts import describe_environment, find_instance_type
+from agent.environment.host_facts import describe_environment, find_instance_type, find_process_zone
 from agent.environment.machine_state import describe_interference, list_interference, read_machine_state
-from agent.environment.time_zone import find_process_zone
 from agent.exit_codes import CannotMeasure, Interrupted
-from agent.measuring.fio import Fio, FioResult, StopSignals, choose_engine, find_fio, prefer_engine
-from agent.measuring.fio_logs import list_log_options, read_logs
+from agent.measuring.fio import (
+    Fio,
+    FioResult,
+    StopSignals,
+    choose_engine,
+    find_fio,
+    list_log_options,
+    prefer_engine,
+    read_logs,
+)
+from agent.measuring.fio_reports import list_fio_results
+from agent.measuring.jobfile import check_by_fio
 from agent.measuring.load import BusyLimits, Observation, check_load, observe
-from agent.measuring.resources import check_resources
-from agent.measuring.workspace import Workspace, clean_leftovers
-from agent.methods.method_context import MethodContext, MethodResult
-from agent.methods.registry import check_plan, run_plan
-from agent.profiles.profile import Plan, Profile
+from agent.measuring.workspace import Workspace, check_resources, clean_leftovers
+from agent.methods.method_context import JOBFILE, MethodContext, MethodResult, describe_test_file
+from agent.methods.saturation import find_saturation
+from agent.methods.seqread import read_in_order
+from agent.methods.smallfiles import write_and_read
+from agent.methods.steady import write_until_steady
+from agent.profiles.profile import Plan, Profile, check_plan
 from agent.quantities import format_duration
-from agent.results.fio_report import list_fio_results
-from agent.results.result_row import ResultRow
+from agent.results import ResultRow
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
 from agent.storage.network_storage import describe_round_trip
@@ -349,3 +359,29 @@ def _store(spool: Spool, run_id: str, *, packed: bytes) -> Entry:
         return spool.add(run_id, packed)
     except OSError as error:
         raise CannotMeasure(f"cannot store the result in {spool.directory}: {error}") from None
+
+
+def run_plan(context: MethodContext) -> MethodResult:
+    """Run the plan with its method."""
+    methods: Mapping[str, Callable[[MethodContext], MethodResult]] = {
+        "jobs": _run_jobs,
+        "saturation": find_saturation,
+        "seqread": read_in_order,
+        "smallfiles": write_and_read,
+        "steady": write_until_steady,
+    }
+    return methods[context.plan.profile.method](context)
+
+
+def _run_jobs(context: MethodContext) -> MethodResult:
+    jobfile = context.write_jobfile()
+    if context.plan.profile.is_own:
+        _check_own(context, jobfile)
+    result = context.execute(jobfile)
+    return MethodResult(result, jobfile, result.has_report, describe_test_file(context))
+
+
+def _check_own(context: MethodContext, jobfile: str) -> None:
+    assert context.fio is not None
+    context.workspace.write_file(JOBFILE, jobfile)
+    check_by_fio(context.fio.path, JOBFILE, context.workspace.descriptor)

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import select
+import signal
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 from urllib.parse import urljoin
 
 from agent.console import WaitProgress
-from agent.delivery.deliver import Delivery
-from agent.delivery.submission_status import SubmissionStatus, wait_until_processed
-from agent.exit_codes import ConfigurationError, ExitCode, worst
+from agent.delivery.deliver import Delivery, SubmissionStatus, wait_until_processed
+from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
+from agent.measuring.fio import StopSignals
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
-from agent.results.result_row import ResultRow
-from agent.results.results_table import format_results
-from agent.results.run_results import ResultsUnavailable, read_run_results
+from agent.results import METRICS, LevelComparison, ResultRow, format_results
 from agent.running.measure import RunRequest, SpooledRun, measure
 
 if TYPE_CHECKING:
-    from agent.delivery.client import Client
+    from agent.delivery.client import Client, Response
     from agent.running.session import Session
 
 # Workers store a result within seconds; a person does not wait longer.
 _WAIT_ON_TERMINAL_S = 30.0
 # Minimum time to read the results of a run that is stored.
 _READ_MINIMUM_S = 10.0
+_MACHINE_ID = "etc/machine-id"
 
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
@@ -225,8 +227,6 @@ def _wait_for_start(arguments: argparse.Namespace, request: RunRequest, *, sessi
     splay_s = read_time(arguments.splay, "--splay")
     if not splay_s:
         return
-    from agent.measuring.splay import choose_splay, make_seed, wait_splay
-
     seed = make_seed(request.plan.profile.name, os.path.realpath(request.directory))
     delay_s = choose_splay(splay_s, seed=seed, day=format_time(time.time())[:10])
     wait_splay(delay_s, lambda: session.console.note(f"starting in {format_duration(delay_s)}"))
@@ -315,3 +315,97 @@ def _name_state(run: SpooledRun, *, delivery: Delivery, submission_status: Submi
     if run.entry.id not in delivery.urls:
         return "pending"
     return submission_status.state if submission_status else "received"
+
+
+def choose_splay(splay_s: float, *, seed: str, day: str) -> float:
+    """Return seconds from 0 to splay_s, right exclusive: the same for the same seed and day.
+
+    Constant within a day, so that a host's interval is exact; different every day, so that periodic work of another
+    host does not coincide with every run.
+    """
+    digest = hashlib.sha256(f"{seed}\n{day}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56 * splay_s
+
+
+def make_seed(profile: str, directory: str, *, root: str = "/") -> str:
+    """Return a seed that differs between hosts, profiles and directories."""
+    try:
+        with open(os.path.join(root, _MACHINE_ID), encoding="ascii", errors="replace") as file:
+            host = file.read().strip()
+    except OSError:
+        host = ""
+    return f"{host or os.uname().nodename}\n{profile}\n{directory}"
+
+
+def wait_splay(delay_s: float, announce: Callable[[], None]) -> None:
+    """Call announce and sleep; a stop signal raises Interrupted."""
+    with StopSignals() as stop:
+        announce()
+        _sleep(delay_s, stop)
+        if stop.received is not None:
+            raise Interrupted("stopped before the run started: nothing was measured", stop.received)
+
+
+def _sleep(delay_s: float, stop: StopSignals) -> None:
+    """Sleep until the time has passed or a signal arrives; time.sleep would continue (PEP 475)."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    previous: int | None = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        deadline = time.monotonic() + delay_s
+        while stop.received is None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return
+            if select.select([reader], [], [], left_s)[0]:
+                os.read(reader, 64)
+    finally:
+        signal.set_wakeup_fd(previous if previous is not None else -1)
+        os.close(reader)
+        os.close(writer)
+
+
+class ResultsUnavailable(Exception):
+    """The server did not return the results; the message says why."""
+
+
+def read_run_results(client: Client, run_ids: Sequence[int], *, timeout_s: float) -> tuple[ResultRow, ...]:
+    """Return the rows of all runs of a submission; ResultsUnavailable after timeout_s."""
+    deadline = time.monotonic() + timeout_s
+    rows: list[ResultRow] = []
+    for run_id in run_ids:
+        # A run with many measurements has several pages.
+        address: str | None = f"/api/v1/runs/{run_id}"
+        while address:
+            limit_s = deadline - time.monotonic()
+            if limit_s <= 0:
+                raise ResultsUnavailable(f"the server did not return the results within {timeout_s:.0f} s")
+            response = client.request("GET", address, limit_s=limit_s)
+            rows += _read_rows(response)
+            address = (response.body or {}).get("next")
+    return tuple(rows)
+
+
+def _read_rows(response: Response) -> Iterator[ResultRow]:
+    body = response.body or {}
+    if response.status != 200 or not isinstance(body.get("measurements"), list):
+        raise ResultsUnavailable(f"the server did not return the results: {response.describe()}")
+    try:
+        for measurement in body["measurements"]:
+            yield _read_row(measurement)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ResultsUnavailable(f"the server returned results of another version: {error!r}") from None
+
+
+def _read_row(measurement: Mapping[str, Any]) -> ResultRow:
+    return ResultRow(
+        workload=str(measurement["workload_title"]),
+        direction=str(measurement["direction"]),
+        error=int(measurement["error"]),
+        values={metric: float(measurement[metric]) for metric in METRICS if measurement[metric] is not None},
+        badges={str(badge["code"]): str(badge["sentence"]) for badge in measurement["badges"]},
+        levels={
+            str(level["metric"]): LevelComparison(int(level["n"]), level["change"], level["is_usual"])
+            for level in measurement["levels"]
+        },
+    )

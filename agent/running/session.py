@@ -56,7 +56,7 @@ class Session:
 
     def open_log(self, path: str | None) -> None:
         """Write all output also to the log that --log or the configuration names."""
-        from agent.log_file import LogFile
+        from agent.console import LogFile
 
         log = path or self.config.log
         if log:
@@ -74,7 +74,7 @@ class Session:
         deadline = time.monotonic() + budget_s
         delivery = deliver(self.spool, client, console=self.console, budget_s=budget_s, first_id=first_id)
         if not delivery.remaining:
-            from agent.delivery.report_schedule import send_pending_schedule
+            from agent.delivery.deliver import send_pending_schedule
 
             remaining_s = deadline - time.monotonic()
             send_pending_schedule(self.spool, client, console=self.console, limit_s=remaining_s)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.exit_codes import ConfigurationError
-from agent.measuring.splay import choose_splay, make_seed
 from agent.measuring.workspace import check_path_trusted
-from agent.methods.registry import check_plan
-from agent.profiles.profile import Plan
+from agent.profiles.profile import Plan, check_plan
 from agent.programs import find_own_command
 from agent.quantities import parse_duration
-from agent.running.run_command import choose_directory, read_plan
+from agent.running.run_command import choose_directory, choose_splay, make_seed, read_plan
 from agent.scheduling.timetable import POLL, Schedule, read_clock, read_interval
 
 if TYPE_CHECKING:

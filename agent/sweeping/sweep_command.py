@@ -1,4 +1,4 @@
-"""The command `sweep`: plan, confirm, measure step by step, report."""
+"""The command `sweep`: plan, confirm, measure step by step, report with a table of scaling, abandon."""
 
 from __future__ import annotations
 
@@ -8,31 +8,44 @@ import shlex
 import sys
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Mapping, Sequence
 from urllib.parse import urlencode, urljoin
 
 from agent.console import is_confirmed
 from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
-from agent.job_state import StateDirectory
+from agent.job_state import StateDirectory, SweepState, find_unfinished, load_left
 from agent.measuring.fio import StopSignals, find_fio
-from agent.measuring.resources import check_resources
-from agent.measuring.workspace import check_path_trusted
+from agent.measuring.workspace import check_path_trusted, check_resources
 from agent.profiles.profile import load_profile
 from agent.programs import find_program
-from agent.running.job_end import refuse_options, report_ended
-from agent.running.result_sender import ResultSender
+from agent.results import METRICS, ResultRow, align, format_cell, list_metrics
+from agent.running.resumable_job import ResultSender, abandon_job, refuse_options, report_ended
 from agent.running.run_command import find_client
+from agent.running.session import Session
 from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
-from agent.sweeping.scaling_table import format_scaling, list_scaling_rows
 from agent.sweeping.stripe_commands import list_tools
-from agent.sweeping.sweep_plan import SweepPlan, describe_plan, list_commands, plan_sweep, render_commands
-from agent.sweeping.sweep_request import dump_request, load_request, read_sweep_request
+from agent.sweeping.sweep_plan import (
+    SweepPlan,
+    describe_plan,
+    dump_request,
+    list_commands,
+    load_request,
+    plan_sweep,
+    read_sweep_request,
+    render_commands,
+)
 from agent.sweeping.sweep_run import SweepRun, describe_refusal
-from agent.sweeping.sweep_state import NEW_OPTIONS, SweepState, find_unfinished, load_left
 
-if TYPE_CHECKING:
-    from agent.running.session import Session
-
+# What defines a new sweep.
+NEW_OPTIONS: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("devices", "directories", "stripes", "file_sizes", "profile", "raid", "fs", "chunk", "wipe")
+    ),
+    "set": [],
+    "label": [],
+    "target": [],
+    "trust_directory": False,
+}
 _PACKAGES = {
     "mdadm": "mdadm",
     "mkfs.xfs": "xfsprogs",
@@ -104,15 +117,6 @@ def _resume(arguments: argparse.Namespace, session: Session) -> ExitCode:
         # Another process may have continued or abandoned it while this one waited for the lock.
         state = states.load_continued(state.id)
         return _work(plan, state, arguments, ResultSender(session, client))
-
-
-def clean_up_sweep(state: SweepState, sender: ResultSender) -> None:
-    """Remove the stripe that a killed sweep left."""
-    request = load_request(state)
-    plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(sender.session))
-    _check_tools(plan)
-    with StopSignals() as stop:
-        SweepRun(plan, state, sender.session, sender, stop, option="--abandon").recover()
 
 
 def _work(
@@ -285,3 +289,98 @@ def _mount_point(session: Session) -> str:
     Without links, as in mountinfo: otherwise a mounted stripe would not be recognized.
     """
     return os.path.realpath(os.path.join(_find_states(session).path, "mount"))
+
+
+def abandon_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Remove the stripe of a sweep, and record that it is not continued; its results stay."""
+    refuse_options(arguments, {**NEW_OPTIONS, "dry_run": False}, reason="--abandon measures nothing")
+    states = StateDirectory(SweepState, session.spool.directory)
+    return report_ended(abandon_job(states, arguments.abandon, session=session, clean_up=_clean_up), session)
+
+
+def _clean_up(state: SweepState, sender: ResultSender) -> None:
+    """Remove the stripe that a killed sweep left."""
+    if state.round_number is None:
+        sender.recover(state)
+        return
+    request = load_request(state)
+    plan = plan_sweep(request, load_profile(request.profile), mount_point=_mount_point(sender.session))
+    _check_tools(plan)
+    with StopSignals() as stop:
+        SweepRun(plan, state, sender.session, sender, stop, option="--abandon").recover()
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """A result of one step. settings: what the step varies, by name; stripes: None for a sweep over directories.
+
+    efficiency: IOPS / (stripes / fewest × IOPS with the fewest stripes), for the same workload and settings; None for a
+    sweep over directories, or without IOPS of both.
+    """
+
+    result: ResultRow
+    settings: Mapping[str, str]
+    stripes: int | None
+    efficiency: float | None
+
+    def dump(self) -> dict[str, Any]:
+        """Return the row as JSON."""
+        return {
+            "workload": self.result.workload,
+            "settings": dict(self.settings),
+            "stripes": self.stripes,
+            **{metric: self.result.values.get(metric) for metric in METRICS},
+            "efficiency": None if self.efficiency is None else round(self.efficiency, 4),
+        }
+
+
+def list_scaling_rows(plan: SweepPlan, state: SweepState) -> list[ScalingRow]:
+    """Return a row for each workload of each completed step, by workload, settings and stripes."""
+    varied = [name for name, values in plan.request.parameters.items() if len(values) > 1]
+    has_directories = len(plan.request.directories) > 1
+    found: dict[tuple[str, tuple[str, ...]], list[ScalingRow]] = {}
+    for each in plan.rounds:
+        stripes = len(each.stripe.devices) if each.stripe else None
+        for step in each.steps:
+            settings = {name: step.settings[name] for name in varied}
+            if has_directories:
+                settings = {"directory": each.directory, **settings}
+            for result in state.list_results(step.number):
+                group = found.setdefault((result.workload, tuple(settings.values())), [])
+                group.append(ScalingRow(result, settings, stripes, _find_efficiency(result, stripes, group)))
+    order = {workload: place for place, workload in enumerate(dict.fromkeys(key[0] for key in found))}
+    return [row for key in sorted(found, key=lambda key: order[key[0]]) for row in found[key]]
+
+
+def _find_efficiency(result: ResultRow, stripes: int | None, group: Sequence[ScalingRow]) -> float | None:
+    """Return the share of linear scaling from the first row of the group, which has the fewest stripes."""
+    first = group[0] if group else None
+    iops, before = result.values.get("iops"), (first.result if first else result).values.get("iops")
+    if stripes is None or iops is None or not before:
+        return None
+    fewest = first.stripes if first and first.stripes else stripes
+    return iops / (before * stripes / fewest)
+
+
+def format_scaling(rows: Sequence[ScalingRow]) -> list[str]:
+    """Return the lines of the table; [] without rows."""
+    if not rows:
+        return []
+    metrics = list_metrics([row.result for row in rows])
+    names = list(rows[0].settings)
+    has_stripes = rows[0].stripes is not None
+    stripes_heading, efficiency_heading = (["stripes"], ["efficiency"]) if has_stripes else ([], [])
+    headings = [METRICS[metric][0] for metric in metrics]
+    lines = [["workload", *names, *stripes_heading, *headings, *efficiency_heading]]
+    for row in rows:
+        efficiency = "–" if row.efficiency is None else f"{row.efficiency * 100:.0f} %"
+        lines.append(
+            [
+                row.result.workload,
+                *row.settings.values(),
+                *([str(row.stripes)] if has_stripes else []),
+                *(format_cell(row.result, metric) for metric in metrics),
+                *([efficiency] if has_stripes else []),
+            ]
+        )
+    return align(lines)

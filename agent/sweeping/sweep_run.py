@@ -9,16 +9,16 @@ from typing import Mapping, Sequence
 
 from agent.console import SweepProgress
 from agent.exit_codes import CannotMeasure, ConfigurationError, Interrupted
+from agent.job_state import SweepState
 from agent.measuring.fio import StopSignals
 from agent.running.measure import RunRequest, measure
-from agent.running.result_sender import ResultSender
+from agent.running.resumable_job import ResultSender
 from agent.running.session import Session
 from agent.sweeping.device_checks import DATA, Device, check_devices, inspect_device
 from agent.sweeping.signatures import read_content
 from agent.sweeping.stripe_commands import Stripe, wipe_commands
 from agent.sweeping.stripe_operations import build_stripe, remove_stripe, run_tool
 from agent.sweeping.sweep_plan import Round, SweepPlan, SweepStep
-from agent.sweeping.sweep_state import SweepState
 
 
 class CleanupFailed(ConfigurationError):

@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 
 from agent.commands.cli import main
-from agent.scheduling.installed_schedules import Machine as Schedules
+from agent.scheduling.schedule_command import Machine as Schedules
 from tests.agent.server import TOKEN, HostileServer
 
 ROOT = Path(__file__).parents[2]
@@ -152,8 +152,8 @@ def hide_own_schedules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sched
     """Hide this machine's schedules from every test, and skip the observation of its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
-    monkeypatch.setattr("agent.scheduling.installed_schedules.find_machine", lambda: schedules)
-    monkeypatch.setattr("agent.adopting.adopt_schedule.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
+    monkeypatch.setattr("agent.requests.adopt_schedule.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.measuring.load.OBSERVATION_S", 0.005)
     return schedules
 

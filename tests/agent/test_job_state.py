@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.adopting.adoption_store import AdoptionStore
 from agent.delivery import spool
-from agent.experiments.experiment_state import ExperimentState
 from agent.files import read_json
-from agent.job_state import JobState, StateDirectory
-from agent.sweeping.sweep_state import SweepState
+from agent.job_state import ExperimentState, JobState, StateDirectory, SweepState
+from agent.scheduling.adoption import AdoptionStore
 from tests.agent.conftest import Machine
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -3,9 +3,8 @@
 import fcntl
 from pathlib import Path
 
-from agent.job_state import StateDirectory
+from agent.job_state import StateDirectory, SweepState
 from agent.measuring.workspace import write_marker
-from agent.sweeping.sweep_state import SweepState
 from tests.agent.conftest import Machine
 from tests.agent.server import TOKEN, HostileServer, reply_problem
 

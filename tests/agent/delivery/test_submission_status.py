@@ -3,7 +3,7 @@
 import pytest
 
 from agent.delivery.client import Client
-from agent.delivery.submission_status import wait_until_processed
+from agent.delivery.deliver import wait_until_processed
 from agent.exit_codes import ConfigurationError
 from tests.agent import server as replies
 from tests.agent.server import TOKEN, HostileServer

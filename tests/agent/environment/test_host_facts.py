@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.environment.host_facts import describe_environment, find_instance_type
-from agent.environment.time_zone import find_process_zone
+from agent.environment.host_facts import describe_environment, find_instance_type, find_process_zone
 from agent.storage.layout import Storage
 from tests.agent.storage.layouts import container
 from tests.agent.storage.trees import write_tree

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.measuring import fio_logs as logs
-from agent.measuring.fio_logs import list_log_options, read_logs
+from agent.measuring import fio as logs
+from agent.measuring.fio import list_log_options, read_logs
 from tests.agent.conftest import FAKE_FIO, Machine, open_directory
 from tests.agent.server import HostileServer
 from tests.short_fio import write_short_fio
@@ -68,7 +68,7 @@ def test_missing_logs_are_a_warning_and_the_result_is_stored(host: Machine, serv
 def test_too_large_logs_are_omitted_with_a_warning(
     logging_host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "_TOTAL_MAXIMUM", 20)
+    monkeypatch.setattr(logs, "_LOGS_MAXIMUM_BYTES", 20)
 
     ended = logging_host.measure("--logs")
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import StorageHangs
-from agent.measuring.fio import StopSignals, run_fio
-from agent.measuring.orphan_processes import kill_orphans, list_orphans
+from agent.measuring.fio import StopSignals, kill_orphans, list_orphans, run_fio
 from agent.measuring.workspace import Workspace, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
@@ -30,8 +29,8 @@ def test_other_processes_are_not_killed(tmp_path: Path) -> None:
 def test_process_that_survives_sigkill_is_reported_as_unresponsive_storage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
-    monkeypatch.setattr("agent.measuring.orphan_processes.DEATH_S", 0.0)
+    monkeypatch.setattr("agent.measuring.fio.list_orphans", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.fio.DEATH_S", 0.0)
 
     with pytest.raises(StorageHangs, match=f"process {2**30} does not end after SIGKILL"):
         kill_orphans("/data")
@@ -84,8 +83,8 @@ def test_jobs_are_killed_if_the_agent_fails(tmp_path: Path) -> None:
 def test_run_on_unresponsive_storage_ends_without_cleanup(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.measuring.orphan_processes.list_orphans", lambda directory: (2**30,))
-    monkeypatch.setattr("agent.measuring.orphan_processes.DEATH_S", 0.0)
+    monkeypatch.setattr("agent.measuring.fio.list_orphans", lambda directory: (2**30,))
+    monkeypatch.setattr("agent.measuring.fio.DEATH_S", 0.0)
 
     ended = machine.measure("--no-send", "--time-limit", "1", FAKE_FIO="hanging")
 

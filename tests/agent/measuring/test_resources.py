@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import CannotMeasure
-from agent.measuring.resources import check_resources, find_free_memory
-from agent.profiles.needs import Needs
+from agent.measuring.workspace import check_resources, find_free_memory
+from agent.profiles.parameters import Needs
 
 MIB = 2**20
 

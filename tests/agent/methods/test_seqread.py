@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.methods.seqread import check_file
-from agent.profiles.profile import load_profile, make_plan
+from agent.profiles.profile import check_plan, load_profile, make_plan
 from tests.agent.conftest import Machine
 
 
@@ -49,7 +48,7 @@ def test_only_root_drops_all_caches(file: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     with pytest.raises(ConfigurationError, match="drop_caches=yes: requires root"):
-        check_file(plan)
+        check_plan(plan)
 
 
 def test_remainder_below_one_block_is_not_read(file: Path) -> None:

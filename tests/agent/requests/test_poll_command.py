@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.delivery.spool import Spool
-from agent.requests.request_ledger import RequestLedger
+from agent.requests.poll_command import RequestLedger
 from agent.requests.request_policy import RequestPolicy
 from tests.agent import server as replies
 from tests.agent.conftest import Machine

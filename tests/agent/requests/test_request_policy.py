@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.requests.request_ledger import RequestLedger
+from agent.requests.poll_command import RequestLedger
 from agent.requests.request_policy import (
     AllowedProfile,
     AllowedValues,

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.measuring.job_reports import list_reports
+from agent.measuring.fio_reports import list_reports
 from agent.methods import smallfiles
 from benchapp.models import Host, Kind, Run
 from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission

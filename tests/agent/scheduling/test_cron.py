@@ -20,7 +20,7 @@ from agent.scheduling.crontab import (
     remove_schedule,
     write_line,
 )
-from agent.scheduling.installed_schedules import Machine as Schedules
+from agent.scheduling.schedule_command import Machine as Schedules
 from agent.scheduling.timetable import Schedule, read_clock, read_interval
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer

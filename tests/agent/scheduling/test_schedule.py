@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.programs import find_own_command, find_temporary_path
-from agent.scheduling.installed_schedules import Machine as Schedules
+from agent.scheduling.schedule_command import Machine as Schedules
 from agent.scheduling.timetable import (
     Schedule,
     find_next,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.log_file import LogFile
-from agent.measuring.splay import choose_splay, make_seed
+from agent.console import LogFile
 from agent.measuring.workspace import write_marker
+from agent.running.run_command import choose_splay, make_seed
 from tests.agent.conftest import Machine
 from tests.agent.running.test_run_command import TIME, wait_for
 from tests.agent.server import HostileServer
@@ -49,7 +49,9 @@ def test_run_waits_for_its_splay(
     host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("agent.measuring.splay.wait_splay", lambda delay_s, announce: waited.append(delay_s))
+    monkeypatch.setattr(
+        "agent.running.run_command.wait_splay", lambda delay_s, announce: waited.append(delay_s)
+    )
 
     assert host.measure("--splay", "10m").returncode == 0
     assert host.measure("--splay", "10m").returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.scheduling.installed_schedules import Machine as Schedules
+from agent.scheduling.schedule_command import Machine as Schedules
 from agent.scheduling.systemd import (
     find_units,
     install_units,

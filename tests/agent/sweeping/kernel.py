@@ -13,7 +13,7 @@ from unittest import mock
 from agent import job_state
 from agent.exit_codes import CannotMeasure
 from agent.files import write_durably
-from agent.results.result_row import ResultRow
+from agent.results import ResultRow
 from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
 

@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.job_state import StateDirectory
+from agent.job_state import StateDirectory, SweepState
 from agent.profiles.profile import load_profile
 from agent.sweeping.signatures import Signature
 from agent.sweeping.sweep_plan import (
     SweepPlan,
     SweepRequest,
     describe_plan,
+    dump_request,
     list_commands,
+    load_request,
     plan_sweep,
     render_commands,
 )
-from agent.sweeping.sweep_request import dump_request, load_request
-from agent.sweeping.sweep_state import SweepState
 
 MIB = 2**20
 DEVICES = ("/dev/sdb", "/dev/sdc", "/dev/sdd", "/dev/sde")

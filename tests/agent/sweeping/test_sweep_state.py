@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.job_state import StateDirectory
-from agent.sweeping.sweep_state import SweepState, load_left
+from agent.job_state import StateDirectory, SweepState, load_left
 
 
 @pytest.fixture(autouse=True)

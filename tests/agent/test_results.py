@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.results.fio_report import list_fio_results
-from agent.results.result_row import LevelComparison, ResultRow, load_row
-from agent.results.results_table import describe_level, format_results
+from agent.measuring.fio_reports import list_fio_results
+from agent.results import LevelComparison, ResultRow, describe_level, format_results, load_row
 from benchapp.fio.output import read_output
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import RESULTS, HostileServer
 
-VERSIONS = Path(__file__).parents[2] / "data" / "fio" / "versions"
+VERSIONS = Path(__file__).parents[1] / "data" / "fio" / "versions"
 
 PART = {
     "total_ios": 5000,

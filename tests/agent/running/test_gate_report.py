@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.gating.gate_report import format_annotations, format_markdown, format_table, summarize
-from tests.agent.gating.gates import make_gate, make_row
+from agent.running.gate_report import format_annotations, format_markdown, format_table, summarize
+from tests.agent.running.gates import make_gate, make_row
 
 NOISY = {"outcome": "undecided", "reason": "too-noisy"}
 

@@ -10,8 +10,7 @@ from agent.exit_codes import ConfigurationError
 from agent.files import replace_file
 from agent.programs import find_own_command
 from agent.scheduling import crontab, systemd
-from agent.scheduling.installed_schedules import InstalledSchedule, Machine, find_schedules
-from agent.scheduling.schedule_command import write_units
+from agent.scheduling.schedule_command import InstalledSchedule, Machine, find_schedules, write_units
 from agent.scheduling.timetable import Schedule
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 
 from agent.commands.cli import main
 from agent.console import WaitProgress
-from agent.gating import RUNS_MAXIMUM
+from agent.running import RUNS_MAXIMUM
 from benchapp.queries.gate import FURTHER_RUNS_MAXIMUM
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
-from tests.agent.gating.gates import make_gate, make_row
+from tests.agent.running.gates import make_gate, make_row
 from tests.agent.server import HostileServer
 
 # The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
@@ -310,7 +310,7 @@ def test_wrong_arguments_are_refused_before_a_request(
 def test_file_that_no_server_accepts_is_refused(
     host: Machine, server: HostileServer, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.gating.gate_request._OUTPUT_MAXIMUM_BYTES", 10)
+    monkeypatch.setattr("agent.running.gate_command._OUTPUT_MAXIMUM_BYTES", 10)
 
     ended = host.run("gate", str(output))
 

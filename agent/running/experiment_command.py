@@ -5,34 +5,59 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
+import sys
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 from urllib.parse import urlencode, urljoin
 
-from agent.console import SweepProgress
+from agent.console import Console, SweepProgress, is_confirmed
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
-from agent.experiments import PAIRS_MAXIMUM
-from agent.experiments.arm_switch import ArmSwitch, SwitchFailed, read_boot_id, require_terminal
-from agent.experiments.experiment_state import NEW_OPTIONS, STORED_OPTIONS, ExperimentState
 from agent.files import read_json
-from agent.job_state import StateDirectory
+from agent.job_state import ExperimentState, StateDirectory
 from agent.quantities import format_duration
-from agent.running.job_end import refuse_options, report_ended
+from agent.running import PAIRS_MAXIMUM
 from agent.running.measure import RunRequest, measure
-from agent.running.result_sender import ResultSender
+from agent.running.resumable_job import ResultSender, abandon_job, refuse_options, report_ended
 from agent.running.run_command import find_client, read_run_request
+from agent.running.session import Session
 
-if TYPE_CHECKING:
-    from agent.running.session import Session
-
+# What is stored for --resume: all that determines a run, and how the host becomes an arm.
+STORED_OPTIONS: Mapping[str, Any] = {
+    "profile": None,
+    "jobfile": None,
+    "file": None,
+    "file_size": None,
+    "directory": None,
+    "time_limit": None,
+    "allow_outside": False,
+    "trust_directory": False,
+    "set": [],
+    "target": [],
+    "label": [],
+    "cloud": False,
+    "serials": False,
+    "logs": False,
+    "arm_label": "arm",
+    "arms": "a,b",
+    "switch_command": None,
+    "check_command": None,
+    "reboots": False,
+}
+# What defines a new experiment.
+NEW_OPTIONS: Mapping[str, Any] = {**STORED_OPTIONS, "pairs": None, "plan": None, "dry_run": False}
 EXPERIMENT_LABEL = "experiment"
 _PLAN_MAXIMUM_BYTES = 10**6
 _ORDER = re.compile(r"(?:ab|ba){1,%d}" % PAIRS_MAXIMUM)
 # Values of terms in a filter.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+# A reinstallation of a package takes minutes.
+_COMMAND_MAXIMUM_S = 3600
+_CHECK_MAXIMUM_S = 60
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
@@ -330,3 +355,96 @@ def _find_result(state: ExperimentState, session: Session) -> str | None:
         "from": state.created_at,
     }
     return f"{url}/experiment/?{urlencode(query, safe=':')}"
+
+
+class SwitchFailed(CannotMeasure):
+    """The host could not be made an arm; the experiment can be resumed."""
+
+
+@dataclass(frozen=True)
+class ArmSwitch:
+    """How the host becomes an arm. Commands come from the operator's command line only, never from the server.
+
+    command, check: shell commands with the arm in BENCH_AGENT_ARM, "" without one; the check succeeds if the host is
+    the arm. reboots: the command ends before the host has become the arm, by a reboot.
+    """
+
+    command: str
+    check: str
+    reboots: bool
+
+    def is_arm(self, arm: str) -> bool | None:
+        """Return whether the host is an arm; None without a check."""
+        if not self.check:
+            return None
+        return self._run(self.check, arm, "--check-command", maximum_s=_CHECK_MAXIMUM_S) == 0
+
+    def switch(self, arm: str, console: Console) -> None:
+        """Make the host an arm, or wait until the operator has. Raises SwitchFailed, ConfigurationError."""
+        if self.command:
+            console.note(f"arm {arm}: running --switch-command")
+            status = self._run(self.command, arm, "--switch-command", maximum_s=_COMMAND_MAXIMUM_S)
+            if status != 0:
+                raise SwitchFailed(f"arm {arm}: --switch-command failed with exit status {status}")
+        else:
+            _ask(arm)
+
+    def _run(self, command: str, arm: str, option: str, *, maximum_s: float) -> int:
+        try:
+            return subprocess.run(
+                ["/bin/sh", "-c", command],
+                env={**os.environ, "BENCH_AGENT_ARM": arm},
+                stdin=subprocess.DEVNULL,
+                # Standard output is for the result.
+                stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,
+                timeout=maximum_s,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise SwitchFailed(f"arm {arm}: {option} was killed after {maximum_s:.0f} s") from None
+        except OSError as error:
+            raise SwitchFailed(f"arm {arm}: {option}: {error}") from None
+
+
+def _has_descriptor() -> bool:
+    try:
+        sys.stderr.fileno()
+    except (OSError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def require_terminal(arm: str) -> None:
+    """Raise ConfigurationError if nobody can confirm that the host is an arm."""
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            f"arm {arm}: there is no terminal to confirm it; give --switch-command, or run the command on a terminal"
+        )
+
+
+def _ask(arm: str) -> None:
+    require_terminal(arm)
+    if not is_confirmed(f"set up arm {arm}, then type yes:"):
+        raise ConfigurationError(f"arm {arm}: not confirmed")
+
+
+def read_boot_id(path: str = _BOOT_ID) -> str | None:
+    """Return the id of this boot of the host; None if the system has none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def abandon_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Record that an experiment is not continued; its results stay."""
+    session.open_log(arguments.log)
+    refuse_options(arguments, NEW_OPTIONS, reason="--abandon measures nothing")
+    states = StateDirectory(ExperimentState, session.spool.directory)
+    state = abandon_job(
+        states, arguments.abandon, session=session, clean_up=lambda left, sender: sender.recover(left)
+    )
+    if state.is_abandoned and state.arm:
+        session.console.note(f"the host is left as arm {state.arm}")
+    return report_ended(state, session)

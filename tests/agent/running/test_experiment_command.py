@@ -13,8 +13,8 @@ import pytest
 
 from agent import console
 from agent.delivery.spool import Spool
-from agent.experiments import arm_switch, experiment_command
-from agent.experiments.experiment_command import order_arms
+from agent.running import experiment_command
+from agent.running.experiment_command import order_arms
 from benchapp.analysis.experiments import paired_runs
 from tests.agent.conftest import Machine
 from tests.short_fio import write_short_fio
@@ -200,7 +200,7 @@ class Keyboard:
 
 def test_person_confirms_each_arm(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     keyboard = Keyboard()
-    for module in (arm_switch, console):
+    for module in (experiment_command, console):
         monkeypatch.setattr(module, "sys", keyboard)
 
     ended = start(machine, "--pairs", "2")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.measuring.fio import FioResult
-from agent.measuring.joined_results import Figures, join_jobfiles, join_results, read_figures
+from agent.measuring.fio_reports import Figures, join_jobfiles, join_results, read_figures
 
 
 def make_result(stdout: str, *, status: int = 0, at: float = 0.0) -> FioResult:

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from agent.profiles.profile import load_profile
-from agent.scheduling.installed_schedules import Machine as Schedules
+from agent.scheduling.schedule_command import Machine as Schedules
 from agent.scheduling.timetable import read_mark
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
@@ -527,7 +527,7 @@ def test_adoption_that_was_killed_is_reported_by_the_next_one(
     host.run("poll")
     server.want(make_line(host, at_minute=0), version="cd34")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("agent.adopting.adopt_schedule.report_schedules", Mock(side_effect=Killed))
+        patch.setattr("agent.requests.adopt_schedule.report_schedules", Mock(side_effect=Killed))
         host.run("poll")
     assert [each["at_minute"] for each in server.schedule] == [137]
 

@@ -1,1 +1,0 @@
-"""Schedules from the server: what this host adopts of them."""

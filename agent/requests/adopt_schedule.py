@@ -1,0 +1,448 @@
+"""Adopt the schedule that the server wants, as part of `bench-agent poll` and after scheduled runs.
+
+Off by default. A server that cannot be reached, or whose answer is not valid, changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Collection, Mapping, Sequence
+
+from agent.delivery.client import DeliveryOutcome, classify_response
+from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
+from agent.measuring.workspace import check_path_trusted
+from agent.profiles.profile import Plan, check_plan
+from agent.requests.adopted_schedules import AdoptedReplacement, AdoptedRun, check_entry, choose_kind
+from agent.requests.request_policy import (
+    RequestedRun,
+    RequestPolicy,
+    describe_refusal,
+    find_refusal,
+    read_request_policy,
+)
+from agent.scheduling.adoption import Adoption, AdoptionStore
+from agent.scheduling.schedule_command import (
+    InstalledSchedule,
+    Machine,
+    find_machine,
+    find_schedules,
+    report_schedules,
+)
+from agent.scheduling.timetable import DAY_S, POLL, Schedule, find_slots, read_interval, write_mark
+
+if TYPE_CHECKING:
+    from agent.delivery.client import Client
+    from agent.running.session import Session
+
+_ADDRESS = "/api/v1/hosts/me/schedule/adoption"
+# Scheduled runs, not requested ones: a profile every hour.
+PER_DAY_DEFAULT = 24
+PER_DAY_MAXIMUM = 288
+# A pool and a host want at most 20 schedules each; the server accepts as many reasons.
+_REFUSED_MAXIMUM = 40
+# More than the server accepts for a pool and a host together.
+_LINES_MAXIMUM = 100
+_NAME_MAXIMUM = 100
+# Each change may add a run: a server could move the start to the next minutes at each poll. As many as per_day, but
+# enough for somebody who tries out a schedule that runs once a day.
+_CHANGES_MINIMUM = 10
+_VERSION = re.compile(r"[0-9a-f]{1,64}")
+_MEMBERS = {"profile", "parameters", "directory", "every_s", "at_minute"}
+
+
+def adopt_schedule(session: Session) -> AdoptionResult:
+    """Report what this host adopts, and install what is wanted and allowed. TryLater if an agent is running.
+
+    Nothing is sent if nothing is adopted, and was not before.
+    """
+    config = session.config
+    store = AdoptionStore(session.spool.directory)
+    last = store.read() or Adoption()
+    if not config.adopts_schedules and not last.is_allowed:
+        return AdoptionResult()
+    policy = read_adoption_policy(session)
+    client, machine = session.make_client(), find_machine()
+    with session.spool.lock():
+        answer = _ask(client, _describe(policy, last, is_allowed=config.adopts_schedules))
+        if isinstance(answer, AdoptionResult):
+            return answer
+        if not config.adopts_schedules:
+            store.write(replace(last, is_allowed=False))
+            session.console.warn(
+                "schedules of the server are not adopted any more; those that are installed stay: see "
+                "`bench-agent schedule show`"
+            )
+            return AdoptionResult(was_asked=True)
+        version, lines = answer
+        adoption, result = _adopt(machine, version, lines, policy=policy, store=store, session=session)
+        store.write(adoption)
+        if _describe(policy, adoption, is_allowed=True) != _describe(policy, last, is_allowed=True):
+            # Otherwise the server would show this result after the next poll only.
+            _ask(client, _describe(policy, adoption, is_allowed=True))
+    return result
+
+
+def adopt_after_run(session: Session) -> None:
+    """Adopt after a scheduled run; a failure does not fail the run."""
+    try:
+        result = adopt_schedule(session)
+    except TryLater:
+        return
+    except AgentError as error:
+        session.console.note(f"schedule of the server: {error}")
+        return
+    if result.problem:
+        session.console.note(f"schedule of the server: {result.problem}")
+
+
+def read_adoption_policy(session: Session) -> RequestPolicy:
+    """Return what the section [schedule] allows; ConfigurationError names the key."""
+    return read_request_policy(
+        session.config.schedule,
+        directory=session.config.directory,
+        section="schedule",
+        per_day_default=PER_DAY_DEFAULT,
+        per_day_maximum=PER_DAY_MAXIMUM,
+    )
+
+
+def describe_adoption_policy(session: Session) -> str:
+    """Return what this host adopts, for `check`; ConfigurationError if it is not valid."""
+    policy = read_adoption_policy(session)
+    if not session.config.adopts_schedules:
+        return "from_server is not set: schedules of the server are not adopted"
+    if not policy.profiles:
+        raise ConfigurationError("[schedule] from_server requires allow: without it nothing is adopted")
+    if not policy.directories:
+        raise ConfigurationError(
+            "[schedule] allow requires a directory: set directories, or directory in [run]"
+        )
+    names = ", ".join(dict.fromkeys(each.profile for each in policy.profiles))
+    return f"adopts {names} in {', '.join(policy.directories)}; at most {policy.per_day} runs in 24 h"
+
+
+def find_adoption_warning(session: Session) -> str | None:
+    """Return why this host cannot install what it adopts; None if it can, or adopts nothing."""
+    machine = find_machine()
+    _, problem = _choose_kind(machine, find_schedules(machine))
+    return str(problem) if problem and session.config.adopts_schedules else None
+
+
+def _describe(policy: RequestPolicy, last: Adoption, *, is_allowed: bool) -> dict[str, Any]:
+    """Return the report to the server."""
+    return {
+        "is_allowed": is_allowed,
+        **policy.dump(),
+        "version": last.version,
+        "refused": [dict(each) for each in last.refused][:_REFUSED_MAXIMUM],
+        "problem": last.problem[:1000],
+    }
+
+
+def _ask(client: Client, report: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] | AdoptionResult:
+    """Send a report; return version and lines that are wanted, or the problem."""
+    response = client.request("POST", _ADDRESS, document=report)
+    if response.status == 200:
+        wanted = read_wanted(response.body or {})
+        if wanted is not None:
+            return wanted
+        problem = "the server sent a schedule that is not valid; nothing was changed"
+        return AdoptionResult(problem=problem, exit_code=ExitCode.CONFIGURATION, was_asked=True)
+    if response.status == 404:
+        return AdoptionResult(
+            problem="the server has no schedules for hosts; nothing was changed", was_asked=True
+        )
+    is_refused = classify_response(response, submission_id=None) == DeliveryOutcome.REFUSED
+    code = ExitCode.CONFIGURATION if is_refused else ExitCode.TRY_LATER
+    return AdoptionResult(
+        problem=f"{response.describe()}; nothing was changed", exit_code=code, was_asked=True
+    )
+
+
+def _adopt(
+    machine: Machine,
+    version: str,
+    lines: Sequence[WantedLine],
+    *,
+    policy: RequestPolicy,
+    store: AdoptionStore,
+    session: Session,
+) -> tuple[Adoption, AdoptionResult]:
+    last, installed = store.read() or Adoption(), find_schedules(machine)
+    schedules = [one.schedule for one in installed]
+    kind, problem = _choose_kind(machine, installed)
+    now = time.time()
+    changed_at = [at for at in last.changed_at if now - DAY_S < at <= now]
+    adopted, refused = choose_adopted(
+        lines,
+        policy,
+        installed=schedules,
+        changes=len(changed_at),
+        trusts_directory=session.config.trusts_directory,
+        check_entry=partial(check_entry, kind=kind, machine=machine, session=session),
+    )
+    adoption = Adoption(
+        is_allowed=True,
+        version=version,
+        wanted=[asdict(line) for line in lines],
+        refused=[asdict(each) for each in refused],
+        previous=last.previous,
+        replaced_at=last.replaced_at,
+        changed_at=changed_at,
+    )
+    changed = replace(
+        adoption,
+        previous=[write_mark(schedule) for schedule in schedules if schedule.is_from_server],
+        replaced_at=now,
+        changed_at=[*changed_at, *[now] * len(list_changed(adopted, schedules))],
+    )
+    if last.is_changing:
+        # A killed agent changed some of them.
+        changed = replace(changed, previous=last.previous)
+    for each in refused:
+        session.console.note(f"schedule of {each.profile} refused: {each.reason}")
+    # A line that is refused leaves what is installed for its profile.
+    kept = {each.profile for each in refused}
+    replacement = AdoptedReplacement(
+        machine,
+        kind,
+        adopted,
+        keeps=kept,
+        repairs=last.is_changing,
+        begin=partial(store.write, replace(changed, version=last.version, is_changing=True)),
+    )
+    try:
+        if problem and adopted:
+            raise problem
+        # Without cron and systemd nothing is installed that could be removed.
+        is_changed = problem is None and replacement.install(session)
+    except AgentError as error:
+        # The previous ones are installed again, if that is possible.
+        is_changing = (store.read() or Adoption()).is_changing
+        return replace(adoption, problem=str(error), is_changing=is_changing), AdoptionResult(
+            refused=adoption.refused, problem=str(error), exit_code=error.exit_code, was_asked=True
+        )
+    if is_changed:
+        for run in adopted:
+            session.console.report(f"schedule of the server: {run.schedule.describe()}")
+        report_schedules(machine, None, session)
+    profiles = [run.schedule.profile for run in adopted]
+    result = AdoptionResult(installed=profiles, refused=adoption.refused, was_asked=True)
+    return changed if is_changed else adoption, result
+
+
+def _choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> tuple[str, AgentError | None]:
+    """Return "cron" or "systemd"; "" with the reason if there is none."""
+    try:
+        return choose_kind(machine, installed), None
+    except AgentError as error:
+        return "", error
+
+
+@dataclass(frozen=True)
+class WantedLine:
+    """A schedule that the server wants. at_minute: after local midnight."""
+
+    profile: str
+    parameters: Mapping[str, int | str]
+    directory: str
+    every_s: int
+    at_minute: int
+
+
+@dataclass(frozen=True)
+class RefusedLine:
+    """A wanted schedule that this host does not adopt."""
+
+    profile: str
+    reason: str
+
+
+def read_wanted(body: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] | None:
+    """Return version and lines of an answer; None if any part of it is not one."""
+    version, rows = body.get("version"), body.get("wanted")
+    if not isinstance(version, str) or not _VERSION.fullmatch(version) or not isinstance(rows, list):
+        return None
+    lines = [_read_line(row) for row in rows] if len(rows) <= _LINES_MAXIMUM else [None]
+    found = tuple(line for line in lines if line is not None)
+    profiles = {line.profile for line in found}
+    return (version, found) if len(found) == len(lines) == len(profiles) else None
+
+
+def _read_line(row: Any) -> WantedLine | None:
+    if not isinstance(row, dict) or not set(row) >= _MEMBERS:
+        return None
+    numbers = (row["every_s"], row["at_minute"])
+    texts = (row["profile"], row["directory"])
+    parameters = row["parameters"]
+    is_valid = (
+        all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+        and all(isinstance(text, str) and "\x00" not in text for text in texts)
+        and len(row["profile"]) <= _NAME_MAXIMUM
+        and isinstance(parameters, dict)
+        and all(type(value) in (int, str) for value in parameters.values())
+    )
+    if not is_valid:
+        return None
+    return WantedLine(row["profile"], parameters, row["directory"], row["every_s"], row["at_minute"])
+
+
+def choose_adopted(
+    lines: Sequence[WantedLine],
+    policy: RequestPolicy,
+    *,
+    installed: Sequence[Schedule],
+    changes: int,
+    trusts_directory: bool,
+    check_entry: Callable[[AdoptedRun], object],
+) -> tuple[list[AdoptedRun], list[RefusedLine]]:
+    """Return what to install, and what not, with the reasons.
+
+    installed: the present schedules of this host; changes: adopted ones that were installed within 24 hours.
+    check_entry: raises ConfigurationError for a run that cron or systemd cannot have.
+    """
+    own = [schedule.profile for schedule in installed if not schedule.is_from_server]
+    allowed: list[AdoptedRun] = []
+    refused: list[RefusedLine] = []
+    for line in sorted(lines, key=lambda line: line.profile):
+        try:
+            run = _check_line(line, policy, own=own, trusts_directory=trusts_directory)
+            check_entry(run)
+            allowed.append(run)
+        except AgentError as error:
+            refused.append(RefusedLine(line.profile, str(error)[:1000]))
+    adopted, exceeding = _fit_into_day(
+        allowed, policy, kept=_count_kept(installed, {line.profile for line in lines})
+    )
+    left = max(policy.per_day, _CHANGES_MINIMUM) - changes
+    excess = list_changed(adopted, installed)[max(left, 0) :]
+    reason = "schedules were changed too often within 24 hours, see [schedule] per_day"
+    exceeding += [RefusedLine(run.schedule.profile, reason) for run in excess]
+    return (
+        [run for run in adopted if run not in excess],
+        sorted([*refused, *exceeding], key=lambda each: each.profile),
+    )
+
+
+def list_changed(adopted: Sequence[AdoptedRun], installed: Sequence[Schedule]) -> list[AdoptedRun]:
+    """Return those that are not installed as they are."""
+    return [run for run in adopted if run.schedule not in installed]
+
+
+def _count_kept(installed: Sequence[Schedule], wanted: Collection[str]) -> dict[str, int]:
+    """Return the runs a day of adopted schedules by profile: each stays if its line is refused."""
+    return {
+        schedule.profile: _count_runs(schedule)
+        for schedule in installed
+        if schedule.is_from_server and schedule.profile in wanted
+    }
+
+
+def _count_runs(schedule: Schedule) -> int:
+    return max(DAY_S // schedule.every_s, 1)
+
+
+def _fit_into_day(
+    allowed: Sequence[AdoptedRun], policy: RequestPolicy, *, kept: Mapping[str, int]
+) -> tuple[list[AdoptedRun], list[RefusedLine]]:
+    """Return the runs that do not exceed `per_day` together with those that are kept, and refuse the others."""
+    runs = dict(kept)
+    adopted: list[AdoptedRun] = []
+    refused: list[RefusedLine] = []
+    # Those that become fewer first: they make room.
+    for each in sorted(
+        allowed, key=lambda run: _count_runs(run.schedule) - runs.get(run.schedule.profile, 0)
+    ):
+        profile, count = each.schedule.profile, _count_runs(each.schedule)
+        before = runs.get(profile, 0)
+        if count >= before and sum(runs.values()) - before + count > policy.per_day:
+            reason = f"more than {policy.per_day} scheduled runs within 24 hours, see [schedule] per_day"
+            refused.append(RefusedLine(profile, reason))
+            continue
+        runs[profile] = count
+        adopted.append(each)
+    return sorted(adopted, key=lambda run: run.schedule.profile), refused
+
+
+def _check_line(
+    line: WantedLine, policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool
+) -> AdoptedRun:
+    """Return what to install; ConfigurationError with the reason if this host does not allow it."""
+    requested = RequestedRun("", line.profile, line.parameters, line.directory)
+    refusal = find_refusal(policy, requested)
+    if refusal is not None:
+        raise ConfigurationError(describe_refusal(refusal, section="schedule"))
+    if line.profile == POLL:
+        raise ConfigurationError(f"the name {POLL} is reserved")
+    if line.profile in own:
+        raise ConfigurationError(
+            "the profile was scheduled on this host; the server can schedule it after "
+            f"`bench-agent schedule remove --profile {line.profile}`"
+        )
+    try:
+        read_interval(f"{line.every_s}s")
+    except ConfigurationError:
+        raise ConfigurationError(f"an interval of {line.every_s} s is not supported") from None
+    if line.at_minute >= DAY_S // 60:
+        raise ConfigurationError(f"{line.at_minute} minutes after midnight are not within a day")
+    plan = requested.make_plan()
+    check_plan(plan)
+    _check_times(line, plan, policy)
+    if not os.path.isdir(line.directory):
+        raise ConfigurationError(f"{line.directory} is not a directory")
+    if not trusts_directory:
+        check_path_trusted(line.directory)
+    schedule = Schedule(
+        line.profile,
+        line.directory,
+        line.every_s,
+        at_minute=line.at_minute,
+        # Those that have their default, too: the server compares them with what it wants.
+        parameters=dict(line.parameters),
+        is_from_server=True,
+    )
+    options = [
+        part for name, text in requested.write_parameters().items() for part in ("--set", f"{name}={text}")
+    ]
+    return AdoptedRun(schedule, options)
+
+
+def _check_times(line: WantedLine, plan: Plan, policy: RequestPolicy) -> None:
+    if plan.duration_s >= line.every_s:
+        raise ConfigurationError(f"a run takes about {plan.duration_s:.0f} s, runs would overlap")
+    slots = find_slots(
+        replace(Schedule(line.profile, line.directory, line.every_s), at_minute=line.at_minute)
+    )
+    midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for hour in slots.hours or range(24):
+        for minute in slots.minutes:
+            start = midnight.replace(hour=hour, minute=minute)
+            if policy.find_quiet_end(start, duration_s=plan.duration_s) is not None:
+                raise ConfigurationError(f"the run of {start:%H:%M} touches [schedule] quiet_hours")
+
+
+@dataclass(frozen=True)
+class AdoptionResult:
+    """The result of one adoption. installed: profiles; refused: [{profile, reason}].
+
+    problem: why the server was not asked, or nothing installed; "" without one.
+    """
+
+    installed: Sequence[str] = ()
+    refused: Sequence[Mapping[str, str]] = ()
+    problem: str = ""
+    exit_code: ExitCode = ExitCode.OK
+    was_asked: bool = False
+
+    def dump(self) -> dict[str, Any]:
+        """Return the result for --json."""
+        return {
+            "installed": list(self.installed),
+            "refused": [dict(each) for each in self.refused],
+            "problem": self.problem or None,
+        }
