@@ -150,7 +150,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "redaction",
             "trust",
         },
-        "environment": {"storage"},
+        "environment": {"delivery", "storage"},
         "job_state": {"exit_codes", "files", "quantities", "results"},
         "measuring": {
             "exit_codes",

@@ -88,7 +88,7 @@ def check_everything(arguments: argparse.Namespace, console: Console) -> Iterato
         yield CheckResult("server", error.exit_code, str(error))
         return
     yield from _check_server(client)
-    newer = session.announcements.describe_newer(client.url)
+    newer = client.describe_newer()
     if newer:
         yield CheckResult("version", ExitCode.OK, newer, is_warning=True)
 

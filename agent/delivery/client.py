@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from queue import Empty, SimpleQueue
 from socket import SHUT_RDWR, socket
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 from agent import __version__
-from agent.delivery.announcements import Announcements
-from agent.exit_codes import ConfigurationError
+from agent.exit_codes import ConfigurationError, ExitCode
 
 # A longer Retry-After is capped: cron starts the next run by then anyway.
 RETRY_AFTER_MAXIMUM_S = 3600.0
@@ -32,6 +33,7 @@ EXCHANGE_MAXIMUM_S = 60.0
 _RESPONSE_MAXIMUM_BYTES = 8 * 1024 * 1024
 # The version of the agent that the server ships; of each answer of its API.
 _VERSION_HEADER = "bench-agent-version"
+_VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}", re.ASCII)
 
 
 class DeliveryOutcome(Enum):
@@ -50,9 +52,9 @@ class Response:
     body: a JSON object, None for other content; content: the bytes.
     """
 
-    status: int | None
-    headers: Mapping[str, str]
-    body: Mapping[str, Any] | None
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
     problem: str | None = None
     is_permanent: bool = False
     content: bytes = b""
@@ -78,7 +80,7 @@ class Response:
 class Client:
     """Client for one server with one token; does not follow redirects, which could leak the token.
 
-    announcements: updated with each answer.
+    token: "" for a service without one. shipped_version: of the agent that the server ships, as in its last answer.
     """
 
     def __init__(
@@ -87,14 +89,15 @@ class Client:
         token: str,
         *,
         timeout_s: float,
-        ca_file: str | None,
-        announcements: Announcements | None = None,
+        ca_file: str | None = None,
+        uses_proxy: bool = True,
     ) -> None:
         self.url = url
-        self.announcements = announcements or Announcements()
+        self.shipped_version: str | None = None
         self._token = token
         self._timeout_s = timeout_s
         self._ca_file = ca_file
+        self._uses_proxy = uses_proxy
         self._sockets: list[socket] = []
         # Report an unusable ca_file before hours of measuring; otherwise load TLS when it is needed.
         self._opener: urllib.request.OpenerDirector | None = self._make_opener() if ca_file else None
@@ -116,23 +119,30 @@ class Client:
         path = "/api/v1/fio" + (f"?{query}" if query else "")
         return self._exchange("POST", path, content=packed, headers=headers, limit_s=limit_s)
 
-    def put_schedule(self, entries: Sequence[Mapping[str, Any]], *, limit_s: float) -> Response:
-        """Send the schedules of this host."""
-        document = {"entries": list(entries)}
-        return self.request("PUT", "/api/v1/hosts/me/schedule", document=document, limit_s=limit_s)
-
     def request(
         self,
         method: str,
         path: str,
         *,
         document: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         limit_s: float = EXCHANGE_MAXIMUM_S,
     ) -> Response:
         """Send a request with a small JSON document or no body."""
         content = None if document is None else json.dumps(document).encode()
-        headers = {} if content is None else {"Content-Type": "application/json"}
-        return self._exchange(method, path, content=content, headers=headers, limit_s=limit_s)
+        kind = {} if content is None else {"Content-Type": "application/json"}
+        return self._exchange(
+            method, path, content=content, headers={**kind, **(headers or {})}, limit_s=limit_s
+        )
+
+    def describe_newer(self) -> str | None:
+        """Return which newer version the server ships, and where the command is; None without a newer one."""
+        if self.shipped_version is None or not is_newer(self.shipped_version, __version__):
+            return None
+        return (
+            f"bench-agent {__version__} is installed, the server ships {self.shipped_version}; "
+            f"the page of this host at {self.url}/hosts/ has the command that updates it"
+        )
 
     def _exchange(
         self, method: str, path: str, *, content: bytes | None, headers: Mapping[str, str], limit_s: float
@@ -143,7 +153,7 @@ class Client:
         """
         limit_s = min(limit_s, EXCHANGE_MAXIMUM_S)
         if limit_s <= 0:
-            return Response(None, {}, None, "no time is left for a request")
+            return Response(problem="no time is left for a request")
         if self._opener is None:
             self._opener = self._make_opener()
         request = urllib.request.Request(  # noqa: S310
@@ -151,7 +161,7 @@ class Client:
             data=content,
             method=method,
             headers={
-                "Authorization": f"Bearer {self._token}",
+                **({"Authorization": f"Bearer {self._token}"} if self._token else {}),
                 "Accept": "application/json",
                 "User-Agent": f"bench-agent/{__version__}",
                 **headers,
@@ -165,12 +175,10 @@ class Client:
             response = ended.get(timeout=limit_s)
         except Empty:
             self._cut()
-            return Response(None, {}, None, f"cannot reach the server: no answer within {limit_s:.3g} s")
+            return Response(problem=f"cannot reach the server: no answer within {limit_s:.3g} s")
         if isinstance(response, Exception):
             raise response
-        version = response.headers.get(_VERSION_HEADER)
-        if version is not None:
-            self.announcements.shipped_version = version
+        self.shipped_version = response.headers.get(_VERSION_HEADER, self.shipped_version)
         return response
 
     def _cut(self) -> None:
@@ -185,15 +193,15 @@ class Client:
     def _make_opener(self) -> urllib.request.OpenerDirector:
         """Return an opener with proxy support; without HTTPErrorProcessor, error statuses raise nothing."""
         opener = urllib.request.OpenerDirector()
-        opener.add_handler(urllib.request.ProxyHandler())
-        if not self.url.startswith("https:"):
-            opener.add_handler(_PlainHandler(self._sockets))
-            return opener
-        try:
-            context = ssl.create_default_context(cafile=self._ca_file)
-        except OSError as error:
-            raise ConfigurationError(f"cannot use ca_file {self._ca_file}: {error}") from None
-        opener.add_handler(_TlsHandler(self._sockets, context))
+        if self._uses_proxy:
+            opener.add_handler(urllib.request.ProxyHandler())
+        context = None
+        if self.url.startswith("https:"):
+            try:
+                context = ssl.create_default_context(cafile=self._ca_file)
+            except OSError as error:
+                raise ConfigurationError(f"cannot use ca_file {self._ca_file}: {error}") from None
+        opener.add_handler(_RecordingHandler(self._sockets, context))
         return opener
 
 
@@ -213,6 +221,19 @@ def classify_response(response: Response, *, submission_id: str | None) -> Deliv
     if status in (408, 429) or status >= 500 or status < 300 or status in (302, 303, 307):
         return DeliveryOutcome.LATER
     return DeliveryOutcome.REFUSED
+
+
+def find_exit_code(response: Response) -> ExitCode:
+    """Return the code of a command whose request was not answered as expected."""
+    is_refused = classify_response(response, submission_id=None) == DeliveryOutcome.REFUSED
+    return ExitCode.CONFIGURATION if is_refused else ExitCode.TRY_LATER
+
+
+def is_newer(version: str, installed: str) -> bool:
+    """Return whether a version of numbers and dots is newer; False for anything else."""
+    if not (_VERSION.fullmatch(version) and _VERSION.fullmatch(installed)):
+        return False
+    return [int(part) for part in version.split(".")] > [int(part) for part in installed.split(".")]
 
 
 def read_retry_after(response: Response) -> float | None:
@@ -239,52 +260,31 @@ def choose_delay(previous_s: float, retry_after_s: float | None) -> float:
     return min(_DELAY_MAXIMUM_S, random.uniform(_DELAY_MINIMUM_S, max(previous_s * 3, 2 * _DELAY_MINIMUM_S)))
 
 
-class _PlainConnection(HTTPConnection):
-    sockets: list[socket]
+class _RecordingHandler(urllib.request.AbstractHTTPHandler):
+    """Records each socket, so that the exchange can be cut, and verifies certificates; context: of TLS."""
 
-    def connect(self) -> None:
-        super().connect()
-        self.sockets.append(self.sock)
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
-
-class _TlsConnection(HTTPSConnection):
-    sockets: list[socket]
-
-    def connect(self) -> None:
-        super().connect()
-        self.sockets.append(self.sock)
-
-
-class _PlainHandler(urllib.request.HTTPHandler):
-    """Records each socket, so that the exchange can be cut."""
-
-    def __init__(self, sockets: list[socket]) -> None:
-        super().__init__()
-        self._sockets = sockets
-
-    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(self._make_connection, request)
-
-    def _make_connection(self, host: str, **options: Any) -> HTTPConnection:
-        connection = _PlainConnection(host, **options)
-        connection.sockets = self._sockets
-        return connection
-
-
-class _TlsHandler(urllib.request.HTTPSHandler):
-    """Records each socket, so that the exchange can be cut, and verifies certificates."""
-
-    def __init__(self, sockets: list[socket], context: ssl.SSLContext) -> None:
+    def __init__(self, sockets: list[socket], context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._sockets = sockets
         self._verifying = context
 
-    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(self._make_connection, request)
+    def http_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(self._make_connection, HTTPConnection), request)
 
-    def _make_connection(self, host: str, **options: Any) -> HTTPConnection:
-        connection = _TlsConnection(host, context=self._verifying, **options)
-        connection.sockets = self._sockets
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(self._make_connection, HTTPSConnection, context=self._verifying), request)
+
+    def _make_connection(self, kind: type[HTTPConnection], host: str, **options: Any) -> HTTPConnection:
+        connection = kind(host, **options)
+        connect = connection.connect
+
+        def connect_and_record() -> None:
+            connect()
+            self._sockets.append(connection.sock)
+
+        connection.connect = connect_and_record  # type: ignore[method-assign]
         return connection
 
 
@@ -309,12 +309,11 @@ def _read_response(response: HTTPResponse) -> Response:
     headers = {name.lower(): value for name, value in response.headers.items()}
     if len(content) > _RESPONSE_MAXIMUM_BYTES:
         problem = f"the response is longer than {_RESPONSE_MAXIMUM_BYTES // 2**20} MiB"
-        return Response(response.status, headers, None, problem, is_permanent=True)
+        return Response(response.status, headers, problem=problem, is_permanent=True)
     # http.client reports an early end only of responses that are read without a maximum.
     if response.length:
-        return Response(
-            response.status, headers, None, f"the response ended {response.length} bytes too early"
-        )
+        problem = f"the response ended {response.length} bytes too early"
+        return Response(response.status, headers, problem=problem)
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
@@ -329,14 +328,13 @@ def _describe_error(error: Exception) -> Response:
         problem = (
             f"the server certificate is not trusted ({reason.verify_message}); for a private CA, set ca_file"
         )
-        return Response(None, {}, None, problem, is_permanent=True)
+        return Response(problem=problem, is_permanent=True)
     if isinstance(reason, ssl.SSLError) and reason.reason in _NOT_TLS:
         problem = (
             f"the server does not speak TLS at this port ({reason.reason}): configure the https port, or an http:// "
             "URL if the server has no certificate"
         )
-        return Response(None, {}, None, problem, is_permanent=True)
+        return Response(problem=problem, is_permanent=True)
     if isinstance(reason, (InvalidURL, UnicodeError)):
-        return Response(None, {}, None, f"the server URL is not usable: {reason}", is_permanent=True)
-    text = str(reason) or type(reason).__name__
-    return Response(None, {}, None, f"cannot reach the server: {text}")
+        return Response(problem=f"the server URL is not usable: {reason}", is_permanent=True)
+    return Response(problem=f"cannot reach the server: {str(reason) or type(reason).__name__}")

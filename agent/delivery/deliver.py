@@ -109,7 +109,7 @@ def _post(client: Client, entry: Entry, *, limit_s: float) -> Response:
     try:
         packed = entry.read()
     except OSError as error:
-        return Response(None, {}, None, f"cannot read {entry.path}: {error}")
+        return Response(problem=f"cannot read {entry.path}: {error}")
     return client.post_submission(entry.id, packed, limit_s=limit_s)
 
 
@@ -150,11 +150,11 @@ def send_pending_schedule(
     except (ValueError, KeyError, TypeError):
         os.unlink(path)  # not written by the agent
         return ExitCode.OK
-    response = client.put_schedule(entries, limit_s=limit_s)
+    response = _put_schedule(client, entries, limit_s=limit_s)
     if response.status == 400 and any(set(entry) - set(_FIRST_MEMBERS) for entry in entries):
         # A server of an earlier version refuses the members that it does not know.
         entries = [{name: entry[name] for name in _FIRST_MEMBERS} for entry in entries]
-        response = client.put_schedule(entries, limit_s=deadline - time.monotonic())
+        response = _put_schedule(client, entries, limit_s=deadline - time.monotonic())
     if response.status == 200 and "entries" in (response.body or {}):  # a captive portal returns 200, too
         _remove_if_unchanged(path, text)
         return ExitCode.OK
@@ -165,6 +165,11 @@ def send_pending_schedule(
     # Not "the next": after `uninstall` there is none.
     console.note(f"the schedule is not reported: {response.describe()}; each delivery tries again")
     return ExitCode.TRY_LATER
+
+
+def _put_schedule(client: Client, entries: Sequence[Mapping[str, Any]], *, limit_s: float) -> Response:
+    document = {"entries": list(entries)}
+    return client.request("PUT", "/api/v1/hosts/me/schedule", document=document, limit_s=limit_s)
 
 
 def _is_final(response: Response) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping
 
 from agent import __version__
 from agent.config import Config, load_config, read_token
 from agent.console import Console
-from agent.delivery.announcements import Announcements
 from agent.delivery.spool import Spool
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.programs import find_program, require_trusted_interpreter, require_trusted_program
@@ -27,13 +26,13 @@ _REPORTING = ("check", "profiles", "schedule", "status", "uninstall")
 
 @dataclass(frozen=True)
 class Session:
-    """The context of one command. announcements: of the server, in all answers to this command."""
+    """The context of one command. clients: those that it made."""
 
     command: str
     config: Config
     spool: Spool
     console: Console
-    announcements: Announcements
+    clients: list[Client] = field(default_factory=list)
 
     def make_client(self) -> Client:
         """Return the client for the configured server; ConfigurationError without URL or token."""
@@ -46,13 +45,9 @@ class Session:
         token = read_token(self.config, os.environ)
         if self.config.ca_file:
             require_trusted(self.config.ca_file)
-        return Client(
-            self.config.url,
-            token,
-            timeout_s=self.config.timeout_s,
-            ca_file=self.config.ca_file,
-            announcements=self.announcements,
-        )
+        client = Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
+        self.clients.append(client)
+        return client
 
     def open_log(self, path: str | None) -> None:
         """Write all output also to the log that --log or the configuration names."""
@@ -110,9 +105,9 @@ class Session:
 
     def note_newer_version(self) -> None:
         """Tell a person that the server ships a newer version; cron would mail it after every run."""
-        newer = self.announcements.describe_newer(self.config.url or "")
+        newer = [text for client in self.clients if (text := client.describe_newer())]
         if newer and self.console.is_terminal:
-            self.console.note(newer)
+            self.console.note(newer[-1])
 
     def finish(self, code: ExitCode, document: Mapping[str, Any]) -> ExitCode:
         """Print the result as JSON if --json was given, and return the code."""
@@ -129,4 +124,4 @@ def open_session(arguments: argparse.Namespace, console: Console, *, must_exist:
     spool = Spool(config.spool_directory, max_bytes=config.spool_max_bytes)
     for ignored in config.ignored:
         console.note(f"{config.path}: {ignored}")
-    return Session(arguments.command, config, spool, console, Announcements())
+    return Session(arguments.command, config, spool, console)

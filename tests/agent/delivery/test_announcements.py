@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.delivery.announcements import is_newer
+from agent.delivery.client import is_newer
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
 
