@@ -43,13 +43,12 @@ def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_poll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Run what the server requests and this host allows."""
     from agent.requests import poll_command
-    from agent.requests.adopt_schedule import adopt_schedule
 
     if not console.is_terminal:
         console.set_unattended()
     session = open_session(arguments, console)
     session.open_log(arguments.log)
-    code = poll_command.run_poll(session, budget_s=arguments.budget, adopt=adopt_schedule)
+    code = poll_command.run_poll(session, budget_s=arguments.budget)
     session.note_newer_version()
     return code
 
@@ -86,11 +85,8 @@ def run_experiment(arguments: argparse.Namespace, console: Console) -> ExitCode:
 def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Install, remove, show or report schedules."""
     from agent.scheduling import schedule_command
-    from agent.scheduling.adoption import describe_adoption
 
-    return schedule_command.run_schedule(
-        arguments, open_session(arguments, console), describe_adoption=describe_adoption
-    )
+    return schedule_command.run_schedule(arguments, open_session(arguments, console))
 
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:

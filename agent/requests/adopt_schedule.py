@@ -8,18 +8,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Collection, Mapping, Sequence
 
-from agent.delivery.client import DeliveryOutcome, classify_response
+from agent.delivery.client import find_exit_code
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.measuring.workspace import check_path_trusted
 from agent.profiles.profile import Plan, check_plan
-from agent.requests.adopted_schedules import AdoptedReplacement, AdoptedRun, check_entry, choose_kind
+from agent.requests.adopted_schedules import AdoptedReplacement, check_entry, choose_kind, request_run
 from agent.requests.request_policy import (
-    RequestedRun,
     RequestPolicy,
     describe_refusal,
     find_refusal,
@@ -52,7 +51,7 @@ _NAME_MAXIMUM = 100
 # enough for somebody who tries out a schedule that runs once a day.
 _CHANGES_MINIMUM = 10
 _VERSION = re.compile(r"[0-9a-f]{1,64}")
-_MEMBERS = {"profile", "parameters", "directory", "every_s", "at_minute"}
+_MEMBERS = ("profile", "parameters", "directory", "every_s", "at_minute")
 
 
 def adopt_schedule(session: Session) -> AdoptionResult:
@@ -118,12 +117,7 @@ def describe_adoption_policy(session: Session) -> str:
         return "from_server is not set: schedules of the server are not adopted"
     if not policy.profiles:
         raise ConfigurationError("[schedule] from_server requires allow: without it nothing is adopted")
-    if not policy.directories:
-        raise ConfigurationError(
-            "[schedule] allow requires a directory: set directories, or directory in [run]"
-        )
-    names = ", ".join(dict.fromkeys(each.profile for each in policy.profiles))
-    return f"adopts {names} in {', '.join(policy.directories)}; at most {policy.per_day} runs in 24 h"
+    return f"adopts {policy.describe(section='schedule')} runs in 24 h"
 
 
 def find_adoption_warning(session: Session) -> str | None:
@@ -144,7 +138,7 @@ def _describe(policy: RequestPolicy, last: Adoption, *, is_allowed: bool) -> dic
     }
 
 
-def _ask(client: Client, report: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] | AdoptionResult:
+def _ask(client: Client, report: Mapping[str, Any]) -> tuple[str, tuple[Schedule, ...]] | AdoptionResult:
     """Send a report; return version and lines that are wanted, or the problem."""
     response = client.request("POST", _ADDRESS, document=report)
     if response.status == 200:
@@ -157,17 +151,14 @@ def _ask(client: Client, report: Mapping[str, Any]) -> tuple[str, tuple[WantedLi
         return AdoptionResult(
             problem="the server has no schedules for hosts; nothing was changed", was_asked=True
         )
-    is_refused = classify_response(response, submission_id=None) == DeliveryOutcome.REFUSED
-    code = ExitCode.CONFIGURATION if is_refused else ExitCode.TRY_LATER
-    return AdoptionResult(
-        problem=f"{response.describe()}; nothing was changed", exit_code=code, was_asked=True
-    )
+    problem = f"{response.describe()}; nothing was changed"
+    return AdoptionResult(problem=problem, exit_code=find_exit_code(response), was_asked=True)
 
 
 def _adopt(
     machine: Machine,
     version: str,
-    lines: Sequence[WantedLine],
+    lines: Sequence[Schedule],
     *,
     policy: RequestPolicy,
     store: AdoptionStore,
@@ -189,8 +180,8 @@ def _adopt(
     adoption = Adoption(
         is_allowed=True,
         version=version,
-        wanted=[asdict(line) for line in lines],
-        refused=[asdict(each) for each in refused],
+        wanted=[{name: getattr(line, name) for name in _MEMBERS} for line in lines],
+        refused=refused,
         previous=last.previous,
         replaced_at=last.replaced_at,
         changed_at=changed_at,
@@ -205,9 +196,9 @@ def _adopt(
         # A killed agent changed some of them.
         changed = replace(changed, previous=last.previous)
     for each in refused:
-        session.console.note(f"schedule of {each.profile} refused: {each.reason}")
+        session.console.note(f"schedule of {each['profile']} refused: {each['reason']}")
     # A line that is refused leaves what is installed for its profile.
-    kept = {each.profile for each in refused}
+    kept = {each["profile"] for each in refused}
     replacement = AdoptedReplacement(
         machine,
         kind,
@@ -228,11 +219,11 @@ def _adopt(
             refused=adoption.refused, problem=str(error), exit_code=error.exit_code, was_asked=True
         )
     if is_changed:
-        for run in adopted:
-            session.console.report(f"schedule of the server: {run.schedule.describe()}")
+        for schedule in adopted:
+            session.console.report(f"schedule of the server: {schedule.describe()}")
         report_schedules(machine, None, session)
-    profiles = [run.schedule.profile for run in adopted]
-    result = AdoptionResult(installed=profiles, refused=adoption.refused, was_asked=True)
+    profiles = [schedule.profile for schedule in adopted]
+    result = AdoptionResult(installed=profiles, refused=refused, was_asked=True)
     return changed if is_changed else adoption, result
 
 
@@ -244,26 +235,7 @@ def _choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> tu
         return "", error
 
 
-@dataclass(frozen=True)
-class WantedLine:
-    """A schedule that the server wants. at_minute: after local midnight."""
-
-    profile: str
-    parameters: Mapping[str, int | str]
-    directory: str
-    every_s: int
-    at_minute: int
-
-
-@dataclass(frozen=True)
-class RefusedLine:
-    """A wanted schedule that this host does not adopt."""
-
-    profile: str
-    reason: str
-
-
-def read_wanted(body: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] | None:
+def read_wanted(body: Mapping[str, Any]) -> tuple[str, tuple[Schedule, ...]] | None:
     """Return version and lines of an answer; None if any part of it is not one."""
     version, rows = body.get("version"), body.get("wanted")
     if not isinstance(version, str) or not _VERSION.fullmatch(version) or not isinstance(rows, list):
@@ -274,8 +246,8 @@ def read_wanted(body: Mapping[str, Any]) -> tuple[str, tuple[WantedLine, ...]] |
     return (version, found) if len(found) == len(lines) == len(profiles) else None
 
 
-def _read_line(row: Any) -> WantedLine | None:
-    if not isinstance(row, dict) or not set(row) >= _MEMBERS:
+def _read_line(row: Any) -> Schedule | None:
+    if not isinstance(row, dict) or not set(row) >= set(_MEMBERS):
         return None
     numbers = (row["every_s"], row["at_minute"])
     texts = (row["profile"], row["directory"])
@@ -289,49 +261,50 @@ def _read_line(row: Any) -> WantedLine | None:
     )
     if not is_valid:
         return None
-    return WantedLine(row["profile"], parameters, row["directory"], row["every_s"], row["at_minute"])
+    # Parameters that have their default, too: the server compares them with what it wants.
+    return Schedule(**{name: row[name] for name in _MEMBERS}, is_from_server=True)
 
 
 def choose_adopted(
-    lines: Sequence[WantedLine],
+    lines: Sequence[Schedule],
     policy: RequestPolicy,
     *,
     installed: Sequence[Schedule],
     changes: int,
     trusts_directory: bool,
-    check_entry: Callable[[AdoptedRun], object],
-) -> tuple[list[AdoptedRun], list[RefusedLine]]:
-    """Return what to install, and what not, with the reasons.
+    check_entry: Callable[[Schedule], object],
+) -> tuple[list[Schedule], list[dict[str, str]]]:
+    """Return what to install, and what not: [{profile, reason}].
 
     installed: the present schedules of this host; changes: adopted ones that were installed within 24 hours.
     check_entry: raises ConfigurationError for a run that cron or systemd cannot have.
     """
     own = [schedule.profile for schedule in installed if not schedule.is_from_server]
-    allowed: list[AdoptedRun] = []
-    refused: list[RefusedLine] = []
+    allowed: list[Schedule] = []
+    refused: list[dict[str, str]] = []
     for line in sorted(lines, key=lambda line: line.profile):
         try:
-            run = _check_line(line, policy, own=own, trusts_directory=trusts_directory)
-            check_entry(run)
-            allowed.append(run)
+            _check_line(line, policy, own=own, trusts_directory=trusts_directory)
+            check_entry(line)
+            allowed.append(line)
         except AgentError as error:
-            refused.append(RefusedLine(line.profile, str(error)[:1000]))
+            refused.append({"profile": line.profile, "reason": str(error)[:1000]})
     adopted, exceeding = _fit_into_day(
         allowed, policy, kept=_count_kept(installed, {line.profile for line in lines})
     )
     left = max(policy.per_day, _CHANGES_MINIMUM) - changes
     excess = list_changed(adopted, installed)[max(left, 0) :]
     reason = "schedules were changed too often within 24 hours, see [schedule] per_day"
-    exceeding += [RefusedLine(run.schedule.profile, reason) for run in excess]
+    exceeding += [{"profile": line.profile, "reason": reason} for line in excess]
     return (
-        [run for run in adopted if run not in excess],
-        sorted([*refused, *exceeding], key=lambda each: each.profile),
+        [line for line in adopted if line not in excess],
+        sorted([*refused, *exceeding], key=lambda each: each["profile"]),
     )
 
 
-def list_changed(adopted: Sequence[AdoptedRun], installed: Sequence[Schedule]) -> list[AdoptedRun]:
+def list_changed(adopted: Sequence[Schedule], installed: Sequence[Schedule]) -> list[Schedule]:
     """Return those that are not installed as they are."""
-    return [run for run in adopted if run.schedule not in installed]
+    return [schedule for schedule in adopted if schedule not in installed]
 
 
 def _count_kept(installed: Sequence[Schedule], wanted: Collection[str]) -> dict[str, int]:
@@ -348,32 +321,27 @@ def _count_runs(schedule: Schedule) -> int:
 
 
 def _fit_into_day(
-    allowed: Sequence[AdoptedRun], policy: RequestPolicy, *, kept: Mapping[str, int]
-) -> tuple[list[AdoptedRun], list[RefusedLine]]:
-    """Return the runs that do not exceed `per_day` together with those that are kept, and refuse the others."""
+    allowed: Sequence[Schedule], policy: RequestPolicy, *, kept: Mapping[str, int]
+) -> tuple[list[Schedule], list[dict[str, str]]]:
+    """Return the schedules that do not exceed `per_day` together with those that are kept, and refuse the others."""
     runs = dict(kept)
-    adopted: list[AdoptedRun] = []
-    refused: list[RefusedLine] = []
+    adopted: list[Schedule] = []
+    refused: list[dict[str, str]] = []
     # Those that become fewer first: they make room.
-    for each in sorted(
-        allowed, key=lambda run: _count_runs(run.schedule) - runs.get(run.schedule.profile, 0)
-    ):
-        profile, count = each.schedule.profile, _count_runs(each.schedule)
-        before = runs.get(profile, 0)
+    for each in sorted(allowed, key=lambda line: _count_runs(line) - runs.get(line.profile, 0)):
+        count, before = _count_runs(each), runs.get(each.profile, 0)
         if count >= before and sum(runs.values()) - before + count > policy.per_day:
             reason = f"more than {policy.per_day} scheduled runs within 24 hours, see [schedule] per_day"
-            refused.append(RefusedLine(profile, reason))
+            refused.append({"profile": each.profile, "reason": reason})
             continue
-        runs[profile] = count
+        runs[each.profile] = count
         adopted.append(each)
-    return sorted(adopted, key=lambda run: run.schedule.profile), refused
+    return sorted(adopted, key=lambda line: line.profile), refused
 
 
-def _check_line(
-    line: WantedLine, policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool
-) -> AdoptedRun:
-    """Return what to install; ConfigurationError with the reason if this host does not allow it."""
-    requested = RequestedRun("", line.profile, line.parameters, line.directory)
+def _check_line(line: Schedule, policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool) -> None:
+    """Raise ConfigurationError with the reason if this host does not allow a schedule."""
+    requested = request_run(line)
     refusal = find_refusal(policy, requested)
     if refusal is not None:
         raise ConfigurationError(describe_refusal(refusal, section="schedule"))
@@ -397,27 +365,12 @@ def _check_line(
         raise ConfigurationError(f"{line.directory} is not a directory")
     if not trusts_directory:
         check_path_trusted(line.directory)
-    schedule = Schedule(
-        line.profile,
-        line.directory,
-        line.every_s,
-        at_minute=line.at_minute,
-        # Those that have their default, too: the server compares them with what it wants.
-        parameters=dict(line.parameters),
-        is_from_server=True,
-    )
-    options = [
-        part for name, text in requested.write_parameters().items() for part in ("--set", f"{name}={text}")
-    ]
-    return AdoptedRun(schedule, options)
 
 
-def _check_times(line: WantedLine, plan: Plan, policy: RequestPolicy) -> None:
+def _check_times(line: Schedule, plan: Plan, policy: RequestPolicy) -> None:
     if plan.duration_s >= line.every_s:
         raise ConfigurationError(f"a run takes about {plan.duration_s:.0f} s, runs would overlap")
-    slots = find_slots(
-        replace(Schedule(line.profile, line.directory, line.every_s), at_minute=line.at_minute)
-    )
+    slots = find_slots(line)
     midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
     for hour in slots.hours or range(24):
         for minute in slots.minutes:

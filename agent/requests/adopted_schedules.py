@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Sequence
 from agent.exit_codes import ConfigurationError
 from agent.files import replace_file
 from agent.programs import find_own_command
+from agent.requests.request_policy import RequestedRun
 from agent.scheduling import crontab, systemd
 from agent.scheduling.schedule_command import InstalledSchedule, Machine, find_schedules, write_units
 from agent.scheduling.timetable import Schedule
@@ -17,23 +18,22 @@ if TYPE_CHECKING:
     from agent.running.session import Session
 
 
-@dataclass(frozen=True)
-class AdoptedRun:
-    """A schedule and the options of its command that name what is measured."""
+def request_run(schedule: Schedule) -> RequestedRun:
+    """Return what a schedule of the server runs, which is checked as a requested run."""
+    return RequestedRun("", schedule.profile, schedule.parameters or {}, schedule.directory)
 
-    schedule: Schedule
-    options: Sequence[str]
 
-    def write_command(self, *, is_cron: bool, config_path: str) -> tuple[str, ...]:
-        """Return the scheduled command."""
-        return (
-            *find_own_command(),
-            "run",
-            *(["--quiet"] if is_cron else []),
-            *("--config", config_path, "--profile", self.schedule.profile),
-            *("--directory", self.schedule.directory, *self.options),
-            *("--patience", f"{self.schedule.every_s // 2}s"),
-        )
+def _write_command(schedule: Schedule, session: Session, *, is_cron: bool) -> tuple[str, ...]:
+    parameters = request_run(schedule).write_parameters()
+    return (
+        *find_own_command(),
+        "run",
+        *(["--quiet"] if is_cron else []),
+        *("--config", os.path.abspath(session.config.path), "--profile", schedule.profile),
+        *("--directory", schedule.directory),
+        *(part for name, text in parameters.items() for part in ("--set", f"{name}={text}")),
+        *("--patience", f"{schedule.every_s // 2}s"),
+    )
 
 
 def choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> str:
@@ -53,12 +53,12 @@ def choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> str
     raise ConfigurationError("neither cron nor systemd is running: no schedule can be installed")
 
 
-def check_entry(run: AdoptedRun, *, kind: str, machine: Machine, session: Session) -> None:
-    """Raise ConfigurationError if cron or systemd cannot have the command of a run; kind: "" for neither."""
+def check_entry(schedule: Schedule, *, kind: str, machine: Machine, session: Session) -> None:
+    """Raise ConfigurationError if cron or systemd cannot have the command of a schedule; kind: "" for neither."""
     if kind == "cron":
-        _write_cron_line(run, machine.find_table(None), session)
+        _write_cron_line(schedule, machine.find_table(None), session)
     elif kind:
-        _write_unit_texts(run, machine.find_units(), session)
+        _write_unit_texts(schedule, machine.find_units(), session)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AdoptedReplacement:
 
     machine: Machine
     kind: str
-    wanted: Sequence[AdoptedRun]
+    wanted: Sequence[Schedule]
     keeps: Collection[str]
     repairs: bool
     begin: Callable[[], object]
@@ -108,8 +108,8 @@ class AdoptedReplacement:
         known = {schedule.profile: schedule for schedule in crontab.list_schedules(text)}
         for each in self.wanted:
             command, line = _write_cron_line(each, table, session)
-            if known.get(each.schedule.profile) != each.schedule or line not in text.split("\n"):
-                text = crontab.put_schedule(text, each.schedule, command, table=table)
+            if known.get(each.profile) != each or line not in text.split("\n"):
+                text = crontab.put_schedule(text, each, command, table=table)
         if text == before:
             return False
         self.begin()
@@ -128,8 +128,8 @@ class AdoptedReplacement:
         changed = []
         for each in self.wanted:
             texts = _write_unit_texts(each, units, session)
-            if self.repairs or texts != _read_units(units, each.schedule.profile):
-                changed.append((each.schedule, texts))
+            if self.repairs or texts != _read_units(units, each.profile):
+                changed.append((each, texts))
         if not changed and not removed:
             return False
         self.begin()
@@ -154,19 +154,19 @@ class AdoptedReplacement:
         return True
 
     def _list_profiles(self) -> set[str]:
-        return {*self.keeps, *(each.schedule.profile for each in self.wanted)}
+        return {*self.keeps, *(each.profile for each in self.wanted)}
 
 
-def _write_cron_line(run: AdoptedRun, table: crontab.Table, session: Session) -> tuple[Sequence[str], str]:
-    """Return the command of a run and its line of the crontab."""
-    command = run.write_command(is_cron=True, config_path=os.path.abspath(session.config.path))
-    return command, crontab.write_line(run.schedule, command, user=table.user if table.is_system else "")
+def _write_cron_line(schedule: Schedule, table: crontab.Table, session: Session) -> tuple[Sequence[str], str]:
+    """Return the command of a schedule and its line of the crontab."""
+    command = _write_command(schedule, session, is_cron=True)
+    return command, crontab.write_line(schedule, command, user=table.user if table.is_system else "")
 
 
-def _write_unit_texts(run: AdoptedRun, units: systemd.Units, session: Session) -> dict[str, str]:
+def _write_unit_texts(schedule: Schedule, units: systemd.Units, session: Session) -> dict[str, str]:
     """Return the texts of service and timer."""
-    command = run.write_command(is_cron=False, config_path=os.path.abspath(session.config.path))
-    return write_units(units, run.schedule, command, user=None, session=session)
+    command = _write_command(schedule, session, is_cron=False)
+    return write_units(units, schedule, command, user=None, session=session)
 
 
 def _read_units(units: systemd.Units, profile: str) -> dict[str, str]:

@@ -10,16 +10,15 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from urllib.parse import urljoin
 
-from agent.delivery.client import DeliveryOutcome, Response, classify_response
+from agent.delivery.client import Response, find_exit_code
 from agent.exit_codes import (
     AgentError,
     CannotMeasure,
-    ConfigurationError,
     ExitCode,
     Interrupted,
     TryLater,
@@ -29,7 +28,7 @@ from agent.files import read_json, write_durably
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import check_plan
 from agent.quantities import format_time
-from agent.requests.adopt_schedule import AdoptionResult
+from agent.requests.adopt_schedule import AdoptionResult, adopt_schedule
 from agent.requests.request_policy import (
     RequestedRun,
     RequestPolicy,
@@ -78,14 +77,12 @@ class _Poller:
     budget_s: float
 
 
-def run_poll(session: Session, *, budget_s: float, adopt: Callable[[Session], AdoptionResult]) -> ExitCode:
-    """Run the command `poll`. Another agent that is running polls after its run.
-
-    adopt: adopts the schedule that the server wants, before requested runs, which may take hours.
-    """
+def run_poll(session: Session, *, budget_s: float) -> ExitCode:
+    """Run the command `poll`. Another agent that is running polls after its run."""
     adoption: AdoptionResult | None = None
     try:
-        adoption = adopt(session)
+        # Before requested runs, which may take hours.
+        adoption = adopt_schedule(session)
         result = poll_requests(session, budget_s=budget_s)
     except TryLater as busy:
         session.console.note(str(busy))
@@ -162,8 +159,7 @@ def _ask(poller: _Poller, result: PollResult) -> RequestedRun | None:
             result.exit_code = ExitCode.CONFIGURATION
         return requested
     result.problem = f"requests: {response.describe()}"
-    is_refused = classify_response(response, submission_id=None) == DeliveryOutcome.REFUSED
-    result.exit_code = ExitCode.CONFIGURATION if is_refused else ExitCode.TRY_LATER
+    result.exit_code = find_exit_code(response)
     return None
 
 
@@ -308,12 +304,7 @@ def describe_policy(session: Session) -> str:
     policy = read_request_policy(config.requests, directory=config.directory)
     if not policy.profiles:
         return "none allowed; see [requests] allow"
-    if not policy.directories:
-        raise ConfigurationError(
-            "[requests] allow requires a directory: set directories, or directory in [run]"
-        )
-    names = ", ".join(dict.fromkeys(each.profile for each in policy.profiles))
-    return f"{names} in {', '.join(policy.directories)}; at most {policy.per_day} in 24 h"
+    return f"{policy.describe(section='requests')} in 24 h"
 
 
 @dataclass(frozen=True)
@@ -395,9 +386,8 @@ class RequestLedger:
             os.unlink(self._path)
 
     def _write(self, started: Sequence[StartedRequest]) -> None:
-        rows = [{"id": row.id, "at": row.at, "has_ended": row.has_ended} for row in started]
         try:
-            write_durably(self._path, json.dumps({"started": rows}).encode())
+            write_durably(self._path, json.dumps({"started": [asdict(row) for row in started]}).encode())
         except OSError as error:
             raise CannotMeasure(f"cannot write {self._path}: {error}") from None
 

@@ -111,6 +111,15 @@ class RequestPolicy:
             "quiet_hours": [window.describe() for window in self.quiet_hours],
         }
 
+    def describe(self, *, section: str) -> str:
+        """Return profiles, directories and quota, for `check`; ConfigurationError without a directory."""
+        if not self.directories:
+            raise ConfigurationError(
+                f"[{section}] allow requires a directory: set directories, or directory in [run]"
+            )
+        names = ", ".join(dict.fromkeys(allowed.profile for allowed in self.profiles))
+        return f"{names} in {', '.join(self.directories)}; at most {self.per_day}"
+
     def find_quiet_end(self, now: datetime, *, duration_s: float = 0.0) -> datetime | None:
         """Return the end of the quiet hours that a run from now on would touch; None if it touches none.
 

@@ -7,12 +7,13 @@ import os
 import pwd
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from agent.delivery.deliver import send_pending_schedule, store_pending_schedule
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.programs import find_temporary_path
 from agent.scheduling import crontab, systemd
+from agent.scheduling.adoption import describe_adoption
 from agent.scheduling.timetable import POLL, Schedule, find_next, find_slots, format_interval, make_entries
 
 if TYPE_CHECKING:
@@ -21,16 +22,9 @@ if TYPE_CHECKING:
 _ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
 
 
-DescribeAdoption = Callable[["Session"], Tuple[List[str], Optional[Dict[str, Any]]]]
-
-
-def run_schedule(
-    arguments: argparse.Namespace, session: Session, *, describe_adoption: DescribeAdoption
-) -> ExitCode:
-    """Install, remove, show or report schedules. describe_adoption: what the server wants, as lines and for --json."""
-    if arguments.action == "show":
-        return _show(arguments, session, describe_adoption)
-    actions = {"install": _install, "remove": _remove, "report": _report}
+def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
+    """Install, remove, show or report schedules."""
+    actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
     return actions[arguments.action](arguments, session)
 
 
@@ -109,7 +103,7 @@ def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
     return session.finish(ExitCode.CONFIGURATION if found.problems else ExitCode.OK, document)
 
 
-def _show(arguments: argparse.Namespace, session: Session, describe_adoption: DescribeAdoption) -> ExitCode:
+def _show(arguments: argparse.Namespace, session: Session) -> ExitCode:
     found = find_schedules(find_machine(), _read_user(arguments.user))
     now = datetime.now()
     documents = []
