@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Sequence
 
 from agent import __version__
 from agent.running import PAIRS_MAXIMUM, RUNS_MAXIMUM
 
 if TYPE_CHECKING:
     from agent.console import Console
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOGUE = """\
 exit codes:
@@ -120,7 +123,7 @@ def build_parser(*, only: str = "") -> argparse.ArgumentParser:
     common.add_argument("--config", metavar="FILE", help="configuration file")
     common.add_argument("--json", action="store_true", help="print the result as one JSON object")
     common.add_argument("--quiet", action="store_true", help="print errors only")
-    additions = {
+    additions: dict[str, Callable[[Commands, argparse.ArgumentParser], None]] = {
         "run": _add_run,
         "gate": _add_gate,
         "sweep": _add_sweep,
@@ -130,19 +133,17 @@ def build_parser(*, only: str = "") -> argparse.ArgumentParser:
         "enroll": _add_enroll,
         "flush": _add_flush,
         "check": _add_check,
-        "profiles": _add_profiles,
-        "status": _add_status,
+        "profiles": partial(_add_plain, name="profiles", purpose="list the profiles and their parameters"),
+        "status": partial(_add_plain, name="status", purpose="show pending, rejected and dropped results"),
         "uninstall": _add_uninstall,
-        "version": _add_version,
+        "version": partial(_add_plain, name="version", purpose="print the version"),
     }
     for add in [additions[only]] if only in additions else additions.values():
         add(commands, common)
     return parser
 
 
-def _add_run(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_run(commands: Commands, common: argparse.ArgumentParser) -> None:
     run = commands.add_parser(
         "run",
         parents=[common],
@@ -173,9 +174,7 @@ def _add_run(
     _add_budget(run)
 
 
-def _add_gate(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_gate(commands: Commands, common: argparse.ArgumentParser) -> None:
     gate = commands.add_parser(
         "gate",
         parents=[common],
@@ -216,7 +215,7 @@ def _add_gate(
     gate.add_argument(
         "--repeat",
         metavar="N",
-        type=_read_repeat,
+        type=partial(_read_count, noun="runs", maximum=RUNS_MAXIMUM),
         default=1,
         help=f"run the profile N times, at most {RUNS_MAXIMUM} (default: 1)",
     )
@@ -285,9 +284,7 @@ def _add_unattended(run: argparse.ArgumentParser) -> None:
         run.add_argument(option, metavar=placeholder, help=purpose)
 
 
-def _add_sweep(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_sweep(commands: Commands, common: argparse.ArgumentParser) -> None:
     sweep = commands.add_parser(
         "sweep",
         parents=[common],
@@ -327,9 +324,7 @@ def _add_sweep(
     _add_budget(sweep)
 
 
-def _add_experiment(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_experiment(commands: Commands, common: argparse.ArgumentParser) -> None:
     experiment = commands.add_parser(
         "experiment",
         parents=[common],
@@ -343,7 +338,7 @@ def _add_experiment(
     experiment.add_argument(
         "--pairs",
         metavar="N",
-        type=_read_pair_count,
+        type=partial(_read_count, noun="pairs", maximum=PAIRS_MAXIMUM),
         help="number of pairs of runs; the page A/B experiment states how many are needed",
     )
     for option, placeholder, purpose in (
@@ -396,9 +391,7 @@ def _add_pairs(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, metavar="KEY=VALUE", action="append", default=[], help=purpose)
 
 
-def _add_poll(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_poll(commands: Commands, common: argparse.ArgumentParser) -> None:
     poll = commands.add_parser(
         "poll",
         parents=[common],
@@ -412,9 +405,7 @@ def _add_poll(
     _add_budget(poll)
 
 
-def _add_schedule(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
     schedule = commands.add_parser("schedule", help="schedule runs: install, remove, show, report")
     actions = schedule.add_subparsers(dest="action", metavar="ACTION", required=True)
     install = actions.add_parser(
@@ -451,9 +442,7 @@ def _add_schedule(
         action.add_argument("--user", metavar="USER", help="user whose schedules are managed (root only)")
 
 
-def _add_enroll(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_enroll(commands: Commands, common: argparse.ArgumentParser) -> None:
     enroll = commands.add_parser(
         "enroll",
         parents=[common],
@@ -468,17 +457,13 @@ def _add_enroll(
     enroll.add_argument("--force", action="store_true", help="enroll again although a token exists")
 
 
-def _add_flush(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_flush(commands: Commands, common: argparse.ArgumentParser) -> None:
     flush = commands.add_parser("flush", parents=[common], help="deliver pending results from the spool")
     flush.add_argument("--retry-rejected", action="store_true", help="also retry results that were rejected")
     _add_budget(flush)
 
 
-def _add_check(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_check(commands: Commands, common: argparse.ArgumentParser) -> None:
     check = commands.add_parser("check", parents=[common], help="check configuration, spool, fio and server")
     check.add_argument(
         "--directory", metavar="DIR", help="also check whether a run is possible in this directory"
@@ -486,21 +471,11 @@ def _add_check(
     _add_trust(check)
 
 
-def _add_profiles(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    commands.add_parser("profiles", parents=[common], help="list the profiles and their parameters")
+def _add_plain(commands: Commands, common: argparse.ArgumentParser, *, name: str, purpose: str) -> None:
+    commands.add_parser(name, parents=[common], help=purpose)
 
 
-def _add_status(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    commands.add_parser("status", parents=[common], help="show pending, rejected and dropped results")
-
-
-def _add_uninstall(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
+def _add_uninstall(commands: Commands, common: argparse.ArgumentParser) -> None:
     uninstall = commands.add_parser(
         "uninstall", parents=[common], help="remove schedules, configuration and token from this machine"
     )
@@ -508,12 +483,6 @@ def _add_uninstall(
         "--spool", action="store_true", help="also remove the spool; refused if results are pending"
     )
     uninstall.add_argument("--dry-run", action="store_true", help="print what would be removed")
-
-
-def _add_version(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    commands.add_parser("version", parents=[common], help="print the version")
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:
@@ -526,17 +495,10 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _read_pair_count(text: str) -> int:
-    """Return a number of pairs of runs from 1 to 300, as the server plans them."""
-    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= PAIRS_MAXIMUM):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pairs from 1 to {PAIRS_MAXIMUM}")
-    return int(text)
-
-
-def _read_repeat(text: str) -> int:
-    """Return a number of runs from 1 to RUNS_MAXIMUM."""
-    if not (text.isascii() and text.isdigit() and len(text) < 3 and 1 <= int(text) <= RUNS_MAXIMUM):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs from 1 to {RUNS_MAXIMUM}")
+def _read_count(text: str, *, noun: str, maximum: int) -> int:
+    """Return a number of runs, or of pairs of runs, from 1 to the maximum of the server."""
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= maximum):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {noun} from 1 to {maximum}")
     return int(text)
 
 
