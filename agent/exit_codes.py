@@ -60,7 +60,7 @@ class StorageHangs(CannotMeasure):
 
 
 class ResultRejected(AgentError):
-    """The server will never accept this result."""
+    """The server will never accept this result, or this enrollment."""
 
     exit_code = ExitCode.REJECTED
 

@@ -11,7 +11,7 @@ from typing import Mapping
 from agent import __version__
 from agent.config import Config, check_token
 from agent.delivery.client import Client, DeliveryOutcome, Response, classify_response
-from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
+from agent.exit_codes import ConfigurationError, ResultRejected, TryLater
 from agent.files import replace_file
 from agent.trust import require_trusted
 
@@ -19,18 +19,12 @@ from agent.trust import require_trusted
 _TRIAL_BYTES = 16 * 1024
 
 
-class EnrollmentRefused(AgentError):
-    """The server rejected the enrollment."""
-
-    exit_code = ExitCode.REJECTED
-
-
 @dataclass(frozen=True)
 class Enrollment:
     """The name of this host on the server, and the files that were written."""
 
     host: str
-    config_path: str
+    config: str
     token_file: str
 
 
@@ -71,7 +65,7 @@ def enroll_host(
     response = client.request("POST", "/api/v1/enrollments", document=document)
     host, token = _read_response(response, url)
     try:
-        write_private_file(config.token_file, token + "\n")
+        replace_file(config.token_file, token + "\n", mode=0o600)
         _write_config(config, url)
     except OSError as error:
         raise ConfigurationError(
@@ -86,7 +80,7 @@ def _read_response(response: Response, url: str) -> tuple[str, str]:
         return str(response.body.get("host")), check_token(response.body["token"], "the server's response")
     outcome = classify_response(response, submission_id=None)
     if outcome == DeliveryOutcome.REJECTED:
-        raise EnrollmentRefused(f"the server rejected the enrollment: {response.describe()}")
+        raise ResultRejected(f"the server rejected the enrollment: {response.describe()}")
     if outcome == DeliveryOutcome.REFUSED:
         raise ConfigurationError(f"the server at {url} refused the enrollment: {response.describe()}")
     raise TryLater(f"enrollment failed: {response.describe()}")
@@ -100,17 +94,12 @@ def _prepare_directory(path: str) -> None:
         raise ConfigurationError(f"cannot create {directory}: {error}") from None
     trial = os.path.join(directory, f".bench-agent-trial-{os.getpid()}")
     try:
-        write_private_file(trial, "x" * _TRIAL_BYTES)
+        replace_file(trial, "x" * _TRIAL_BYTES, mode=0o600)
         os.unlink(trial)
     except OSError as error:
         raise ConfigurationError(
             f"{directory} is not writable: {error}; choose another location with --config"
         ) from None
-
-
-def write_private_file(path: str, text: str) -> None:
-    """Replace a file atomically with one that only this user may read."""
-    replace_file(path, text, mode=0o600)
 
 
 def _write_config(config: Config, url: str) -> None:

@@ -62,10 +62,6 @@ def run_gate(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Vary stripes, file sizes or parameters step by step."""
-    if arguments.abandon:
-        from agent.sweeping.sweep_command import abandon_sweep
-
-        return abandon_sweep(arguments, open_session(arguments, console))
     from agent.sweeping import sweep_command
 
     return sweep_command.run_sweep(arguments, open_session(arguments, console))
@@ -73,10 +69,6 @@ def run_sweep(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_experiment(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Measure two arms in ABBA order."""
-    if arguments.abandon:
-        from agent.running.experiment_command import abandon_experiment
-
-        return abandon_experiment(arguments, open_session(arguments, console))
     from agent.running import experiment_command
 
     return experiment_command.run_experiment(arguments, open_session(arguments, console))
@@ -124,13 +116,8 @@ def run_enroll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     enrollment = enroll_host(
         session.config, url, name=arguments.name, enrollment_token=token, force=arguments.force
     )
-    console.report(f"enrolled as {enrollment.host}; configuration: {enrollment.config_path}")
-    document = {
-        "host": enrollment.host,
-        "config": enrollment.config_path,
-        "token_file": enrollment.token_file,
-    }
-    return session.finish(ExitCode.OK, document)
+    console.report(f"enrolled as {enrollment.host}; configuration: {enrollment.config}")
+    return session.finish(ExitCode.OK, asdict(enrollment))
 
 
 def run_check(arguments: argparse.Namespace, console: Console) -> ExitCode:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Mapping
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 from agent.console import Console, SweepProgress, is_confirmed
 from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, worst
@@ -21,9 +21,10 @@ from agent.job_state import ExperimentState, StateDirectory
 from agent.quantities import format_duration
 from agent.running import PAIRS_MAXIMUM
 from agent.running.measure import RunRequest, measure
-from agent.running.resumable_job import ResultSender, abandon_job, refuse_options, report_ended
+from agent.running.resumable_job import ResultSender, abandon_job, describe_job, refuse_options, report_ended
 from agent.running.run_command import find_client, read_run_request
 from agent.running.session import Session
+from agent.storage.sysfs import read_line
 
 # What is stored for --resume: all that determines a run, and how the host becomes an arm.
 STORED_OPTIONS: Mapping[str, Any] = {
@@ -61,9 +62,11 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed experiment."""
+    """Run a new or resumed experiment, or abandon one."""
     session.open_log(arguments.log)
     states = StateDirectory(ExperimentState, session.spool.directory)
+    if arguments.abandon:
+        return _abandon(arguments, states, session)
     states.report_damaged(session.console.warn, named=arguments.resume)
     if arguments.resume:
         refuse_options(arguments, NEW_OPTIONS, reason="--resume continues as planned")
@@ -172,7 +175,7 @@ class _ExperimentRun:
         if has_booted:
             # Not switched again: with --resume at each boot the host would reboot without end.
             state.forget_arm()
-            raise SwitchFailed(
+            raise CannotMeasure(
                 f"arm {arm}: --check-command failed after the reboot: the host is not this arm"
             )
         state.begin_switch(arm, boot_id)
@@ -180,7 +183,7 @@ class _ExperimentRun:
         if switch.reboots and switch.command:
             return False
         if switch.is_arm(arm) is False:
-            raise SwitchFailed(
+            raise CannotMeasure(
                 f"arm {arm}: --check-command failed after the switch: the host is not this arm"
             )
         state.end_switch(arm, boot_id)
@@ -316,28 +319,14 @@ def _show(order: str, requests: Mapping[str, RunRequest], session: Session) -> E
 
 
 def _report(run: _ExperimentRun, session: Session, *, code: ExitCode, is_paused: bool) -> ExitCode:
-    state, sender = run.state, run.sender
-    runs = state.steps()
-    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
-    base = f"{session.config.url}/"
-    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
-    result = _find_result(state, session)
-    failed = f", {counts['failed']} failed" if counts["failed"] else ""
-    session.console.report(f"experiment {state.id}: {counts['done']} of {len(runs)} runs completed{failed}")
+    text, document, measured = describe_job(run.state, run.sender)
+    result = _find_result(run.state, session)
+    session.console.report(text)
     if result:
         session.console.report(f"result: {result}")
     if is_paused:
-        session.console.report(f"after the reboot: bench-agent experiment --resume {state.id}")
-    document = {
-        "id": state.id,
-        **counts,
-        "is_waiting_for_reboot": is_paused,
-        "result": result,
-        "runs": [{**each, "url": urls.get(each["run_id"] or "")} for each in runs],
-        "rejected": sender.rejected,
-        "remaining": len(session.spool.pending()),
-    }
-    measured = ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
+        session.console.report(f"after the reboot: bench-agent experiment --resume {run.state.id}")
+    document = {**document, "is_waiting_for_reboot": is_paused, "result": result}
     return session.finish(worst(code, measured), document)
 
 
@@ -355,10 +344,6 @@ def _find_result(state: ExperimentState, session: Session) -> str | None:
         "from": state.created_at,
     }
     return f"{url}/experiment/?{urlencode(query, safe=':')}"
-
-
-class SwitchFailed(CannotMeasure):
-    """The host could not be made an arm; the experiment can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -380,12 +365,12 @@ class ArmSwitch:
         return self._run(self.check, arm, "--check-command", maximum_s=_CHECK_MAXIMUM_S) == 0
 
     def switch(self, arm: str, console: Console) -> None:
-        """Make the host an arm, or wait until the operator has. Raises SwitchFailed, ConfigurationError."""
+        """Make the host an arm, or wait until the operator has. Raises CannotMeasure, ConfigurationError."""
         if self.command:
             console.note(f"arm {arm}: running --switch-command")
             status = self._run(self.command, arm, "--switch-command", maximum_s=_COMMAND_MAXIMUM_S)
             if status != 0:
-                raise SwitchFailed(f"arm {arm}: --switch-command failed with exit status {status}")
+                raise CannotMeasure(f"arm {arm}: --switch-command failed with exit status {status}")
         else:
             _ask(arm)
 
@@ -401,9 +386,9 @@ class ArmSwitch:
                 check=False,
             ).returncode
         except subprocess.TimeoutExpired:
-            raise SwitchFailed(f"arm {arm}: {option} was killed after {maximum_s:.0f} s") from None
+            raise CannotMeasure(f"arm {arm}: {option} was killed after {maximum_s:.0f} s") from None
         except OSError as error:
-            raise SwitchFailed(f"arm {arm}: {option}: {error}") from None
+            raise CannotMeasure(f"arm {arm}: {option}: {error}") from None
 
 
 def _has_descriptor() -> bool:
@@ -428,20 +413,16 @@ def _ask(arm: str) -> None:
         raise ConfigurationError(f"arm {arm}: not confirmed")
 
 
-def read_boot_id(path: str = _BOOT_ID) -> str | None:
+def read_boot_id() -> str | None:
     """Return the id of this boot of the host; None if the system has none."""
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip() or None
-    except (OSError, ValueError):
-        return None
+    return read_line(_BOOT_ID)
 
 
-def abandon_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
+def _abandon(
+    arguments: argparse.Namespace, states: StateDirectory[ExperimentState], session: Session
+) -> ExitCode:
     """Record that an experiment is not continued; its results stay."""
-    session.open_log(arguments.log)
     refuse_options(arguments, NEW_OPTIONS, reason="--abandon measures nothing")
-    states = StateDirectory(ExperimentState, session.spool.directory)
     state = abandon_job(
         states, arguments.abandon, session=session, clean_up=lambda left, sender: sender.recover(left)
     )

@@ -6,6 +6,7 @@ import argparse
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping
+from urllib.parse import urljoin
 
 from agent.exit_codes import ConfigurationError, ExitCode
 from agent.job_state import JobState, State, StateDirectory
@@ -37,6 +38,24 @@ def abandon_job(
             clean_up(state, ResultSender(session, None))
             state.abandon()
     return state
+
+
+def describe_job(state: JobState, sender: ResultSender) -> tuple[str, dict[str, Any], ExitCode]:
+    """Return how many steps were completed as text, the job for --json, and its exit code."""
+    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
+    failed = f", {counts['failed']} failed" if counts["failed"] else ""
+    base = f"{sender.session.config.url}/"
+    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
+    steps = [{**step, "url": urls.get(step["run_id"] or "")} for step in state.steps()]
+    text = f"{state.kind} {state.id}: {counts['done']} of {len(steps)} {state.steps_member} completed{failed}"
+    document = {
+        "id": state.id,
+        **counts,
+        state.steps_member: steps,
+        "rejected": sender.rejected,
+        "remaining": len(sender.session.spool.pending()),
+    }
+    return text, document, ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
 
 
 def refuse_options(arguments: argparse.Namespace, defaults: Mapping[str, Any], *, reason: str) -> None:

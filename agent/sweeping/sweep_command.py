@@ -9,7 +9,7 @@ import sys
 import uuid
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode
 
 from agent.console import is_confirmed
 from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
@@ -19,7 +19,7 @@ from agent.measuring.workspace import check_path_trusted, check_resources
 from agent.profiles.profile import load_profile
 from agent.programs import find_program
 from agent.results import METRICS, ResultRow, align, format_cell, list_metrics
-from agent.running.resumable_job import ResultSender, abandon_job, refuse_options, report_ended
+from agent.running.resumable_job import ResultSender, abandon_job, describe_job, refuse_options, report_ended
 from agent.running.run_command import find_client
 from agent.running.session import Session
 from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
@@ -65,8 +65,10 @@ class _PlannedSweep:
 
 
 def run_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    """Run a new or resumed sweep."""
+    """Run a new or resumed sweep, or abandon one."""
     states = _find_states(session)
+    if arguments.abandon:
+        return _abandon(arguments, states, session)
     states.report_damaged(session.console.warn, named=arguments.resume)
     if arguments.resume:
         return _resume(arguments, session)
@@ -152,25 +154,10 @@ def _report(plan: SweepPlan, state: SweepState, sender: ResultSender, *, code: E
             session.console.report(line)
         if chart:
             session.console.report(f"chart: {chart}")
-    steps = state.steps()
-    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
-    failed = f", {counts['failed']} failed" if counts["failed"] else ""
-    left = f", {counts['waiting']} left: --resume {state.id}" if counts["waiting"] else ""
-    session.console.report(
-        f"sweep {state.id}: {counts['done']} of {len(steps)} steps completed{failed}{left}"
-    )
-    base = f"{session.config.url}/"
-    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
-    document = {
-        "id": state.id,
-        **counts,
-        "scaling": [row.dump() for row in rows],
-        "chart": chart,
-        "steps": [{**step, "url": urls.get(step["run_id"] or "")} for step in steps],
-        "rejected": sender.rejected,
-        "remaining": len(session.spool.pending()),
-    }
-    measured = ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
+    text, document, measured = describe_job(state, sender)
+    left = f", {document['waiting']} left: --resume {state.id}" if document["waiting"] else ""
+    session.console.report(f"{text}{left}")
+    document = {**document, "scaling": [row.dump() for row in rows], "chart": chart}
     return session.finish(worst(code, measured), document)
 
 
@@ -291,10 +278,9 @@ def _mount_point(session: Session) -> str:
     return os.path.realpath(os.path.join(_find_states(session).path, "mount"))
 
 
-def abandon_sweep(arguments: argparse.Namespace, session: Session) -> ExitCode:
+def _abandon(arguments: argparse.Namespace, states: StateDirectory[SweepState], session: Session) -> ExitCode:
     """Remove the stripe of a sweep, and record that it is not continued; its results stay."""
     refuse_options(arguments, {**NEW_OPTIONS, "dry_run": False}, reason="--abandon measures nothing")
-    states = StateDirectory(SweepState, session.spool.directory)
     return report_ended(abandon_job(states, arguments.abandon, session=session, clean_up=_clean_up), session)
 
 

@@ -21,10 +21,6 @@ from agent.sweeping.stripe_operations import build_stripe, remove_stripe, run_to
 from agent.sweeping.sweep_plan import Round, SweepPlan, SweepStep
 
 
-class CleanupFailed(ConfigurationError):
-    """A stripe could not be removed and must be removed manually."""
-
-
 @dataclass
 class SweepRun:
     """A running sweep; its methods require the spool's lock. option: --resume or --abandon, to continue with."""
@@ -158,7 +154,7 @@ class SweepRun:
     def _remove_stripe(self, stripe: Stripe) -> None:
         remains = remove_stripe(stripe, tick=_do_nothing)
         if remains.problems:
-            raise CleanupFailed(
+            raise ConfigurationError(
                 f"{remains.describe()}\nthen: bench-agent sweep {self.option} {self.state.id}"
             )
         self.state.end_round(read_digests(stripe.devices))
