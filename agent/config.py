@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Mapping, Sequence, TypeVar
 
 from agent.exit_codes import ConfigurationError
 from agent.quantities import LOAD_MAXIMUM, parse_duration, parse_limit, parse_size
@@ -15,6 +15,8 @@ from agent.trust import describe_user, find_writer, require_trusted
 if TYPE_CHECKING:
     from configparser import ConfigParser
 
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 SYSTEM_PATH = "/etc/bench-agent.ini"
 USER_PATH = "~/.config/bench-agent/agent.ini"
 # Printable ASCII without spaces: anything else could inject an HTTP header.
@@ -94,7 +96,6 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
     spool = (
         environ.get("BENCH_AGENT_SPOOL") or values.get("spool.directory") or _default_spool_directory(environ)
     )
-    reserve = values.get("run.reserve")
     try:
         return Config(
             path=chosen,
@@ -102,16 +103,16 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             url=check_url(url) if url else None,
             token_file=_resolve(values.get("server.token_file") or default_token_file(chosen), chosen),
             ca_file=_find_path(values, "server.ca_file", chosen),
-            timeout_s=_read(values, "server.timeout", default="30s", read=_parse_timeout),
+            timeout_s=_read(values, "server.timeout", _parse_timeout, 30),
             spool_directory=_resolve(spool, chosen),
             # A compressed result is 10 to 30 KB: enough for years of a daily run.
-            spool_max_bytes=_read(values, "spool.max_bytes", default="256m", read=parse_size),
+            spool_max_bytes=_read(values, "spool.max_bytes", parse_size, 256 * 2**20),
             directory=_find_path(values, "run.directory", chosen),
             profile=values.get("run.profile"),
             fio=_find_program(values, chosen),
-            reserve_bytes=_read(values, "run.reserve", default="0", read=parse_size) if reserve else None,
-            max_load=_read_limit(values, "run.max_load", maximum=LOAD_MAXIMUM),
-            busy_percent=_read_limit(values, "run.skip_if_busy", maximum=100),
+            reserve_bytes=_read(values, "run.reserve", parse_size, None),
+            max_load=_read(values, "run.max_load", _parse_limit(LOAD_MAXIMUM), None),
+            busy_percent=_read(values, "run.skip_if_busy", _parse_limit(100), None),
             log=_find_path(values, "run.log", chosen),
             uses_cloud_metadata=_read_choice(values, "run.cloud"),
             sends_serials=_read_choice(values, "run.serials"),
@@ -282,9 +283,14 @@ def _read_section(parser: ConfigParser | None, section: str) -> dict[str, str]:
     return dict(parser.items(section)) if parser and parser.has_section(section) else {}
 
 
-def _read(values: Mapping[str, str], name: str, *, default: str, read: Callable[[str], int]) -> int:
+def _read(
+    values: Mapping[str, str], name: str, read: Callable[[str], Value], default: Default
+) -> Value | Default:
+    """Return the value of a key, the default if it is not set; ValueError names the key."""
+    if not values.get(name):
+        return default
     try:
-        return read(values.get(name) or default)
+        return read(values[name])
     except ValueError as error:
         raise ValueError(f"{_format_name(name)}: {error}") from None
 
@@ -303,13 +309,8 @@ def _parse_timeout(text: str) -> int:
     return timeout_s
 
 
-def _read_limit(values: Mapping[str, str], name: str, *, maximum: float) -> float | None:
-    if not values.get(name):
-        return None
-    try:
-        return parse_limit(values[name].rstrip("%"), maximum=maximum)
-    except ValueError as error:
-        raise ValueError(f"{_format_name(name)}: {error}") from None
+def _parse_limit(maximum: float) -> Callable[[str], float]:
+    return lambda text: parse_limit(text.rstrip("%"), maximum=maximum)
 
 
 def _read_choice(values: Mapping[str, str], name: str) -> bool:

@@ -30,10 +30,6 @@ class LevelComparison:
     change: float | None
     is_usual: bool | None
 
-    def dump(self) -> dict[str, Any]:
-        """Return the comparison as JSON."""
-        return {"n": self.n, "change": self.change, "is_usual": self.is_usual}
-
 
 @dataclass(frozen=True)
 class ResultRow:
@@ -60,7 +56,7 @@ class ResultRow:
             "badges": None if self.badges is None else dict(self.badges),
             "levels": None
             if self.levels is None
-            else {metric: level.dump() for metric, level in self.levels.items()},
+            else {metric: dict(vars(level)) for metric, level in self.levels.items()},
         }
 
 

@@ -204,6 +204,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "programs",
             "quantities",
             "running",
+            "storage",
         },
         "storage": {"programs"},
         "sweeping": {

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Iterator
 from agent import __version__
 from agent.console import Console
 from agent.exit_codes import ExitCode, worst
-from agent.profiles.parameters import Needs
-from agent.profiles.profile import Profile
 from agent.quantities import format_duration, format_size, format_time
 from agent.running.session import open_session
 
 if TYPE_CHECKING:
     from agent.job_state import JobState
+    from agent.profiles.parameters import Needs
+    from agent.profiles.profile import Profile
 
 
 def run_run(arguments: argparse.Namespace, console: Console) -> ExitCode:
@@ -83,7 +83,6 @@ def run_schedule(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Deliver pending results."""
-
     session = open_session(arguments, console)
     client = session.make_client()
     with session.spool.lock():

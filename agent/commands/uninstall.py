@@ -63,7 +63,7 @@ def plan_uninstallation(session: Session, *, removes_spool: bool) -> Uninstallat
     fixed = [path for path in files if not os.access(os.path.dirname(path), os.W_OK | os.X_OK)]
     if fixed:
         raise ConfigurationError(f"cannot remove {fixed[0]} as this user; nothing was removed")
-    schedules = _find_schedules()
+    schedules = schedule_command.find_schedules(schedule_command.find_machine())
     has_spool = removes_spool and os.path.isdir(spool.directory)
     leftovers = list_leftovers(spool.directory)
     measured = {config.directory or "", *(one.schedule.directory for one in schedules)}
@@ -99,7 +99,3 @@ def uninstall(plan: Uninstallation, session: Session) -> list[str]:
         except OSError as error:
             problems.append(f"cannot remove {path}: {error.strerror or error}")
     return problems
-
-
-def _find_schedules() -> list[schedule_command.InstalledSchedule]:
-    return schedule_command.find_schedules(schedule_command.find_machine())

@@ -65,7 +65,7 @@ def describe_environment(
     return {
         "kernel": read_line(root, "proc/sys/kernel/osrelease"),
         "os": _read_os(root),
-        "cpu_model": _read_cpu_field(cpuinfo, "model name"),
+        "cpu_model": _read_field(cpuinfo, "model name"),
         "cpu_count": _count_cpus(root, cpuinfo),
         "memory_bytes": _read_memory(root),
         "governor": read_governor(root),
@@ -113,14 +113,10 @@ def _read_os(root: str) -> str | None:
     return None
 
 
-def _read_cpu_field(cpuinfo: str, name: str) -> str | None:
-    match = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+def _read_field(text: str, name: str) -> str | None:
+    """Return a field of /proc/cpuinfo or /proc/self/status."""
+    match = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
     return re.sub(r"\s+", " ", match.group(1)).strip() if match else None
-
-
-def _read_field(status: str, name: str) -> str | None:
-    match = re.search(rf"^{name}:\s*(\S+)$", status, re.MULTILINE)
-    return match.group(1) if match else None
 
 
 def _count_cpus(root: str, cpuinfo: str) -> int | None:
@@ -159,7 +155,7 @@ def _find_virtualization(root: str, cpuinfo: str) -> str | None:
     vendor = _VENDORS.get(read_line(root, _FACTS["vendor"]) or "")
     if named or vendor:
         return named or vendor
-    flags = _read_cpu_field(cpuinfo, "flags")
+    flags = _read_field(cpuinfo, "flags")
     if flags is None:
         return None  # not x86: no such flag
     return "other" if "hypervisor" in flags.split() else "none"

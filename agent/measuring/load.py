@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from agent.exit_codes import TryLater
+from agent.storage.sysfs import read_text
 
 # Long enough for counters in milliseconds, short enough for every run.
 OBSERVATION_S = 1.0
@@ -40,11 +40,7 @@ class DeviceIo:
 
     def as_fact(self) -> dict[str, float]:
         """Return the fact for the envelope."""
-        return {
-            "reads_per_s": round(self.reads_per_s, 1),
-            "writes_per_s": round(self.writes_per_s, 1),
-            "busy_percent": round(self.busy_percent, 1),
-        }
+        return {name: round(value, 1) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -90,21 +86,15 @@ def observe(disks: Sequence[str], *, root: str = "/", span_s: float | None = Non
 def read_load(*, root: str = "/") -> float | None:
     """Return the 1-minute load average, None if not available."""
     try:
-        with open(os.path.join(root, "proc/loadavg"), encoding="ascii") as file:
-            return float(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
+        return float(read_text(root, "proc/loadavg").split()[0])
+    except (ValueError, IndexError):
         return None
 
 
 def read_counters(disks: Sequence[str], *, root: str = "/") -> dict[str, _Counters]:
     """Return the counters of the named disks, as far as the kernel has them."""
-    try:
-        with open(os.path.join(root, "proc/diskstats"), encoding="ascii", errors="replace") as file:
-            rows = [line.split() for line in file]
-    except OSError:
-        return {}
     found = {}
-    for row in rows:
+    for row in map(str.split, read_text(root, "proc/diskstats").splitlines()):
         # Documentation/admin-guide/iostats.rst: number, number, name, then 11 or more counters.
         if len(row) >= 14 and row[2] in disks and all(cell.isdigit() for cell in row[3:14]):
             found[row[2]] = _Counters(reads=int(row[3]), writes=int(row[7]), busy_ms=int(row[12]))

@@ -78,9 +78,10 @@ def write_until_steady(context: MethodContext) -> MethodResult:
     iops: list[float] = []
     state = None
     if values["precondition"] == "yes":
-        prepared = _precondition(context)
+        jobfile = _write_precondition(context)
+        prepared = context.execute(jobfile)
         if prepared.failure:
-            return MethodResult(prepared, prepared_jobfile(context), prepared.has_report)
+            return MethodResult(prepared, jobfile, prepared.has_report)
     while len(iops) < values["rounds"] and not (state and state.is_steady):
         # Unique names: reports of equal jobs could be read as snapshots of one execution.
         jobfiles.append(context.write_jobfile(round=f"round-{len(iops) + 1}"))
@@ -100,7 +101,7 @@ def write_until_steady(context: MethodContext) -> MethodResult:
     return MethodResult(result, join_jobfiles(jobfiles), result.has_report, facts, finding)
 
 
-def prepared_jobfile(context: MethodContext) -> str:
+def _write_precondition(context: MethodContext) -> str:
     """Return the job file that writes the test file twice sequentially."""
     iodepth = 1 if context.engine == "psync" else context.plan.values["iodepth"]
     return _PRECONDITION.format(
@@ -109,10 +110,6 @@ def prepared_jobfile(context: MethodContext) -> str:
         direct=int(context.is_direct),
         iodepth=iodepth,
     )
-
-
-def _precondition(context: MethodContext) -> FioResult:
-    return context.execute(prepared_jobfile(context))
 
 
 def _list_facts(state: SteadyState | None, iops: Sequence[float]) -> dict[str, Any]:

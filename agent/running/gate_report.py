@@ -6,6 +6,8 @@ import re
 from typing import Any, Mapping, Sequence
 from urllib.parse import urljoin
 
+from agent.results import align
+
 # GitHub shows ten annotations of each kind for a step.
 _ANNOTATIONS_MAXIMUM = 10
 # GitHub's limit for a comment is 65 536 characters; GitLab's is higher.
@@ -36,9 +38,7 @@ def summarize(gate: Mapping[str, Any]) -> str:
 
 def format_table(gate: Mapping[str, Any]) -> list[str]:
     """Return the lines of a table for a terminal."""
-    cells = [_COLUMNS, *(_list_cells(row) for row in sort_rows(gate))]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_COLUMNS))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in cells]
+    return align([_COLUMNS, *(_list_cells(row) for row in sort_rows(gate))])
 
 
 def format_markdown(gate: Mapping[str, Any], base_url: str) -> str:

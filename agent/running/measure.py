@@ -42,6 +42,7 @@ from agent.results import ResultRow
 from agent.running.session import Session
 from agent.storage.layout import describe_storage
 from agent.storage.network_storage import describe_round_trip
+from agent.storage.sysfs import keep_known
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
     if instance:
         environment["facts"]["cloud"] = instance.as_facts()
     instance_type = instance.instance_type if instance else find_instance_type()
-    found = {name: value for name, value in storage.target.items() if value is not None}
+    found = keep_known(**storage.target)
     return _RunSetup(
         fio=find_fio(config.fio) if request.plan.profile.uses_fio else None,
         # Values given by the operator override detected ones.

@@ -21,6 +21,7 @@ from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
 from agent.results import METRICS, LevelComparison, ResultRow, format_results
 from agent.running.measure import RunRequest, SpooledRun, measure
+from agent.storage.sysfs import read_line
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client, Response
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _WAIT_ON_TERMINAL_S = 30.0
 # Minimum time to read the results of a run that is stored.
 _READ_MINIMUM_S = 10.0
-_MACHINE_ID = "etc/machine-id"
 
 
 def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
@@ -329,12 +329,8 @@ def choose_splay(splay_s: float, *, seed: str, day: str) -> float:
 
 def make_seed(profile: str, directory: str, *, root: str = "/") -> str:
     """Return a seed that differs between hosts, profiles and directories."""
-    try:
-        with open(os.path.join(root, _MACHINE_ID), encoding="ascii", errors="replace") as file:
-            host = file.read().strip()
-    except OSError:
-        host = ""
-    return f"{host or os.uname().nodename}\n{profile}\n{directory}"
+    host = read_line(root, "etc/machine-id") or os.uname().nodename
+    return f"{host}\n{profile}\n{directory}"
 
 
 def wait_splay(delay_s: float, announce: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from agent.exit_codes import CannotMeasure, ConfigurationError
 from agent.files import replace_file
 from agent.programs import find_program
 from agent.scheduling.timetable import Schedule, find_slots, read_mark, write_mark
+from agent.storage.sysfs import read_text
 
 BEGIN = "# BEGIN bench-agent: managed by `bench-agent schedule`; lines up to END may be rewritten"
 END = "# END bench-agent"
@@ -178,18 +179,10 @@ def is_cron_running(root: str = "/") -> bool | None:
         names = [name for name in os.listdir(os.path.join(root, "proc")) if name.isdigit()]
     except OSError:
         return None
-    if any(_read_process_name(os.path.join(root, "proc", name, "comm")) in _DAEMONS for name in names):
+    if any(read_text(root, "proc", name, "comm") in _DAEMONS for name in names):
         return True
     # Process 1 always exists: if it is hidden (hidepid), others are, too.
     return False if "1" in names else None
-
-
-def _read_process_name(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _find_block(lines: Sequence[str]) -> tuple[int, int] | None:

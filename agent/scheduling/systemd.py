@@ -222,11 +222,6 @@ def reload_units(units: Units, profile: str) -> None:
             _run_systemctl(units, *step)
 
 
-def is_enabled(units: Units, profile: str) -> bool:
-    """Return whether the timer is enabled."""
-    return os.path.lexists(os.path.join(units.directory, "timers.target.wants", name_unit(profile, "timer")))
-
-
 def _list_timers(units: Units) -> list[str]:
     try:
         names = sorted(os.listdir(units.directory))

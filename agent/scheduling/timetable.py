@@ -116,18 +116,19 @@ def find_next(slots: Slots, now: datetime) -> datetime:
 
 def write_mark(schedule: Schedule) -> str:
     """Return the comment from which `schedule show` and `schedule remove` read a schedule."""
-    fields: dict[str, Any] = {
+    return _MARK + json.dumps(_dump(schedule))
+
+
+def _dump(schedule: Schedule) -> dict[str, Any]:
+    return {
         "profile": schedule.profile,
         "directory": schedule.directory,
         "every_s": schedule.every_s,
         "splay_s": schedule.splay_s,
         "at_minute": schedule.at_minute,
+        **({} if schedule.parameters is None else {"parameters": dict(schedule.parameters)}),
+        **({"is_from_server": True} if schedule.is_from_server else {}),
     }
-    if schedule.parameters is not None:
-        fields["parameters"] = dict(schedule.parameters)
-    if schedule.is_from_server:
-        fields["is_from_server"] = True
-    return _MARK + json.dumps(fields)
 
 
 def read_mark(line: str) -> Schedule | None:
@@ -157,16 +158,8 @@ def _read_parameters(value: Any) -> dict[str, int | str] | None:
 def make_entries(schedules: Iterable[Schedule]) -> list[dict[str, Any]]:
     """Return the schedules for the server, which expects no runs of polls."""
     return [
-        {
-            "profile": schedule.profile,
-            "every_s": schedule.every_s,
-            "splay_s": schedule.splay_s,
-            # As in the envelope: bytes that are not valid UTF-8 become "?".
-            "directory": schedule.directory.encode("utf-8", "replace").decode(),
-            "at_minute": schedule.at_minute,
-            **({} if schedule.parameters is None else {"parameters": dict(schedule.parameters)}),
-            **({"is_from_server": True} if schedule.is_from_server else {}),
-        }
+        # As in the envelope: bytes of a path that are not valid UTF-8 become "?".
+        {**_dump(schedule), "directory": schedule.directory.encode("utf-8", "replace").decode()}
         for schedule in sorted(schedules, key=lambda schedule: (schedule.profile, schedule.directory))
         if not schedule.is_poll
     ]

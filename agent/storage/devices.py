@@ -87,14 +87,6 @@ def find_node(node: str, *, root: str = "/") -> str | None:
     return device if os.path.isdir(device) else None
 
 
-def find_disks(device: str) -> tuple[str, ...]:
-    """Return the sysfs directories of the disks under a device, once each; () if they are not equal volumes."""
-    layers = trace_layers((device,))
-    if any(layer.is_tiered for layer in layers):
-        return ()
-    return tuple(disk.path for disk in choose_disks(layers))
-
-
 def trace_layers(devices: Iterable[str]) -> tuple[Layer, ...]:
     """Return devices and all devices below them without duplicates, upper before lower."""
     found: dict[str, Layer] = {}

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.storage.devices import find_disks
 from agent.storage.disk_facts import hash_identifier
 from agent.storage.layout import Storage, describe_storage
 from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
-from tests.agent.storage.trees import disk, join, nvme, raid0, slaves, write_tree
+from tests.agent.storage.trees import disk, raid0, write_tree
 
 PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
 
@@ -163,16 +162,6 @@ def test_facts_are_within_the_limits_of_the_server(tmp_path: Path) -> None:
         read = read_environment({"facts": facts})["facts"]
 
         assert set(read) == set(facts)
-
-
-def test_disks_are_found_below_a_device(tmp_path: Path) -> None:
-    files, links = join(disk("md0", "9:0", md__level="raid1\n"), nvme(0), nvme(1))
-    links.update(slaves("md0", "nvme0n1", "nvme1n1"))
-    root = write_tree(tmp_path, files, links)
-
-    found = find_disks(f"{root}/{BLOCK}/md0")
-
-    assert [Path(path).name for path in found] == ["nvme0n1", "nvme1n1"]
 
 
 def test_hash_depends_on_field_and_value_only() -> None:
