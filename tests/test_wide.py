@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.sweeping.loops import run_tool
-from tests.agent.sweeping.test_sweep_loops import OBSTACLE
+from tests.agent.sweeping.loops import OBSTACLE, run_tool
 from tests.clusters import make_place
 from tests.servers import ROOT, Servers, wait_for
 from tests.short_fio import write_short_fio

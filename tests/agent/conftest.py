@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import pytest
@@ -23,6 +25,8 @@ from agent.scheduling.schedule_command import Machine as Schedules
 from tests.agent.server import TOKEN, HostileServer
 
 ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
+S = TypeVar("S", bound=ThreadingHTTPServer)
 
 FAKE_FIO = """#!/bin/sh
 # Replaces fio; FAKE_FIO selects its behavior.
@@ -59,6 +63,33 @@ esac
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The agent has one thread when it starts a program; a test has the server's, too, and Python 3.12 warns."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"))
+
+
+def wait_for(find: Callable[[], T]) -> T:
+    """Return what a function returns as soon as that is true."""
+    deadline = time.monotonic() + 60
+    while not (found := find()):
+        assert time.monotonic() < deadline, find
+        time.sleep(0.01)
+    return found
+
+
+@contextlib.contextmanager
+def serve(server: S) -> Iterator[S]:
+    """Answer requests in a thread."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
 @contextlib.contextmanager
 def open_directory(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -68,8 +99,8 @@ def open_directory(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-class Screen(io.StringIO):
-    """Standard error of a person."""
+class Terminal(io.StringIO):
+    """Standard input or standard error of a person."""
 
     def isatty(self) -> bool:
         return True
@@ -103,13 +134,13 @@ class Machine:
         )
 
     def run(
-        self, *arguments: str, stdin: str = "", is_terminal: bool = False, **environ: str
+        self, *arguments: str, stdin: Any = "", is_terminal: bool = False, **environ: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in this process, which saves the imports; `start` runs it as a process."""
-        stdout, stderr = io.StringIO(), Screen() if is_terminal else io.StringIO()
+        stdout, stderr = io.StringIO(), Terminal() if is_terminal else io.StringIO()
         with (
             mock.patch.dict(os.environ, {**self.environ, **environ}, clear=True),
-            mock.patch("sys.stdin", io.StringIO(stdin)),
+            mock.patch("sys.stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin),
             contextlib.redirect_stdout(stdout),
             contextlib.redirect_stderr(stderr),
         ):
@@ -118,6 +149,13 @@ class Machine:
 
     def run_json(self, *arguments: str, **environ: str) -> dict[str, Any]:
         return json.loads(self.run(*arguments, "--json", **environ).stdout)
+
+    def configure(self, section: str, **settings: str) -> None:
+        """Set keys of a section of the configuration."""
+        path = Path(self.environ["BENCH_AGENT_CONFIG"])
+        text, heading = path.read_text(), f"[{section}]\n"
+        lines = heading + "".join(f"{name} = {value}\n" for name, value in settings.items())
+        path.write_text(text.replace(heading, lines) if heading in text else text + lines)
 
     def install(
         self, *options: str, kind: str = "--cron", every: str = "6h"
@@ -152,7 +190,6 @@ def hide_own_schedules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sched
     """Hide this machine's schedules from every test, and skip the observation of its disks."""
     schedules = Schedules(str(tmp_path / "root"), is_root=True, environ={"PATH": str(tmp_path / "bin")})
     monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
-    monkeypatch.setattr("agent.scheduling.schedule_command.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.requests.adopt_schedule.find_machine", lambda: schedules)
     monkeypatch.setattr("agent.measuring.load.OBSERVATION_S", 0.005)
     return schedules
@@ -174,12 +211,8 @@ def table(hide_own_schedules: Schedules, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[HostileServer]:
-    with HostileServer() as hostile:
-        thread = threading.Thread(target=hostile.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
+    with serve(HostileServer()) as hostile:
         yield hostile
-        hostile.shutdown()
-        thread.join()
 
 
 @pytest.fixture

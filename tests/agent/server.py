@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 TOKEN = "bench_host_0123456789"
@@ -174,6 +175,11 @@ class HostileServer(ThreadingHTTPServer):
     def next_reply(self) -> Reply:
         with self._lock:
             return self.script.popleft() if self.script else self.usual
+
+    def read_stored(self) -> dict[str, Any]:
+        """Return the only envelope that it has stored."""
+        (body,) = self.stored.values()
+        return json.loads(body)
 
     def accept(self, body: bytes) -> tuple[str, bool]:
         """Store a body once by its id; return id and whether it was new."""

@@ -15,10 +15,7 @@ from agent.trust import find_writer, require_trusted
 from tests.agent.archives import build_archive
 from tests.agent.conftest import FAKE_FIO, Machine
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
 NOBODY = 65534
 JOB = "[x]\nrw=read\nsize=1m\nfilename=bench-agent.test\n"

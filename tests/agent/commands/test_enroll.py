@@ -12,9 +12,6 @@ from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import ENROLLMENT_TOKEN, TOKEN, HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 
 def test_enrolled_host_has_its_own_token(machine: Machine, server: HostileServer) -> None:
     ended = machine.run("enroll", server.url + "/", "--name", "rack1-host7", stdin=ENROLLMENT_TOKEN + "\n")

@@ -21,6 +21,7 @@ from agent.delivery.client import (
 )
 from agent.exit_codes import ConfigurationError
 from tests.agent import server as replies
+from tests.agent.conftest import serve
 from tests.agent.server import TOKEN, HostileServer
 
 ID = "6f1c2a9e-0000-4000-8000-000000000001"
@@ -246,14 +247,13 @@ def certificate(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tls_server(certificate: Path) -> Iterator[HostileServer]:
-    with HostileServer() as hostile:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        hostile.socket = context.wrap_socket(hostile.socket, server_side=True)
-        hostile.url = hostile.url.replace("http:", "https:")
-        threading.Thread(target=hostile.serve_forever, args=(0.01,), daemon=True).start()
+    hostile = HostileServer()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    hostile.socket = context.wrap_socket(hostile.socket, server_side=True)
+    hostile.url = hostile.url.replace("http:", "https:")
+    with serve(hostile):
         yield hostile
-        hostile.shutdown()
 
 
 def test_https_to_an_http_port_is_a_configuration_error(server: HostileServer) -> None:

@@ -262,8 +262,7 @@ def test_invalid_counts_start_at_zero(tmp_path: Path, text: str) -> None:
 def test_results_above_the_maximum_size_are_reported_to_the_server_and_in_the_status(
     host: Machine, server: HostileServer
 ) -> None:
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text() + "[spool]\nmax_bytes = 100\n")
+    host.configure("spool", max_bytes="100")
     for _ in range(3):
         host.measure("--no-send")
 

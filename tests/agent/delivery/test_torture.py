@@ -3,14 +3,9 @@
 import random
 import time
 
-import pytest
-
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
-
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 ROUNDS = 20
 # On a busy machine an agent may take seconds to start: then fewer rounds, but at least these.

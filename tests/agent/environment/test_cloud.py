@@ -1,6 +1,5 @@
 """Metadata services, from a service on loopback as documented by EC2, Google Cloud and Azure."""
 
-import json
 import socket
 import threading
 import time
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.environment.cloud import ADDRESS, LIMIT_S, Instance, find_instance
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, serve
 from tests.agent.environment.metadata import AZURE_BODY, Metadata
 from tests.agent.server import HostileServer
 from tests.agent.storage.trees import write_tree
@@ -28,12 +27,8 @@ AZURE = {
 
 @pytest.fixture
 def metadata() -> Iterator[Metadata]:
-    with Metadata() as service:
-        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
+    with serve(Metadata()) as service:
         yield service
-        service.shutdown()
-        thread.join()
 
 
 def find(service: Metadata, tmp_path: Path, files: dict[str, str] | None = None) -> Instance | None:
@@ -200,18 +195,13 @@ def cloud_host(host: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return requests
 
 
-def posted(server: HostileServer) -> dict[str, Any]:
-    (body,) = server.stored.values()
-    return json.loads(body)
-
-
 def test_no_service_is_queried_unless_enabled(
     host: Machine, server: HostileServer, cloud_host: list[str]
 ) -> None:
     host.measure()
 
     assert cloud_host == []
-    assert "cloud" not in posted(server)["environment"]["facts"]
+    assert "cloud" not in server.read_stored()["environment"]["facts"]
 
 
 def test_option_enables_the_query_and_sets_the_instance_type(
@@ -219,7 +209,7 @@ def test_option_enables_the_query_and_sets_the_instance_type(
 ) -> None:
     host.measure("--cloud")
 
-    envelope = posted(server)
+    envelope = server.read_stored()
     assert cloud_host == ["once"]
     assert envelope["target"]["instance_type"] == "m5.2xlarge"
     assert envelope["environment"]["facts"]["cloud"] == {
@@ -232,13 +222,12 @@ def test_option_enables_the_query_and_sets_the_instance_type(
 def test_configuration_enables_the_query_and_a_given_target_overrides_the_response(
     host: Machine, server: HostileServer, cloud_host: list[str]
 ) -> None:
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text().replace("[run]", "[run]\ncloud = yes"))
+    host.configure("run", cloud="yes")
 
     host.measure("--target", "instance_type=my.own")
 
     assert cloud_host == ["once"]
-    assert posted(server)["target"]["instance_type"] == "my.own"
+    assert server.read_stored()["target"]["instance_type"] == "my.own"
 
 
 @pytest.mark.parametrize(("options", "is_shown"), [((), False), (("--serials",), True)])
@@ -261,8 +250,7 @@ def test_serial_numbers_are_sent_only_if_enabled(
 
 
 def test_invalid_choice_is_refused(host: Machine) -> None:
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text().replace("[run]", "[run]\ncloud = perhaps"))
+    host.configure("run", cloud="perhaps")
 
     ended = host.measure()
 

@@ -14,10 +14,7 @@ from agent.exit_codes import CannotMeasure
 from agent.measuring import fio as module
 from agent.measuring.fio import FioResult, StopSignals, build_argv, choose_engine, find_fio, run_fio
 from agent.measuring.workspace import Workspace, check_free_space, clean_leftovers
-from tests.agent.conftest import Machine, open_directory
-
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+from tests.agent.conftest import Machine, open_directory, wait_for
 
 RUN_ID = "6f1c2a9e-0000-4000-8000-000000000001"
 
@@ -228,10 +225,7 @@ def test_fio_ends_when_its_agent_is_killed(machine: Machine) -> None:
     process.kill()
     process.wait()
 
-    deadline = time.monotonic() + 60
-    while any(map(is_alive, children)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(map(is_alive, children))
+    wait_for(lambda: not any(map(is_alive, children)))
     assert len(machine.leftovers()) == 1
     close(process)
     machine.measure("--no-send")
@@ -240,14 +234,14 @@ def test_fio_ends_when_its_agent_is_killed(machine: Machine) -> None:
 
 def wait_for_children(pid: int) -> list[int]:
     """Return the children of a process after fio has created its file."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for child in children:
-            if (Path(f"/proc/{child}/cwd") / "bench-agent.test").exists():
-                return [int(child)]
-        time.sleep(0.01)
-    raise AssertionError("fio did not start")
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    return wait_for(
+        lambda: [
+            int(child)
+            for child in children.read_text().split()
+            if Path(f"/proc/{child}/cwd/bench-agent.test").exists()
+        ]
+    )
 
 
 def close(process: subprocess.Popen[str]) -> None:

@@ -1,9 +1,7 @@
 """fio's logs: enabled by an option, and sent completely or omitted with a warning."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,13 +10,6 @@ from agent.measuring.fio import list_log_options, read_logs
 from tests.agent.conftest import FAKE_FIO, Machine, open_directory
 from tests.agent.server import HostileServer
 from tests.short_fio import write_short_fio
-
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
-
-def only_stored(server: HostileServer) -> dict[str, Any]:
-    (body,) = server.stored.values()
-    return json.loads(body)
 
 
 @pytest.fixture
@@ -35,8 +26,8 @@ def logging_host(host: Machine) -> Machine:
 def test_logs_are_off_by_default(logging_host: Machine, server: HostileServer) -> None:
     logging_host.measure()
 
-    assert "logs" not in only_stored(server)
-    assert only_stored(server)["command"]["argv"][1:] == [
+    assert "logs" not in server.read_stored()
+    assert server.read_stored()["command"]["argv"][1:] == [
         "--output-format=json+",
         "--eta=never",
         "bench-agent.fio",
@@ -47,8 +38,8 @@ def test_logs_are_in_the_envelope_as_fio_wrote_them(logging_host: Machine, serve
     ended = logging_host.measure("--logs")
 
     assert (ended.returncode, logging_host.leftovers()) == (0, [])
-    assert only_stored(server)["logs"] == {"bench-agent_iops.1.log": "1000, 33415, 0, 0, 0\n"}
-    assert only_stored(server)["command"]["argv"][3:-1] == [
+    assert server.read_stored()["logs"] == {"bench-agent_iops.1.log": "1000, 33415, 0, 0, 0\n"}
+    assert server.read_stored()["command"]["argv"][3:-1] == [
         "--write_bw_log=bench-agent",
         "--write_iops_log=bench-agent",
         "--write_lat_log=bench-agent",
@@ -62,7 +53,7 @@ def test_missing_logs_are_a_warning_and_the_result_is_stored(host: Machine, serv
 
     assert ended.returncode == 0
     assert "fio wrote no logs; the result has no logs" in ended.stderr
-    assert "logs" not in only_stored(server)
+    assert "logs" not in server.read_stored()
 
 
 def test_too_large_logs_are_omitted_with_a_warning(
@@ -74,7 +65,7 @@ def test_too_large_logs_are_omitted_with_a_warning(
 
     assert ended.returncode == 0
     assert "fio's logs take 0.0 MB; the maximum is 0 MB; the result has no logs" in ended.stderr
-    assert "logs" not in only_stored(server)
+    assert "logs" not in server.read_stored()
 
 
 def test_more_logs_than_the_server_accepts_are_omitted(tmp_path: Path) -> None:
@@ -111,7 +102,7 @@ def test_real_fio_logs_every_job_in_epoch_times(
 
     assert host.measure("--logs", "--set", "size=8m").returncode == 0
 
-    found = only_stored(server)["logs"]
+    found = server.read_stored()["logs"]
     names = [
         f"bench-agent_{kind}.{job}.log" for kind in ("bw", "clat", "iops", "lat", "slat") for job in "1234"
     ]

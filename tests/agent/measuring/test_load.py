@@ -150,8 +150,7 @@ def test_skip_applies_to_the_load_too_if_both_are_set(busy_host: Machine) -> Non
 
 
 def test_limits_come_from_the_configuration(busy_host: Machine) -> None:
-    config = Path(busy_host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text().replace("[run]", "[run]\nmax_load = 2.5"))
+    busy_host.configure("run", max_load="2.5")
 
     assert "limit of 2.5" in busy_host.measure().stderr
     assert busy_host.measure("--max-load", "9").returncode == 0

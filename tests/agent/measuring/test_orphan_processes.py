@@ -15,9 +15,6 @@ from agent.measuring.fio import StopSignals, kill_orphans, list_orphans, run_fio
 from agent.measuring.workspace import Workspace, clean_leftovers
 from tests.agent.conftest import Machine, open_directory
 
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 
 def test_other_processes_are_not_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path) as other:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, wait_for
 from tests.agent.server import HostileServer
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
     pytest.mark.fio,
     pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio"),
 ]
@@ -46,9 +45,7 @@ def test_interrupted_run_leaves_no_file(real_host: Machine, server: HostileServe
     process = real_host.start(
         "run", "--profile", "quick", "--directory", str(real_host.directory), "--set", "size=8m"
     )
-    deadline = time.monotonic() + 60
-    while not list(real_host.directory.glob("*/bench-agent.test")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: list(real_host.directory.glob("*/bench-agent.test")))
     time.sleep(0.3)
 
     process.terminate()

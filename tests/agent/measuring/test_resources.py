@@ -7,16 +7,9 @@ import pytest
 from agent.exit_codes import CannotMeasure
 from agent.measuring.workspace import check_resources, find_free_memory
 from agent.profiles.parameters import Needs
+from tests.agent.storage.trees import write_tree
 
 MIB = 2**20
-
-
-def write_tree(root: Path, files: dict[str, str]) -> str:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return str(root)
 
 
 MEMINFO = {"proc/meminfo": "MemTotal:       8388608 kB\nMemAvailable:   4194304 kB\n"}

@@ -15,10 +15,7 @@ from agent.running import measure
 from tests.agent.conftest import FAKE_FIO, Machine
 from tests.agent.sweeping.kernel import DEVICES, SIZES, Kernel, run_sweep
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
 
 NOBODY = 65534
 RUN_ID = "6f1c2a9e-0000-4000-8000-000000000002"

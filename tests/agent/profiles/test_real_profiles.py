@@ -15,7 +15,6 @@ from tests.agent.conftest import Machine
 from tests.short_fio import write_short_fio
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
     pytest.mark.fio,
     pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; run apt install fio"),
 ]

@@ -18,22 +18,13 @@ from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer, Reply
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 OTHERS = "MAILTO=ops\n0 * * * * true\n"
 
 
 def allow(host: Machine, **settings: str) -> None:
     """Adopt the profile quick in the directory of the host, unless given otherwise."""
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    section = {
-        "from_server": "yes",
-        "allow": "quick runtime=4..30",
-        "directories": str(host.directory),
-        **settings,
-    }
-    lines = [f"{name} = {value}" for name, value in section.items()]
-    config.write_text(config.read_text() + "\n".join(["[schedule]", *lines, ""]))
+    usual = {"from_server": "yes", "allow": "quick runtime=4..30", "directories": str(host.directory)}
+    host.configure("schedule", **{**usual, **settings})
 
 
 def make_line(host: Machine, **changes: Any) -> dict[str, Any]:
@@ -46,6 +37,13 @@ def make_line(host: Machine, **changes: Any) -> dict[str, Any]:
         "at_minute": 137,
         **changes,
     }
+
+
+def adopt(host: Machine, server: HostileServer, **settings: str) -> None:
+    """Adopt the usual schedule."""
+    allow(host, **settings)
+    server.want(make_line(host))
+    host.run("poll")
 
 
 def list_crontab(table: Path) -> list[str]:
@@ -110,9 +108,7 @@ def test_schedule_is_not_adopted_if_another_user_can_change_what_its_runs_use(
 def test_poll_without_a_change_sends_one_request_and_writes_nothing(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
-    allow(host)
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server)
     before = table.stat().st_mtime_ns, len(server.adoptions)
 
     host.run("poll")
@@ -163,9 +159,7 @@ def test_line_outside_of_the_lists_is_refused_with_the_reason(
 def test_refused_change_keeps_what_is_installed_and_allowed_lines_are_adopted(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
-    allow(host, allow="quick runtime=4..30; saturation runtime=1..30")
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server, allow="quick runtime=4..30; saturation runtime=1..30")
     server.want(
         make_line(host, parameters={"runtime": 99}),
         make_line(host, profile="saturation", parameters={"runtime": 1}),
@@ -184,9 +178,7 @@ def test_refused_change_keeps_what_is_installed_and_allowed_lines_are_adopted(
 def test_runs_of_a_schedule_that_stays_because_its_line_is_refused_count(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
-    allow(host, allow="quick runtime=4..30; saturation", per_day="4")
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server, allow="quick runtime=4..30; saturation", per_day="4")
 
     other = make_line(host, profile="saturation", parameters={})
     server.want(make_line(host, parameters={"runtime": 3600}), other)
@@ -338,9 +330,7 @@ def test_server_that_fails_or_sends_garbage_changes_nothing(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
     table.write_text(OTHERS)
-    allow(host)
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server)
     before = table.read_text(), (host.spool / "adoption.json").read_text()
 
     for answer in make_garbage(host):
@@ -351,9 +341,7 @@ def test_server_that_fails_or_sends_garbage_changes_nothing(
 
 
 def test_unreachable_server_changes_nothing(host: Machine, table: Path, server: HostileServer) -> None:
-    allow(host)
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server)
     before = table.read_text()
 
     ended = host.run_json("poll", BENCH_AGENT_URL="http://127.0.0.1:9")
@@ -365,9 +353,7 @@ def test_unreachable_server_changes_nothing(host: Machine, table: Path, server: 
 def test_host_that_stops_adopting_keeps_its_schedules_and_reports_it_once(
     host: Machine, table: Path, server: HostileServer
 ) -> None:
-    allow(host)
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server)
     before, config = table.read_text(), Path(host.environ["BENCH_AGENT_CONFIG"])
     config.write_text(config.read_text().replace("from_server = yes", "from_server = no"))
     server.want(version="cd34")
@@ -522,9 +508,7 @@ class Killed(BaseException):
 def test_adoption_that_was_killed_is_reported_by_the_next_one(
     host: Machine, table: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allow(host, per_day="4")
-    server.want(make_line(host))
-    host.run("poll")
+    adopt(host, server, per_day="4")
     server.want(make_line(host, at_minute=0), version="cd34")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr("agent.requests.adopt_schedule.report_schedules", Mock(side_effect=Killed))

@@ -17,18 +17,14 @@ from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 ID = "0f0e0d0c-0b0a-4908-8706-050403020100"
 OTHER_ID = "0f0e0d0c-0b0a-4908-8706-050403020101"
 
 
 def allow(host: Machine, **settings: str) -> None:
     """Allow the profile quick in the directory of the host, unless given otherwise."""
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    section = {"allow": "quick runtime=4..30", "directories": str(host.directory), **settings}
-    lines = [f"{name} = {value}" for name, value in section.items()]
-    config.write_text(config.read_text() + "\n".join(["[requests]", *lines, ""]))
+    usual = {"allow": "quick runtime=4..30", "directories": str(host.directory)}
+    host.configure("requests", **{**usual, **settings})
 
 
 def offer(server: HostileServer, host: Machine, **changes: Any) -> None:
@@ -238,8 +234,7 @@ def test_run_is_stopped_when_quiet_hours_begin(
 
 
 def test_busy_host_defers_the_request_and_it_does_not_count(host: Machine, server: HostileServer) -> None:
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text().replace("[run]\n", "[run]\nmax_load = 0.000001\n"))
+    host.configure("run", max_load="0.000001")
     allow(host)
     offer(server, host)
 

@@ -3,7 +3,6 @@
 import gzip
 import json
 import shutil
-import sys
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent import console
 from agent.delivery.spool import Spool
 from agent.running import experiment_command
 from agent.running.experiment_command import order_arms
 from benchapp.analysis.experiments import paired_runs
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, Terminal
 from tests.short_fio import write_short_fio
 
 # Writes the arms that the host was switched to, and becomes them.
@@ -173,37 +171,8 @@ def test_switch_without_effect_is_found_by_the_check(machine: Machine) -> None:
     assert list_states(machine) == ["waiting", "waiting"]
 
 
-class Keyboard:
-    """The standard streams of a person who confirms three times."""
-
-    def __init__(self) -> None:
-        self.answers = iter(["yes\n", "yes\n", "\n"])
-
-    @property
-    def stdin(self) -> "Keyboard":
-        return self
-
-    @property
-    def stdout(self) -> Any:
-        return sys.stdout
-
-    @property
-    def stderr(self) -> Any:
-        return sys.stderr
-
-    def isatty(self) -> bool:
-        return True
-
-    def readline(self) -> str:
-        return next(self.answers)
-
-
-def test_person_confirms_each_arm(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    keyboard = Keyboard()
-    for module in (experiment_command, console):
-        monkeypatch.setattr(module, "sys", keyboard)
-
-    ended = start(machine, "--pairs", "2")
+def test_person_confirms_each_arm(machine: Machine) -> None:
+    ended = start(machine, "--pairs", "2", stdin=Terminal("yes\nyes\n\n"))
 
     assert ended.returncode == 2
     assert ended.stderr.count("then type yes:") == 3

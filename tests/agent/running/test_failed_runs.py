@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,14 +18,11 @@ from agent.methods import smallfiles
 from benchapp.models import Host, Kind, Run
 from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 from benchapp.pipeline.normalize.batch import normalize_batch
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, wait_for
 from tests.envelopes import read_fio
 from tests.factories import make_host
 
-pytestmark = [
-    pytest.mark.django_db,
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
-]
+pytestmark = pytest.mark.django_db
 JOBS = ("randread-4k", "randwrite-4k", "read-1m", "write-1m")
 SCRIPT = """#!/bin/sh
 case "$1" in
@@ -199,22 +195,17 @@ class TestRealFio:
 
 def find_fio(parent: int) -> int:
     """Wait for a child that runs fio with a job file: of fio itself, one of its jobs."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        for child in children:
-            if "bench-agent.fio" in Path(f"/proc/{child}/cmdline").read_text():
-                return int(child)
-        time.sleep(0.01)
-    raise AssertionError("fio did not start")
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    return wait_for(
+        lambda: [
+            int(child)
+            for child in children.read_text().split()
+            if "bench-agent.fio" in Path(f"/proc/{child}/cmdline").read_text()
+        ]
+    )[0]
 
 
 def wait_for_cpu(job: int) -> None:
     """Wait until a job has used CPU time: fio may hang on a signal while its jobs start."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        fields = Path(f"/proc/{job}/stat").read_text().rpartition(")")[2].split()
-        if int(fields[11]) + int(fields[12]) >= 5:
-            return
-        time.sleep(0.01)
-    raise AssertionError("the job of fio does nothing")
+    fields = Path(f"/proc/{job}/stat")
+    wait_for(lambda: sum(map(int, fields.read_text().rpartition(")")[2].split()[11:13])) >= 5)

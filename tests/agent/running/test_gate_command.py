@@ -17,9 +17,6 @@ from tests.agent.conftest import Machine
 from tests.agent.running.gates import make_gate, make_row
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 
 def decide(*rows: dict[str, Any], outcome: str = "passed") -> replies.Reply:
     """Answer about stored runs; run 0 does not exist."""

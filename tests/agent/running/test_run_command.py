@@ -8,31 +8,20 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.agent import server as replies
-from tests.agent.conftest import ROOT, Machine
+from tests.agent.conftest import ROOT, Machine, wait_for
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-
-
-def only_stored(server: HostileServer) -> dict[str, Any]:
-    (body,) = server.stored.values()
-    return json.loads(body)
 
 
 def test_run_delivers_what_fio_printed(host: Machine, server: HostileServer) -> None:
     ended = host.measure("--label", "Ticket=42", "--target", "volume_type=gp3", "--target", "volume_count=4")
 
-    envelope = only_stored(server)
+    envelope = server.read_stored()
     assert (ended.returncode, ended.stdout) == (0, f"{server.url}/api/v1/submissions/{envelope['id']}\n")
     assert json.loads(envelope["fio_output"])["jobs"][0] == {"jobname": "randread-4k", "error": 0}
     assert envelope["command"]["failure"] is None
@@ -169,12 +158,12 @@ def test_failed_fio_with_a_report_is_delivered_and_reported(host: Machine, serve
 
     assert ended.returncode == 5
     assert "fio failed with status 2: fio: ENOSPC on laying out file" in ended.stderr
-    assert only_stored(server)["command"]["exit_status"] == 2
+    assert server.read_stored()["command"]["exit_status"] == 2
     assert (
-        only_stored(server)["command"]["failure"]
+        server.read_stored()["command"]["failure"]
         == "fio failed with status 2: fio: ENOSPC on laying out file"
     )
-    assert only_stored(server)["command"]["stderr"] == "fio: ENOSPC on laying out file\n"
+    assert server.read_stored()["command"]["stderr"] == "fio: ENOSPC on laying out file\n"
     assert host.leftovers() == []
 
 
@@ -204,7 +193,7 @@ def test_time_limit_ends_fio_and_its_report_is_delivered(host: Machine, server: 
 
     assert ended.returncode == 5
     assert "fio was stopped after the time limit of 1 s" in ended.stderr
-    assert "time limit" in only_stored(server)["command"]["stderr"]
+    assert "time limit" in server.read_stored()["command"]["stderr"]
 
 
 @pytest.mark.parametrize(
@@ -240,8 +229,8 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
     ended = host.measure(FAKE_FIO_ENGINE="")
 
     assert "libaio is not available in this fio" in ended.stderr
-    assert only_stored(server)["labels"]["fallback.ioengine"] == "psync: libaio is not available in this fio"
-    assert "ioengine=psync\n" in only_stored(server)["command"]["jobfile"]
+    assert server.read_stored()["labels"]["fallback.ioengine"] == "psync: libaio is not available in this fio"
+    assert "ioengine=psync\n" in server.read_stored()["command"]["jobfile"]
 
 
 @pytest.mark.parametrize(
@@ -282,8 +271,7 @@ def test_results_above_the_maximum_size_are_posted_before_they_are_dropped(
 ) -> None:
     for _ in range(2):
         host.measure("--no-send")
-    with Path(host.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
-        file.write("[spool]\nmax_bytes = 100\n")
+    host.configure("spool", max_bytes="100")
 
     ended = host.measure()
 
@@ -302,8 +290,7 @@ def test_internal_error_is_reported_as_json_too(host: Machine, monkeypatch: pyte
 
 
 def test_dropped_results_are_reported(host: Machine) -> None:
-    with Path(host.environ["BENCH_AGENT_CONFIG"]).open("a") as file:
-        file.write("[spool]\nmax_bytes = 100\n")
+    host.configure("spool", max_bytes="100")
     host.measure("--no-send")
 
     ended = host.measure("--no-send")
@@ -356,10 +343,3 @@ def test_envelope_in_the_spool_is_plain_gzip(host: Machine) -> None:
     host.measure("--no-send")
 
     assert json.loads(gzip.decompress(host.pending()[0].read_bytes()))["schema"] == "benchapp-envelope/1"
-
-
-def wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -26,9 +26,6 @@ from tests.agent.archives import build_archive
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts a command; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 SATURDAY = datetime(2026, 11, 21, 14, 13)
 
 

@@ -12,13 +12,10 @@ import pytest
 from agent.console import LogFile
 from agent.measuring.workspace import write_marker
 from agent.running.run_command import choose_splay, make_seed
-from tests.agent.conftest import Machine
-from tests.agent.running.test_run_command import TIME, wait_for
+from tests.agent.conftest import Machine, wait_for
+from tests.agent.running.test_run_command import TIME
 from tests.agent.server import HostileServer
 from tests.agent.storage.trees import write_tree
-
-# The agent has one thread when it starts fio; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 
 def test_splay_is_the_same_for_a_host_and_a_day() -> None:
@@ -131,8 +128,7 @@ def test_log_has_a_line_for_each_event(host: Machine) -> None:
 
 def test_log_marks_errors(host: Machine) -> None:
     log = host.home / "log"
-    config = Path(host.environ["BENCH_AGENT_CONFIG"])
-    config.write_text(config.read_text().replace("[run]", "[run]\nlog = log"))
+    host.configure("run", log="log")
 
     host.measure(FAKE_FIO="silent")
     host.measure()

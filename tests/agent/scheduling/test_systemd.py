@@ -23,9 +23,6 @@ from agent.scheduling.timetable import Schedule, read_clock, read_interval
 from tests.agent.conftest import ROOT, Machine
 from tests.agent.server import HostileServer
 
-# The agent has one thread when it starts a command; a test has the server's, too, and Python 3.12 warns.
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-
 MARK = '# bench-agent {"profile": "quick", "directory": "/data", "every_s": 21600, "splay_s": 600, "at_minute": 150}'
 SERVICE = f"""\
 {MARK}

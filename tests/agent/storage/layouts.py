@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from agent.storage.layout import Storage
-from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, slaves
+from agent.storage.layout import Storage, describe_storage
+from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, slaves, write_tree
 
 Tree = tuple[dict[str, str], dict[str, str]]
 BLOCK = "sys/devices/virtual/block"
+
+
+def describe(tmp_path: Path, tree: Tree, path: str = "/data/bench", **options: Any) -> Storage:
+    """Return the storage under a path of a machine with this tree."""
+    return describe_storage(path, root=write_tree(tmp_path, *tree), **options)
 
 
 def raid_of(storage: Storage) -> tuple[Any, ...]:

@@ -4,22 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.storage.layout import Storage, describe_storage
+from agent.storage.layout import describe_storage
 from agent.storage.mounts import find_mount
+from tests.agent.storage.layouts import describe
 from tests.agent.storage.trees import ROOT_MOUNT, disk, join, nvme, raid0, slaves, write_tree
-
-
-def describe(
-    tmp_path: Path, files: dict[str, str], links: dict[str, str], path: str = "/data/bench"
-) -> Storage:
-    return describe_storage(path, root=write_tree(tmp_path, files, links))
 
 
 def test_virtio_disk_is_one_volume_without_model(tmp_path: Path) -> None:
     files, links = disk("vda", "254:0", gib=256, queue__scheduler="[mq-deadline] none\n")
     files["proc/self/mountinfo"] = ROOT_MOUNT
 
-    storage = describe(tmp_path, files, links)
+    storage = describe(tmp_path, (files, links))
 
     assert storage.target == {
         "filesystem": "ext4",
@@ -46,7 +41,7 @@ def test_partition_is_measured_as_its_disk(tmp_path: Path) -> None:
     links["sys/dev/block/259:7"] = f"{base}/nvme0n1p1"
     files["proc/self/mountinfo"] = "40 27 259:7 / /data rw - xfs /dev/nvme0n1p1 rw\n"
 
-    storage = describe(tmp_path, files, links)
+    storage = describe(tmp_path, (files, links))
 
     assert (storage.target["volume_count"], storage.target["volume_size_bytes"]) == (1, 536870912000)
     assert storage.environment["device_model"] == "Amazon Elastic Block Store"
@@ -56,7 +51,7 @@ def test_partition_is_measured_as_its_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 4, 16])
 def test_raid0_has_members_stripes_and_chunk(tmp_path: Path, count: int) -> None:
-    storage = describe(tmp_path, *raid0(count))
+    storage = describe(tmp_path, raid0(count))
 
     assert storage.target == {
         "filesystem": "xfs",
@@ -77,7 +72,7 @@ def test_mirror_has_no_stripes_and_no_chunk(tmp_path: Path) -> None:
     links.update(slaves("md1", "nvme0n1", "nvme1n1"))
     files["proc/self/mountinfo"] = "40 27 9:1 / /data rw - ext4 /dev/md1 rw\n"
 
-    target = describe(tmp_path, files, links).target
+    target = describe(tmp_path, (files, links)).target
 
     assert (target["raid_level"], target["volume_count"]) == ("raid1", 2)
     assert (target["stripe_count"], target["chunk_size_bytes"]) == (None, None)
@@ -91,7 +86,7 @@ def test_logical_volume_on_raid0_is_seen_through(tmp_path: Path) -> None:
     files.update(upper)
     files["proc/self/mountinfo"] = "40 27 253:0 / /data rw - ext4 /dev/mapper/vg-data rw\n"
 
-    target = describe(tmp_path, files, links).target
+    target = describe(tmp_path, (files, links)).target
 
     assert (target["raid_level"], target["stripe_count"], target["volume_count"]) == ("raid0", 4, 4)
 
@@ -102,7 +97,7 @@ def test_logical_volume_over_two_disks_has_unknown_stripes(tmp_path: Path) -> No
     links.update(slaves("dm-0", "nvme0n1", "nvme1n1"))
     files["proc/self/mountinfo"] = "40 27 253:0 / /data rw - ext4 /dev/mapper/vg-data rw\n"
 
-    target = describe(tmp_path, files, links).target
+    target = describe(tmp_path, (files, links)).target
 
     assert (target["volume_count"], target["raid_level"], target["stripe_count"]) == (2, None, None)
 
@@ -114,7 +109,7 @@ def test_two_partitions_of_one_disk_are_one_volume(tmp_path: Path) -> None:
     links.update(slaves("dm-0", "nvme0n1/nvme0n1p1", "nvme0n1/nvme0n1p2"))
     files["proc/self/mountinfo"] = "40 27 253:0 / /data rw - ext4 /dev/mapper/vg-data rw\n"
 
-    assert describe(tmp_path, files, links).target["volume_count"] == 1
+    assert describe(tmp_path, (files, links)).target["volume_count"] == 1
 
 
 def test_paths_to_one_disk_are_one_volume(tmp_path: Path) -> None:
@@ -124,7 +119,7 @@ def test_paths_to_one_disk_are_one_volume(tmp_path: Path) -> None:
     links.update(slaves("dm-0", "sda", "sdb"))
     files["proc/self/mountinfo"] = "40 27 253:0 / /data rw - ext4 /dev/mapper/mpatha rw\n"
 
-    target = describe(tmp_path, files, links).target
+    target = describe(tmp_path, (files, links)).target
 
     assert (target["volume_count"], target["volume_size_bytes"]) == (1, 7516192768)
 
@@ -134,7 +129,7 @@ def test_bcache_has_no_count_of_volumes(tmp_path: Path) -> None:
     links.update(slaves("bcache0", "sda", "nvme0n1"))
     files["proc/self/mountinfo"] = "40 27 252:0 / /data rw - ext4 /dev/bcache0 rw\n"
 
-    assert describe(tmp_path, files, links).target["volume_count"] is None
+    assert describe(tmp_path, (files, links)).target["volume_count"] is None
 
 
 def test_unequal_disks_have_no_common_model_size_or_firmware(tmp_path: Path) -> None:
@@ -142,7 +137,7 @@ def test_unequal_disks_have_no_common_model_size_or_firmware(tmp_path: Path) -> 
     files["sys/devices/virtual/block/nvme1n1/size"] = "4096\n"
     files["sys/devices/virtual/block/nvme1n1/device/firmware_rev"] = "3.1\n"
 
-    storage = describe(tmp_path, files, links)
+    storage = describe(tmp_path, (files, links))
 
     assert storage.target["volume_size_bytes"] is None
     assert storage.environment["device_firmware"] is None
@@ -158,7 +153,7 @@ def test_btrfs_counts_all_its_devices(tmp_path: Path) -> None:
     files["dev/nvme0n1"] = ""
     files["proc/self/mountinfo"] = "40 27 0:44 /@ /data rw - btrfs /dev/nvme0n1 rw,subvol=/@\n"
 
-    target = describe(tmp_path, files, links).target
+    target = describe(tmp_path, (files, links)).target
 
     assert (target["filesystem"], target["volume_count"], target["stripe_count"]) == ("btrfs", 2, None)
 
@@ -184,7 +179,7 @@ def test_btrfs_counts_all_its_devices(tmp_path: Path) -> None:
 def test_filesystem_without_a_device_has_no_volumes(
     tmp_path: Path, line: str, filesystem: str, options: str
 ) -> None:
-    target = describe(tmp_path, {"proc/self/mountinfo": ROOT_MOUNT + line + "\n"}, {}).target
+    target = describe(tmp_path, ({"proc/self/mountinfo": ROOT_MOUNT + line + "\n"}, {})).target
 
     assert (target["filesystem"], target["mount_options"]) == (filesystem, options)
     assert (target["volume_count"], target["volume_size_bytes"]) == (None, None)
@@ -209,7 +204,7 @@ def test_files_in_memory_are_a_fact(tmp_path: Path, lines: str, found: str | Non
     files, links = disk("ram0", "1:0")
 
     storage = describe(
-        tmp_path, {"proc/self/mountinfo": ROOT_MOUNT + lines, "up/u/x": "", "up/w/x": "", **files}, links
+        tmp_path, ({"proc/self/mountinfo": ROOT_MOUNT + lines, "up/u/x": "", "up/w/x": "", **files}, links)
     )
 
     assert storage.facts.get("memory_filesystem") == found
@@ -241,14 +236,14 @@ def test_mount_on_top_of_another_hides_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "1 2 3\n", "40 27 8:1 / /data rw - xfs\n"])
 def test_unreadable_mounts_are_unknown(tmp_path: Path, text: str) -> None:
-    storage = describe(tmp_path, {"proc/self/mountinfo": text}, {})
+    storage = describe(tmp_path, ({"proc/self/mountinfo": text}, {}))
 
     assert (storage.target, storage.environment, storage.facts) == ({}, {}, {})
 
 
 def test_device_that_sysfs_does_not_show_is_unknown(tmp_path: Path) -> None:
     """A container without /sys."""
-    target = describe(tmp_path, {"proc/self/mountinfo": ROOT_MOUNT}, {}).target
+    target = describe(tmp_path, ({"proc/self/mountinfo": ROOT_MOUNT}, {})).target
 
     assert (target["filesystem"], target["volume_count"]) == ("ext4", None)
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent.storage.layout import Storage, describe_storage
-from tests.agent.storage.layouts import btrfs, raid_of
+from agent.storage.layout import describe_storage
+from tests.agent.storage.layouts import btrfs, describe, raid_of
 from tests.agent.storage.trees import write_tree
-from tests.agent.sweeping.loops import SBIN, run_tool
+from tests.agent.sweeping.loops import OBSTACLE, SBIN, make_loop, run_tool
 
 MIB = 2**20
 MakeStripe = Callable[..., str]
-
-
-def describe(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
-    return describe_storage("/data", root=write_tree(tmp_path, *btrfs(*arguments, **options)))
 
 
 @pytest.mark.parametrize(
@@ -39,14 +34,14 @@ def describe(tmp_path: Path, *arguments: Any, **options: Any) -> Storage:
 def test_profile_of_the_data_is_the_level(
     tmp_path: Path, count: int, profile: str, expected: tuple[Any, ...]
 ) -> None:
-    storage = describe(tmp_path, count, profile=profile)
+    storage = describe(tmp_path, btrfs(count, profile=profile))
 
     assert raid_of(storage) == expected
     assert storage.target["volume_size_bytes"] == 536870912000
 
 
 def test_facts_include_profiles_and_the_running_operation(tmp_path: Path) -> None:
-    assert describe(tmp_path, 4).facts["btrfs"] == {
+    assert describe(tmp_path, btrfs(4)).facts["btrfs"] == {
         "data_profile": "raid0",
         "metadata_profile": "raid1",
         "missing_devices": 0,
@@ -57,7 +52,7 @@ def test_facts_include_profiles_and_the_running_operation(tmp_path: Path) -> Non
 
 
 def test_missing_device_is_a_volume_of_a_degraded_array(tmp_path: Path) -> None:
-    storage = describe(tmp_path, 2, profile="raid1", missing=1)
+    storage = describe(tmp_path, btrfs(2, profile="raid1", missing=1))
 
     assert raid_of(storage) == (2, "raid1", None, None)
     assert storage.facts["btrfs"]["missing_devices"] == 1
@@ -72,11 +67,11 @@ def test_missing_device_is_a_volume_of_a_degraded_array(tmp_path: Path) -> None:
 def test_operations_that_move_all_data_are_raid_states(
     tmp_path: Path, operation: str, state: str | None
 ) -> None:
-    assert describe(tmp_path, 2, operation=operation).facts.get("raid_state") == state
+    assert describe(tmp_path, btrfs(2, operation=operation)).facts.get("raid_state") == state
 
 
 def test_profile_before_a_conversion_is_ignored(tmp_path: Path) -> None:
-    assert raid_of(describe(tmp_path, 2, stale="single")) == (2, "raid0", 2, 65536)
+    assert raid_of(describe(tmp_path, btrfs(2, stale="single"))) == (2, "raid0", 2, 65536)
 
 
 def test_profiles_during_a_conversion_are_unknown(tmp_path: Path) -> None:
@@ -103,21 +98,6 @@ def test_kernel_without_allocation_has_an_unknown_level(tmp_path: Path) -> None:
     assert "missing_devices" not in storage.facts["btrfs"]
 
 
-def find_obstacle() -> str | None:
-    """Return why this machine cannot create filesystems over loop devices; None if it can."""
-    if os.geteuid() != 0:
-        return "only root makes and mounts filesystems"
-    for tool, package in (("mkfs.btrfs", "btrfs-progs"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")):
-        if shutil.which(tool, path=SBIN) is None:
-            return f"{tool} is not installed: apt install {package}"
-    if shutil.which("modprobe", path=SBIN):
-        subprocess.run(["modprobe", "--quiet", "-a", "btrfs", "loop"], check=False, env={"PATH": SBIN})
-    if "\tbtrfs\n" not in Path("/proc/filesystems").read_text():
-        return "this kernel has no btrfs"
-    return None if Path("/dev/loop-control").exists() else "this machine has no loop devices"
-
-
-OBSTACLE = find_obstacle()
 for_real = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
 
 
@@ -130,10 +110,7 @@ def make_stripe(tmp_path: Path) -> Iterator[MakeStripe]:
 
     def make(count: int, *command: str, megabytes: int = 128) -> str:
         for number in range(count):
-            image = tmp_path / f"image{number}"
-            with image.open("wb") as file:
-                file.truncate(megabytes * MIB)
-            loops.append(run_tool("losetup", "--find", "--show", str(image)))
+            loops.append(make_loop(tmp_path / f"image{number}", megabytes * MIB))
         run_tool(*command, *loops)
         run_tool("mount", loops[0], str(mount_point))
         return str(mount_point)

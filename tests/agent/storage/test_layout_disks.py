@@ -2,20 +2,15 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.storage.disk_facts import hash_identifier
-from agent.storage.layout import Storage, describe_storage
-from tests.agent.storage.layouts import BLOCK, Tree, bcache, mounted, multipath, raid5
+from agent.storage.layout import describe_storage
+from tests.agent.storage.layouts import BLOCK, Tree, bcache, describe, mounted, multipath, raid5
 from tests.agent.storage.trees import disk, raid0, write_tree
 
 PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
-
-
-def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data", root=write_tree(tmp_path, *tree), **options)
 
 
 def pci_nvme(**files: str) -> Tree:

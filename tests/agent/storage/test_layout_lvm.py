@@ -7,9 +7,10 @@ import pytest
 
 from agent.programs import run_no_tool
 from agent.storage.arrays import parse_table
-from agent.storage.layout import Storage, describe_storage
+from agent.storage.layout import Storage
+from tests.agent.storage import layouts
 from tests.agent.storage.layouts import Tree, hard_disks, limits, logical_volume, mounted, raid_of
-from tests.agent.storage.trees import disk, join, nvme, slaves, write_tree
+from tests.agent.storage.trees import disk, join, nvme, slaves
 
 STRIPED = "0 6291456 striped 3 128 8:0 2048 8:16 2048 8:32 2048\n"
 LINEAR = "0 2097152 linear 8:0 2048\n2097152 2097152 linear 8:16 2048\n"
@@ -19,7 +20,7 @@ RAID5 = "0 8388608 raid raid5_ls 3 128 region_size 1024 3 253:1 253:2 253:3 253:
 def describe(tmp_path: Path, tree: Tree, *, table: str | None = None, **options: Any) -> Storage:
     """Describe the storage as root if a table is given, else as a user who may not read it."""
     query = (lambda *_: table) if table is not None else run_no_tool
-    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), query=query, **options)
+    return layouts.describe(tmp_path, tree, query=query, **options)
 
 
 @pytest.fixture

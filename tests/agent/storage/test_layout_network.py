@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from agent.storage.arrays import parse_status
-from agent.storage.layout import Storage, describe_storage
 from agent.storage.mounts import find_mount
 from agent.storage.network_storage import Server, find_server
-from tests.agent.storage.layouts import Tree, container, mount_only, zfs
+from tests.agent.storage.layouts import container, describe, mount_only, zfs
 from tests.agent.storage.trees import write_tree
 
 NFS = (
@@ -27,10 +26,6 @@ NEW_CEPH = (
     "40 27 0:57 / /data rw - ceph admin@0e3a-77.cephfs=/volumes/a rw,name=admin,secret=<hidden>,"
     "mon_addr=192.0.2.1:3300/192.0.2.2:3300,acl"
 )
-
-
-def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), **options)
 
 
 @pytest.mark.parametrize(

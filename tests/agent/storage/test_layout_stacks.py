@@ -1,17 +1,15 @@
 """Storage under a path through several layers, from trees according to the kernel's documentation."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent.storage.layout import Storage, describe_storage
 from tests.agent.storage.layouts import (
     BLOCK,
     WWID,
-    Tree,
     bcache,
     crypt_on_logical_volume,
+    describe,
     hard_disks,
     loop,
     mounted,
@@ -19,11 +17,7 @@ from tests.agent.storage.layouts import (
     raid5,
     raid_of,
 )
-from tests.agent.storage.trees import disk, join, nvme, slaves, write_tree
-
-
-def describe(tmp_path: Path, tree: Tree, **options: Any) -> Storage:
-    return describe_storage("/data/bench", root=write_tree(tmp_path, *tree), **options)
+from tests.agent.storage.trees import disk, join, nvme, slaves
 
 
 def test_raid5_has_members_and_chunk_but_no_stripes(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from agent import job_state
 from agent.exit_codes import CannotMeasure
 from agent.files import write_durably
@@ -257,6 +259,14 @@ SIZES = ("--file-sizes", "8m,16m", "--yes")
 def run_sweep(machine: Machine, kernel: Kernel, *arguments: str) -> Any:
     with boot(kernel):
         return machine.run(*SWEEP, *arguments)
+
+
+def kill_sweep(machine: Machine, kernel: Kernel, *arguments: str, at: int) -> None:
+    """Run a sweep that is killed at an event, from 1."""
+    kernel.dies_at = at
+    with pytest.raises(Killed):
+        run_sweep(machine, kernel, *arguments)
+    kernel.is_dead = False
 
 
 def state(machine: Machine) -> dict[str, Any]:

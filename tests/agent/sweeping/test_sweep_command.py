@@ -26,6 +26,7 @@ from tests.agent.sweeping.kernel import (
     Kernel,
     Killed,
     boot,
+    kill_sweep,
     run_sweep,
     spooled,
     state,
@@ -128,10 +129,7 @@ def test_sweep_killed_at_any_time_can_be_resumed(tmp_path: Path, raid: str, is_d
 @pytest.mark.parametrize("instant", range(3, 28, 4))
 def test_sweep_killed_at_any_time_can_be_abandoned(machine: Machine, instant: int) -> None:
     kernel = Kernel(*DEVICES)
-    kernel.dies_at = instant
-    with pytest.raises(Killed):
-        run_sweep(machine, kernel, *SIZES)
-    kernel.is_dead = False
+    kill_sweep(machine, kernel, *SIZES, at=instant)
 
     with boot(kernel):
         ended = machine.run("sweep", "--abandon", "last")
@@ -149,10 +147,7 @@ def test_sweep_killed_at_any_time_can_be_abandoned(machine: Machine, instant: in
 
 def test_incomplete_cleanup_of_an_abandoned_sweep_names_the_command_to_repeat(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
-    kernel.dies_at = 20
-    with pytest.raises(Killed):
-        run_sweep(machine, kernel, *SIZES)
-    kernel.is_dead = False
+    kill_sweep(machine, kernel, *SIZES, at=20)
     remains = CleanupResult(problems=("/dev/md/x is busy",))
 
     with boot(kernel), mock.patch("agent.sweeping.sweep_run.remove_stripe", return_value=remains):
@@ -279,10 +274,8 @@ def test_incomplete_cleanup_is_reported_with_the_commands(machine: Machine) -> N
 def test_resumed_sweep_does_not_change_data_of_others(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
     # The process is killed after the second mkfs: both devices have signatures of the sweep.
-    kernel.dies_at, kernel.is_done = 20, True
-    with pytest.raises(Killed):
-        run_sweep(machine, kernel, *SIZES)
-    kernel.is_dead = False
+    kernel.is_done = True
+    kill_sweep(machine, kernel, *SIZES, at=20)
     kernel.mounted, kernel.array, kernel.volume = None, (), []
     kernel.held["/dev/a"] = [EXT4]
 
@@ -485,10 +478,7 @@ def test_progress_shows_step_and_remaining_time(machine: Machine) -> None:
 
 def test_sweep_of_another_version_is_cleaned_up_and_not_continued(machine: Machine) -> None:
     kernel = Kernel(*DEVICES)
-    kernel.dies_at = 12
-    with pytest.raises(Killed):
-        run_sweep(machine, kernel, *SIZES)
-    kernel.is_dead = False
+    kill_sweep(machine, kernel, *SIZES, at=12)
     (path,) = (machine.spool / "sweeps").glob("*.json")
     path.write_text(path.read_text().replace("1 stripe, size=8m", "one stripe, 8 MiB"))
 

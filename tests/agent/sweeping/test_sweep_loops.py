@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ from typing import Any
 import pytest
 
 from agent.sweeping.signatures import read_content, read_signatures
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, wait_for
 from tests.agent.server import HostileServer
-from tests.agent.sweeping.loops import SBIN, run_tool
+from tests.agent.sweeping.loops import OBSTACLE, SBIN, make_loop, run_tool
 from tests.short_fio import write_short_fio
 
 MIB = 2**20
@@ -25,27 +23,7 @@ IMAGE_BYTES = 320 * MIB
 MakeLoops = Callable[..., list[str]]
 
 
-def find_obstacle() -> str | None:
-    """Return why this machine cannot create a btrfs over loop devices; None if it can."""
-    if os.geteuid() != 0:
-        return "only root makes and mounts filesystems"
-    for tool, package in (("mkfs.btrfs", "btrfs-progs"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount")):
-        if shutil.which(tool, path=SBIN) is None:
-            return f"{tool} is not installed: apt install {package}"
-    if shutil.which("modprobe", path=SBIN):
-        subprocess.run(["modprobe", "--quiet", "btrfs", "loop"], check=False, env={"PATH": SBIN})
-    if "\tbtrfs\n" not in Path("/proc/filesystems").read_text():
-        return "this kernel has no btrfs"
-    if not Path("/dev/loop-control").exists():
-        return "this machine has no loop devices"
-    return None
-
-
-OBSTACLE = find_obstacle()
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
-    pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or ""),
-]
+pytestmark = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
 
 
 @pytest.fixture
@@ -55,10 +33,7 @@ def make_loops(tmp_path: Path) -> Iterator[MakeLoops]:
     def make(count: int, *options: str) -> list[str]:
         made = []
         for _ in range(count):
-            image = tmp_path / f"image{len(loops)}"
-            with image.open("wb") as file:
-                file.truncate(IMAGE_BYTES)
-            made.append(run_tool("losetup", "--find", "--show", *options, str(image)))
+            made.append(make_loop(tmp_path / f"image{len(loops)}", IMAGE_BYTES, *options))
             loops.append(made[-1])
         return made
 
@@ -83,13 +58,6 @@ def targets(server: HostileServer) -> list[tuple[Any, ...]]:
     envelopes = [json.loads(body) for body in server.stored.values()]
     assert len({envelope["sweep"] for envelope in envelopes}) == 1
     return [tuple(envelope["target"][name] for name in names) for envelope in envelopes]
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_raid0_over_1_2_and_4_devices_is_measured(

@@ -1,14 +1,12 @@
 """Checks, dry run and confirmation of a sweep before it writes, on a simulated machine."""
 
 import json
-import os
-from typing import Any
 from unittest import mock
 
 import pytest
 
 from agent.sweeping.signatures import Signature
-from tests.agent.conftest import Machine
+from tests.agent.conftest import Machine, Terminal
 from tests.agent.sweeping.kernel import (
     DEVICES,
     EXT4,
@@ -158,23 +156,6 @@ def test_directory_without_space_is_refused_before_the_first_step(machine: Machi
     assert not (machine.spool / "sweeps").exists()
 
 
-def run_with_own_stdin(self: Machine, *arguments: str) -> Any:
-    import contextlib
-    import io
-    import subprocess
-
-    from agent.commands.cli import main
-
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.dict(os.environ, self.environ, clear=True),
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-    ):
-        status = main(arguments)
-    return subprocess.CompletedProcess(arguments, status, stdout.getvalue(), stderr.getvalue())
-
-
 def test_data_written_after_the_confirmation_is_not_lost(machine: Machine) -> None:
     """Another process creates a filesystem before the plan is confirmed."""
     kernel = Kernel(*DEVICES)
@@ -183,11 +164,8 @@ def test_data_written_after_the_confirmation_is_not_lost(machine: Machine) -> No
         kernel.held["/dev/a"] = [EXT4]
         return "yes\n"
 
-    with mock.patch("agent.sweeping.sweep_command.sys.stdin") as stdin:
-        stdin.isatty.return_value = True
-        stdin.readline.side_effect = answer
-        with boot(kernel):
-            ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
+    with boot(kernel):
+        ended = machine.run(*SWEEP, "--file-sizes", "8m", stdin=mock.Mock(**{"readline.side_effect": answer}))
 
     assert ended.returncode == 2
     assert "/dev/a contains ext4 “backup”" in ended.stderr
@@ -198,11 +176,8 @@ def test_data_written_after_the_confirmation_is_not_lost(machine: Machine) -> No
 def test_confirmation_is_read_from_the_terminal(machine: Machine, answer: str, status: int) -> None:
     kernel = Kernel(*DEVICES)
 
-    with mock.patch("agent.sweeping.sweep_command.sys.stdin") as stdin:
-        stdin.isatty.return_value = True
-        stdin.readline.return_value = answer
-        with boot(kernel):
-            ended = run_with_own_stdin(machine, *SWEEP, "--file-sizes", "8m")
+    with boot(kernel):
+        ended = machine.run(*SWEEP, "--file-sizes", "8m", stdin=Terminal(answer))
 
     assert ended.returncode == status
     assert "all data on /dev/a, /dev/b will be destroyed; type yes to start: " in ended.stderr
