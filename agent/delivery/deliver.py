@@ -44,6 +44,16 @@ class Delivery:
     problem: str | None = None
 
 
+@dataclass(frozen=True)
+class SubmissionStatus:
+    """The state of a submission on the server: received, stored or rejected. run_ids, pages: of its runs."""
+
+    state: str
+    run_ids: tuple[int, ...]
+    pages: tuple[str, ...]
+    reason: str | None
+
+
 def deliver(
     spool: Spool,
     client: Client,
@@ -189,16 +199,6 @@ def _read_schedule_file(path: str) -> str | None:
             return file.read()
     except OSError:
         return None
-
-
-@dataclass(frozen=True)
-class SubmissionStatus:
-    """The state of a submission on the server: received, stored or rejected. run_ids, pages: of its runs."""
-
-    state: str
-    run_ids: tuple[int, ...]
-    pages: tuple[str, ...]
-    reason: str | None
 
 
 def wait_until_processed(

@@ -18,6 +18,21 @@ _DURATION_MAXIMUM_S = 2**31 - 1
 
 
 @dataclass(frozen=True)
+class Needs:
+    """Resources of a run.
+
+    space_bytes: on disk; duration_s: without the first write of the test file; memory_bytes: of fio and its buffers;
+    transferred_bytes: written or read without a runtime limit; files: their number.
+    """
+
+    space_bytes: int
+    duration_s: float
+    memory_bytes: int
+    transferred_bytes: int = 0
+    files: int = 1
+
+
+@dataclass(frozen=True)
 class Parameter:
     """A parameter; read parses text or raises ValueError.
 
@@ -108,18 +123,3 @@ def read_existing_file(text: str) -> str:
     if not os.access(path, os.R_OK):
         raise ValueError(f"{path} is not readable by this user")
     return path
-
-
-@dataclass(frozen=True)
-class Needs:
-    """Resources of a run.
-
-    space_bytes: on disk; duration_s: without the first write of the test file; memory_bytes: of fio and its buffers;
-    transferred_bytes: written or read without a runtime limit; files: their number.
-    """
-
-    space_bytes: int
-    duration_s: float
-    memory_bytes: int
-    transferred_bytes: int = 0
-    files: int = 1

@@ -54,6 +54,28 @@ _VERSION = re.compile(r"[0-9a-f]{1,64}")
 _MEMBERS = ("profile", "parameters", "directory", "every_s", "at_minute")
 
 
+@dataclass(frozen=True)
+class AdoptionResult:
+    """The result of one adoption. installed: profiles; refused: [{profile, reason}].
+
+    problem: why the server was not asked, or nothing installed; "" without one.
+    """
+
+    installed: Sequence[str] = ()
+    refused: Sequence[Mapping[str, str]] = ()
+    problem: str = ""
+    exit_code: ExitCode = ExitCode.OK
+    was_asked: bool = False
+
+    def dump(self) -> dict[str, Any]:
+        """Return the result for --json."""
+        return {
+            "installed": list(self.installed),
+            "refused": [dict(each) for each in self.refused],
+            "problem": self.problem or None,
+        }
+
+
 def adopt_schedule(session: Session) -> AdoptionResult:
     """Report what this host adopts, and install what is wanted and allowed. TryLater if an agent is running.
 
@@ -377,25 +399,3 @@ def _check_times(line: Schedule, plan: Plan, policy: RequestPolicy) -> None:
             start = midnight.replace(hour=hour, minute=minute)
             if policy.find_quiet_end(start, duration_s=plan.duration_s) is not None:
                 raise ConfigurationError(f"the run of {start:%H:%M} touches [schedule] quiet_hours")
-
-
-@dataclass(frozen=True)
-class AdoptionResult:
-    """The result of one adoption. installed: profiles; refused: [{profile, reason}].
-
-    problem: why the server was not asked, or nothing installed; "" without one.
-    """
-
-    installed: Sequence[str] = ()
-    refused: Sequence[Mapping[str, str]] = ()
-    problem: str = ""
-    exit_code: ExitCode = ExitCode.OK
-    was_asked: bool = False
-
-    def dump(self) -> dict[str, Any]:
-        """Return the result for --json."""
-        return {
-            "installed": list(self.installed),
-            "refused": [dict(each) for each in self.refused],
-            "problem": self.problem or None,
-        }

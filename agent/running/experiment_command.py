@@ -61,6 +61,51 @@ _CHECK_MAXIMUM_S = 60
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
+@dataclass(frozen=True)
+class ArmSwitch:
+    """How the host becomes an arm. Commands come from the operator's command line only, never from the server.
+
+    command, check: shell commands with the arm in BENCH_AGENT_ARM, "" without one; the check succeeds if the host is
+    the arm. reboots: the command ends before the host has become the arm, by a reboot.
+    """
+
+    command: str
+    check: str
+    reboots: bool
+
+    def is_arm(self, arm: str) -> bool | None:
+        """Return whether the host is an arm; None without a check."""
+        if not self.check:
+            return None
+        return self._run(self.check, arm, "--check-command", maximum_s=_CHECK_MAXIMUM_S) == 0
+
+    def switch(self, arm: str, console: Console) -> None:
+        """Make the host an arm, or wait until the operator has. Raises CannotMeasure, ConfigurationError."""
+        if self.command:
+            console.note(f"arm {arm}: running --switch-command")
+            status = self._run(self.command, arm, "--switch-command", maximum_s=_COMMAND_MAXIMUM_S)
+            if status != 0:
+                raise CannotMeasure(f"arm {arm}: --switch-command failed with exit status {status}")
+        else:
+            _ask(arm)
+
+    def _run(self, command: str, arm: str, option: str, *, maximum_s: float) -> int:
+        try:
+            return subprocess.run(
+                ["/bin/sh", "-c", command],
+                env={**os.environ, "BENCH_AGENT_ARM": arm},
+                stdin=subprocess.DEVNULL,
+                # Standard output is for the result.
+                stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,
+                timeout=maximum_s,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise CannotMeasure(f"arm {arm}: {option} was killed after {maximum_s:.0f} s") from None
+        except OSError as error:
+            raise CannotMeasure(f"arm {arm}: {option}: {error}") from None
+
+
 def run_experiment(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Run a new or resumed experiment, or abandon one."""
     session.open_log(arguments.log)
@@ -344,51 +389,6 @@ def _find_result(state: ExperimentState, session: Session) -> str | None:
         "from": state.created_at,
     }
     return f"{url}/experiment/?{urlencode(query, safe=':')}"
-
-
-@dataclass(frozen=True)
-class ArmSwitch:
-    """How the host becomes an arm. Commands come from the operator's command line only, never from the server.
-
-    command, check: shell commands with the arm in BENCH_AGENT_ARM, "" without one; the check succeeds if the host is
-    the arm. reboots: the command ends before the host has become the arm, by a reboot.
-    """
-
-    command: str
-    check: str
-    reboots: bool
-
-    def is_arm(self, arm: str) -> bool | None:
-        """Return whether the host is an arm; None without a check."""
-        if not self.check:
-            return None
-        return self._run(self.check, arm, "--check-command", maximum_s=_CHECK_MAXIMUM_S) == 0
-
-    def switch(self, arm: str, console: Console) -> None:
-        """Make the host an arm, or wait until the operator has. Raises CannotMeasure, ConfigurationError."""
-        if self.command:
-            console.note(f"arm {arm}: running --switch-command")
-            status = self._run(self.command, arm, "--switch-command", maximum_s=_COMMAND_MAXIMUM_S)
-            if status != 0:
-                raise CannotMeasure(f"arm {arm}: --switch-command failed with exit status {status}")
-        else:
-            _ask(arm)
-
-    def _run(self, command: str, arm: str, option: str, *, maximum_s: float) -> int:
-        try:
-            return subprocess.run(
-                ["/bin/sh", "-c", command],
-                env={**os.environ, "BENCH_AGENT_ARM": arm},
-                stdin=subprocess.DEVNULL,
-                # Standard output is for the result.
-                stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,
-                timeout=maximum_s,
-                check=False,
-            ).returncode
-        except subprocess.TimeoutExpired:
-            raise CannotMeasure(f"arm {arm}: {option} was killed after {maximum_s:.0f} s") from None
-        except OSError as error:
-            raise CannotMeasure(f"arm {arm}: {option}: {error}") from None
 
 
 def _has_descriptor() -> bool:

@@ -82,6 +82,43 @@ class _Reports:
             _write(self.comment, markdown, mode="w")
 
 
+@dataclass(frozen=True)
+class GateRequest:
+    """The parameters of the server's gate, as text; those that are not given have the server's defaults."""
+
+    parameters: Mapping[str, str]
+
+    def check(self, client: Client) -> None:
+        """Ask for the gate of no run: finds a wrong parameter, address or token before anything is measured."""
+        response = client.request("GET", self._make_path(0, ()))
+        if response.status != 404 or (response.body or {}).get("code") != "not-found":
+            raise _describe_gate_refusal(response)
+
+    def ask(self, client: Client, run_ids: Sequence[int]) -> Mapping[str, Any]:
+        """Return the server's answer about runs that it has stored; ConfigurationError if they are too many."""
+        # A file can hold several runs: their number is known only now.
+        if len(run_ids) > RUNS_MAXIMUM:
+            raise ConfigurationError(
+                f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
+            )
+        path: str | None = self._make_path(run_ids[0], run_ids[1:])
+        gate: dict[str, Any] = {}
+        # A run with many series has several pages of rows.
+        while path:
+            response = client.request("GET", path)
+            body = response.body or {}
+            if response.status != 200 or body.get("outcome") not in OUTCOMES:
+                raise _describe_gate_refusal(response)
+            gate = {**body, "rows": [*gate.get("rows", ()), *body.get("rows", ())]}
+            path = body.get("next")
+        return gate
+
+    def _make_path(self, run_id: int, further_ids: Sequence[int]) -> str:
+        further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}
+        query = urlencode({**self.parameters, **further})
+        return f"/api/v1/runs/{run_id}/gate" + (f"?{query}" if query else "")
+
+
 def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Submit files or runs, and compare them with the baseline on the server."""
     request = read_gate_request(arguments)
@@ -256,43 +293,6 @@ def _write(path: str, text: str, *, mode: str) -> None:
             file.write(text)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-@dataclass(frozen=True)
-class GateRequest:
-    """The parameters of the server's gate, as text; those that are not given have the server's defaults."""
-
-    parameters: Mapping[str, str]
-
-    def check(self, client: Client) -> None:
-        """Ask for the gate of no run: finds a wrong parameter, address or token before anything is measured."""
-        response = client.request("GET", self._make_path(0, ()))
-        if response.status != 404 or (response.body or {}).get("code") != "not-found":
-            raise _describe_gate_refusal(response)
-
-    def ask(self, client: Client, run_ids: Sequence[int]) -> Mapping[str, Any]:
-        """Return the server's answer about runs that it has stored; ConfigurationError if they are too many."""
-        # A file can hold several runs: their number is known only now.
-        if len(run_ids) > RUNS_MAXIMUM:
-            raise ConfigurationError(
-                f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
-            )
-        path: str | None = self._make_path(run_ids[0], run_ids[1:])
-        gate: dict[str, Any] = {}
-        # A run with many series has several pages of rows.
-        while path:
-            response = client.request("GET", path)
-            body = response.body or {}
-            if response.status != 200 or body.get("outcome") not in OUTCOMES:
-                raise _describe_gate_refusal(response)
-            gate = {**body, "rows": [*gate.get("rows", ()), *body.get("rows", ())]}
-            path = body.get("next")
-        return gate
-
-    def _make_path(self, run_id: int, further_ids: Sequence[int]) -> str:
-        further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}
-        query = urlencode({**self.parameters, **further})
-        return f"/api/v1/runs/{run_id}/gate" + (f"?{query}" if query else "")
 
 
 def read_gate_request(arguments: argparse.Namespace) -> GateRequest:

@@ -22,63 +22,6 @@ _DELIVERY_PAUSE_S = 600.0
 _BUDGET_S = 60.0
 
 
-def abandon_job(
-    states: StateDirectory[State],
-    name: str,
-    *,
-    session: Session,
-    clean_up: Callable[[State, ResultSender], object],
-) -> State:
-    """End the job of that id, or "last", unless it is finished; return it. clean_up: removes what a killed one left."""
-    states.report_damaged(session.console.warn, named=name)
-    with session.spool.lock():
-        state = states.load(name, option="--abandon")
-        if not state.is_finished:
-            # The server need not answer: a result that was delivered is there in any case.
-            clean_up(state, ResultSender(session, None))
-            state.abandon()
-    return state
-
-
-def describe_job(state: JobState, sender: ResultSender) -> tuple[str, dict[str, Any], ExitCode]:
-    """Return how many steps were completed as text, the job for --json, and its exit code."""
-    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
-    failed = f", {counts['failed']} failed" if counts["failed"] else ""
-    base = f"{sender.session.config.url}/"
-    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
-    steps = [{**step, "url": urls.get(step["run_id"] or "")} for step in state.steps()]
-    text = f"{state.kind} {state.id}: {counts['done']} of {len(steps)} {state.steps_member} completed{failed}"
-    document = {
-        "id": state.id,
-        **counts,
-        state.steps_member: steps,
-        "rejected": sender.rejected,
-        "remaining": len(sender.session.spool.pending()),
-    }
-    return text, document, ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
-
-
-def refuse_options(arguments: argparse.Namespace, defaults: Mapping[str, Any], *, reason: str) -> None:
-    """Raise ConfigurationError for options that are not as by default."""
-    given = [name for name, default in defaults.items() if getattr(arguments, name) != default]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ConfigurationError(f"{reason}; leave out {options}")
-
-
-def report_ended(state: JobState, session: Session) -> ExitCode:
-    """Report that a job has ended, or was finished before; its results stay."""
-    steps, done = state.steps(), state.count_steps("done")
-    if state.is_abandoned:
-        counts = f"{done} of {len(steps)} {state.steps_member} completed"
-        stay = ", their results stay" if done else ""
-        session.console.report(f"{state.kind} {state.id} is abandoned: {counts}{stay}")
-    else:
-        session.console.report(f"{state.kind} {state.id} is finished")
-    document = {"id": state.id, "is_abandoned": state.is_abandoned, state.steps_member: steps}
-    return session.finish(ExitCode.OK, document)
-
-
 @dataclass
 class ResultSender:
     """Delivers results between steps, without retries if the server is not reachable."""
@@ -137,3 +80,60 @@ class ResultSender:
         if running is not None:
             number, run_id = running
             state.end_interrupted(number, is_spooled=self.is_known(run_id))
+
+
+def abandon_job(
+    states: StateDirectory[State],
+    name: str,
+    *,
+    session: Session,
+    clean_up: Callable[[State, ResultSender], object],
+) -> State:
+    """End the job of that id, or "last", unless it is finished; return it. clean_up: removes what a killed one left."""
+    states.report_damaged(session.console.warn, named=name)
+    with session.spool.lock():
+        state = states.load(name, option="--abandon")
+        if not state.is_finished:
+            # The server need not answer: a result that was delivered is there in any case.
+            clean_up(state, ResultSender(session, None))
+            state.abandon()
+    return state
+
+
+def describe_job(state: JobState, sender: ResultSender) -> tuple[str, dict[str, Any], ExitCode]:
+    """Return how many steps were completed as text, the job for --json, and its exit code."""
+    counts = {name: state.count_steps(name) for name in ("done", "failed", "waiting")}
+    failed = f", {counts['failed']} failed" if counts["failed"] else ""
+    base = f"{sender.session.config.url}/"
+    urls = {run_id: urljoin(base, url) for run_id, url in sender.urls.items()}
+    steps = [{**step, "url": urls.get(step["run_id"] or "")} for step in state.steps()]
+    text = f"{state.kind} {state.id}: {counts['done']} of {len(steps)} {state.steps_member} completed{failed}"
+    document = {
+        "id": state.id,
+        **counts,
+        state.steps_member: steps,
+        "rejected": sender.rejected,
+        "remaining": len(sender.session.spool.pending()),
+    }
+    return text, document, ExitCode.NOT_MEASURED if counts["failed"] else ExitCode.OK
+
+
+def refuse_options(arguments: argparse.Namespace, defaults: Mapping[str, Any], *, reason: str) -> None:
+    """Raise ConfigurationError for options that are not as by default."""
+    given = [name for name, default in defaults.items() if getattr(arguments, name) != default]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ConfigurationError(f"{reason}; leave out {options}")
+
+
+def report_ended(state: JobState, session: Session) -> ExitCode:
+    """Report that a job has ended, or was finished before; its results stay."""
+    steps, done = state.steps(), state.count_steps("done")
+    if state.is_abandoned:
+        counts = f"{done} of {len(steps)} {state.steps_member} completed"
+        stay = ", their results stay" if done else ""
+        session.console.report(f"{state.kind} {state.id} is abandoned: {counts}{stay}")
+    else:
+        session.console.report(f"{state.kind} {state.id} is finished")
+    document = {"id": state.id, "is_abandoned": state.is_abandoned, state.steps_member: steps}
+    return session.finish(ExitCode.OK, document)

@@ -22,6 +22,54 @@ if TYPE_CHECKING:
 _ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Where schedules are stored; values other than those of find_machine are for tests."""
+
+    root: str
+    is_root: bool
+    environ: Mapping[str, str]
+
+    def find_table(self, user: str | None) -> crontab.Table:
+        """Return the crontab; ConfigurationError without cron."""
+        return crontab.find_table(user=user, is_root=self.is_root, environ=self.environ, root=self.root)
+
+    def find_units(self) -> systemd.Units:
+        """Return the location of units."""
+        return systemd.find_units(is_root=self.is_root, environ=self.environ, root=self.root)
+
+
+@dataclass(frozen=True)
+class InstalledSchedule:
+    """An installed schedule; kind: "cron" or "systemd"; is_running: whether that is running, None if unknown."""
+
+    kind: str
+    schedule: Schedule
+    is_running: bool | None
+
+
+def find_machine() -> Machine:
+    """Return this machine."""
+    return Machine("/", os.geteuid() == 0, os.environ)
+
+
+def find_schedules(machine: Machine, user: str | None = None) -> list[InstalledSchedule]:
+    """Return the schedules of the current user, or in the crontab of a user: first cron's, then systemd's."""
+    units = machine.find_units()
+    is_cron_running = crontab.is_cron_running(machine.root)
+    try:
+        text = crontab.read_table(machine.find_table(user))
+    except ConfigurationError:
+        text = ""  # no cron, no crontab
+    return [
+        *(InstalledSchedule("cron", schedule, is_cron_running) for schedule in crontab.list_schedules(text)),
+        *(
+            InstalledSchedule("systemd", schedule, units.is_running)
+            for schedule in systemd.list_schedules(units)
+        ),
+    ]
+
+
 def run_schedule(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Install, remove, show or report schedules."""
     actions = {"install": _install, "remove": _remove, "show": _show, "report": _report}
@@ -285,51 +333,3 @@ def _describe(kind: str, schedule: Schedule, *, next_at: datetime | None) -> dic
 
 def _format_splay(schedule: Schedule) -> str:
     return f", or up to {format_interval(schedule.splay_s)} later" if schedule.splay_s else ""
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where schedules are stored; values other than those of find_machine are for tests."""
-
-    root: str
-    is_root: bool
-    environ: Mapping[str, str]
-
-    def find_table(self, user: str | None) -> crontab.Table:
-        """Return the crontab; ConfigurationError without cron."""
-        return crontab.find_table(user=user, is_root=self.is_root, environ=self.environ, root=self.root)
-
-    def find_units(self) -> systemd.Units:
-        """Return the location of units."""
-        return systemd.find_units(is_root=self.is_root, environ=self.environ, root=self.root)
-
-
-@dataclass(frozen=True)
-class InstalledSchedule:
-    """An installed schedule; kind: "cron" or "systemd"; is_running: whether that is running, None if unknown."""
-
-    kind: str
-    schedule: Schedule
-    is_running: bool | None
-
-
-def find_machine() -> Machine:
-    """Return this machine."""
-    return Machine("/", os.geteuid() == 0, os.environ)
-
-
-def find_schedules(machine: Machine, user: str | None = None) -> list[InstalledSchedule]:
-    """Return the schedules of the current user, or in the crontab of a user: first cron's, then systemd's."""
-    units = machine.find_units()
-    is_cron_running = crontab.is_cron_running(machine.root)
-    try:
-        text = crontab.read_table(machine.find_table(user))
-    except ConfigurationError:
-        text = ""  # no cron, no crontab
-    return [
-        *(InstalledSchedule("cron", schedule, is_cron_running) for schedule in crontab.list_schedules(text)),
-        *(
-            InstalledSchedule("systemd", schedule, units.is_running)
-            for schedule in systemd.list_schedules(units)
-        ),
-    ]
