@@ -21,6 +21,13 @@ USD 0.
 | improved | db-03: sequential writes +25 % from day 26 |
 | failed | db-05: all runs of days 10 and 11, and of the last day |
 
+MONTH: twelve hosts, 30 days; the hosts of st1 do not state their stripes.
+
+| planted | where |
+|---|---|
+| drift | db-04, one of five hosts with its layouts, and db-11, the only one with its: all series lose 1 % a day from day 8 |
+| step, open | db-08, one of five hosts with its layout: random reads −30 % from day 22; db-12, the only one with its: −25 % |
+
 SINGLE: one host with one volume and one file size, for 30 days without a change.
 """
 
@@ -69,13 +76,17 @@ NOISE: Final = {"iops": 0.02, "latency_mean_ns": 0.02, "latency_p99_ns": 0.05}
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hosts of one scope by their numbers: several are a pool. volume_counts: of each layout that they measure."""
+    """Hosts of one scope by their numbers: several are a pool. volume_counts: of each layout that they measure.
+
+    states_stripes: whether their results have the stripe count.
+    """
 
     numbers: tuple[int, ...]
     volume_type: str
     volume_counts: tuple[int, ...]
     depth_factor: int = 1
     failed_days: frozenset[int] = frozenset()
+    states_stripes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,10 @@ class FleetPlan:
 
 @dataclass(slots=True)
 class PlantedSeries:
-    """One series as it was planted: values by metric, a value for each day, and the factor of its IOPS on each day."""
+    """One series as it was planted: values by metric, a value for each day, and the factor of its IOPS on each day.
+
+    stripe_count: 1 of a single volume, None if unknown.
+    """
 
     hosts: tuple[str, ...]
     rw: str
@@ -112,6 +126,7 @@ class PlantedSeries:
     file_size_bytes: int
     volume_type: str
     volume_count: int
+    stripe_count: int | None
     factors: list[float]
     failed_days: frozenset[int]
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -242,7 +257,7 @@ def _plant_group(fleet: Fleet, group: Group, rows: list[Series], chance: random.
         target = make_target(
             volume_type=group.volume_type,
             volume_count=count,
-            stripe_count=count,
+            stripe_count=count if group.states_stripes else None,
             volume_size_bytes=VOLUME_SIZE,
             raid_level="raid0" if count > 1 else "none",
         )
@@ -256,6 +271,7 @@ def _plant_group(fleet: Fleet, group: Group, rows: list[Series], chance: random.
                     file_size_bytes=file_size,
                     volume_type=group.volume_type,
                     volume_count=count,
+                    stripe_count=count if group.states_stripes or count == 1 else None,
                     factors=[
                         plan.find_factor(group.numbers[0], rw, block_size, day) for day in range(plan.days)
                     ],
@@ -297,6 +313,13 @@ def _find_small_factor(host: int, rw: str, block_size_bytes: int, day: int) -> f
     return 1.25 if host == 3 and rw == "write" and day >= 26 else 1.0
 
 
+def _find_month_factor(host: int, rw: str, block_size_bytes: int, day: int) -> float:
+    if host in (4, 11) and day >= 8:
+        return float(0.99 ** (day - 7))
+    steps = {8: 0.7, 12: 0.75}
+    return steps[host] if host in steps and rw == "randread" and day >= 22 else 1.0
+
+
 def _group_large() -> Iterator[Group]:
     counts = ((1, 4), (2, 8), (4, 16))
     for number in range(1, 46):
@@ -332,6 +355,21 @@ SMALL: Final = FleetPlan(
     find_factor=_find_small_factor,
     judged_after=33,
     size_shares={64 * GIB: 0.6},
+)
+MONTH: Final = FleetPlan(
+    name="month",
+    seed=12,
+    days=30,
+    groups=(
+        *(Group((number,), "gp3", (1, 4)) for number in range(1, 6)),
+        *(Group((number,), "io2", (2,)) for number in range(6, 11)),
+        Group((11,), "nvme", (2,)),
+        Group((12,), "st1", (1, 8), states_stripes=False),
+    ),
+    file_sizes=(4 * GIB,),
+    prices={"io2": 0.125, "nvme": 0.1, "st1": 0.045},
+    find_factor=_find_month_factor,
+    judged_after=26,
 )
 SINGLE: Final = FleetPlan(
     name="single",

@@ -84,6 +84,11 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
         ),
     ]
     verdict_with_all: Annotated[Verdict | None, Meta(description="if they counted; null if left_out is 0")]
+    regressed_count: Annotated[int, Meta(description="series of the load that count with an open regression")]
+    verdict_without: Annotated[
+        Verdict | None,
+        Meta(description="without series with an open regression; null if nothing else measures the layout"),
+    ]
     missed_file_sizes: Annotated[
         Sequence[int], Meta(description="bytes; file sizes with which a layout that meets it does not")
     ]
@@ -127,6 +132,10 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
     currency: Annotated[str, Meta(description="empty without prices")]
     counts: Annotated[Mapping[str, int], Meta(description="layouts by verdict")]
     closest_miss: LayoutAnswer | None
+    first_without: Annotated[
+        LayoutAnswer | None,
+        Meta(description="the best that meets the requirement without series with an open regression"),
+    ]
     fixed: Annotated[Mapping[str, Sequence[Any]], Meta(description="dimensions with one value")]
     series: Annotated[int, Meta(description="series that count")]
     outdated: Annotated[int, Meta(description="series left out for their age")]
@@ -242,6 +251,7 @@ def _describe_ranking(ranking: LayoutRanking, rows: Sequence[LayoutAnswer]) -> L
         ranking,
         counts={verdict: ranking.count(verdict) for verdict in VERDICTS},
         closest_miss=None if ranking.closest is None else _describe_row(ranking.closest),
+        first_without=None if ranking.first_without is None else _describe_row(ranking.first_without),
         fixed={fixed.dimension: fixed.values for fixed in ranking.fixed},
         series=ranking.series_count,
         outdated=ranking.outdated_count,

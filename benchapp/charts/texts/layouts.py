@@ -98,6 +98,7 @@ def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterat
     if best is not None:
         yield f"Best: {describe_load(best, ranking.varying, has_ages=has_ages)}."
         yield from describe_left_out(best)
+    yield from _describe_without_regressions(ranking, best)
     yield from describe_elsewhere(ranking, best)
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
@@ -118,15 +119,32 @@ def describe_counts(ranking: LayoutRanking) -> str:
 
 
 def describe_left_out(row: RankedLayout) -> Iterator[str]:
-    """Yield which series do not count, and the verdict if they did, and with which file sizes it is not met."""
+    """Yield which series have an open regression, and the verdict with or without them; file sizes that miss it."""
     if row.left_out and row.verdict_with_all is not None:
         count = format_count(row.left_out, "series")
         verdict = (
             "the same verdict" if row.verdict_with_all == row.verdict else VERDICT_TEXTS[row.verdict_with_all]
         )
         yield f"{count} with an open regression not counted; with all series: {verdict}."
+    if row.regressed_count:
+        total = format_count(len(row.load.series_ids), "series")
+        verdict = "not measured" if row.verdict_without is None else VERDICT_TEXTS[row.verdict_without]
+        yield f"Open regression in {row.regressed_count} of {total}; without: {verdict}."
     if row.missed_file_sizes:
         yield f"With {describe_values('file_size_bytes', row.missed_file_sizes)}: not met."
+
+
+def _describe_without_regressions(ranking: LayoutRanking, best: RankedLayout | None) -> Iterator[str]:
+    """Yield the best layout without series with an open regression, if it is another one."""
+    first = ranking.first_without
+    is_same = (best and best.layout) == (first and first.layout)
+    if is_same or not any(row.regressed_count for row in ranking.all_rows):
+        return
+    if first is None:
+        yield "Without series with an open regression: no layout meets it."
+        return
+    cost = "" if first.least_price is None else f" for {describe_price(first, ranking.currency)} per month"
+    yield f"Without series with an open regression: {first.layout.title} meets it{cost}."
 
 
 def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Iterator[str]:

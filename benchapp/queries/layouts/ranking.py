@@ -36,7 +36,7 @@ from benchapp.queries.charts.scaling_defaults import (
 from benchapp.queries.charts.scaling_shapes import ScalingSpread
 from benchapp.queries.charts.series_columns import read_table
 from benchapp.queries.charts.series_table import SeriesTable
-from benchapp.queries.incidents.series_marks import SeriesMark, list_open_incidents, read_series_marks
+from benchapp.queries.incidents.series_marks import list_open_incidents, read_series_marks
 from benchapp.queries.layouts.layout import (
     LAYOUT_DIMENSIONS,
     LOAD_DIMENSIONS,
@@ -100,7 +100,9 @@ class RankedLayout:
 
     is_on_front: no other layout is as cheap and faster, or cheaper and as fast. left_out: series of the load that do
     not count, as they have an open regression that most have not; verdict_with_all: if they did, None without any.
-    missed_file_sizes: of a layout that meets it, those with which it does not.
+    regressed_count: series of the load that count with an open regression; verdict_without: without those of the
+    layout, None if nothing else measures it, or without any. missed_file_sizes: of a layout that meets it, those with
+    which it does not.
     """
 
     layout: Layout
@@ -112,6 +114,8 @@ class RankedLayout:
     is_on_front: bool = False
     left_out: int = 0
     verdict_with_all: Verdict | None = None
+    regressed_count: int = 0
+    verdict_without: Verdict | None = None
     missed_file_sizes: tuple[int, ...] = ()
 
     @property
@@ -143,7 +147,8 @@ class LayoutRanking:
     """The answer to a question.
 
     rows: the best first; unpriced: those without a price, if there are prices. closest: the closest miss, None if none
-    misses. elsewhere: those that meet it outside the fixed dimensions, the best first. varying: details of the workload
+    misses. first_without: the best of those that meet it without series with an open regression. elsewhere: those that
+    meet it outside the fixed dimensions, the best first. varying: details of the workload
     in which loads differ. region, currency: of the prices, currency "" without prices. series_count: series that count;
     outdated_count: left out for their age; hidden_count: by fixed dimensions; incomplete: loads without one of both
     directions. is_cut: more series match than are read. latency_kinds: in how many series p99 is of each kind.
@@ -153,6 +158,7 @@ class LayoutRanking:
     rows: tuple[RankedLayout, ...]
     unpriced: tuple[RankedLayout, ...]
     closest: RankedLayout | None
+    first_without: RankedLayout | None
     elsewhere: tuple[RankedLayout, ...]
     region: str
     currency: str
@@ -232,6 +238,7 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         rows=tuple(row for row in ordered if not has_prices or row.price_amount is not None),
         unpriced=tuple(row for row in ordered if has_prices and row.price_amount is None),
         closest=None if closest is None else ordered[closest],
+        first_without=answers[0].first_without,
         elsewhere=tuple(row for row in answers[1].rows if row.verdict == "meets"),
         region=region,
         currency=price_list.currency,
@@ -270,20 +277,29 @@ class _Answers:
         price_list: PriceList,
     ) -> None:
         marks = read_series_marks(table.array("series_id").tolist(), metric=_MAIN_METRIC)
-        is_odd = _find_odd(table, marks, _list_load_names(question))
+        regressed = [each for each, mark in marks.items() if mark.state == "open" and mark.is_regression]
+        is_regressed = np.isin(table.array("series_id"), regressed)
+        is_odd = _find_odd(table, is_regressed, _list_load_names(question))
         collector = _LoadCollector(table, levels, question)
         everything = dict(collector.list_layouts())
-        layouts = everything
-        if is_odd.any():
-            usual = [each.select(~is_odd) for each in levels]
-            layouts = dict(_LoadCollector(table.select(~is_odd), usual, question).list_layouts())
+
+        def list_without(is_left_out: NDArray[np.bool_]) -> dict[Layout, list[MeasuredLoad]]:
+            if not is_left_out.any():
+                return everything
+            others = [each.select(~is_left_out) for each in levels]
+            return dict(_LoadCollector(table.select(~is_left_out), others, question).list_layouts())
+
+        answer = partial(_answer, question=question, price_list=price_list)
+        without = {layout: answer(layout, loads) for layout, loads in list_without(is_regressed).items()}
         rows = []
-        for layout, loads in layouts.items():
-            row = _answer(layout, loads, question, price_list=price_list)
+        for layout, loads in list_without(is_odd).items():
+            row = answer(layout, loads)
             ids = row.load.series_ids
-            left_out = _count_left_out(row, everything.get(layout, ()))
-            if left_out:
-                with_all = _answer(layout, everything[layout], question, price_list=price_list)
+            if count := len({*regressed}.intersection(ids)):
+                verdict = without[layout].verdict if layout in without else None
+                row = replace(row, regressed_count=count, verdict_without=verdict)
+            if left_out := _count_left_out(row, everything.get(layout, ())):
+                with_all = answer(layout, everything[layout])
                 row = replace(row, left_out=left_out, verdict_with_all=with_all.verdict)
                 ids = next(load.series_ids for load in everything[layout] if _is_same(load, row.load))
             rows.append(replace(row, incident_ids=list_open_incidents(ids, marks)))
@@ -291,6 +307,8 @@ class _Answers:
         priced = [row for row in rows if not has_prices or row.price_amount is not None]
         unpriced = [row for row in rows if has_prices and row.price_amount is None]
         self.rows = sorted([*_mark_front(priced), *unpriced], key=_rank)
+        best = min(without.values(), key=_rank, default=None)
+        self.first_without = best if best is not None and best.verdict == "meets" else None
         self.incomplete = tuple(collector.incomplete)
 
 
@@ -305,11 +323,9 @@ def _count_left_out(row: RankedLayout, loads: Sequence[MeasuredLoad]) -> int:
 
 
 def _find_odd(
-    table: SeriesTable, marks: Mapping[int, SeriesMark], load_names: Sequence[str]
+    table: SeriesTable, is_regressed: NDArray[np.bool_], load_names: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which rows have an open regression that fewer than half of the series of their load have."""
-    regressed = [each for each, mark in marks.items() if mark.state == "open" and mark.is_regression]
-    is_regressed = np.isin(table.array("series_id"), regressed)
     if not is_regressed.any():
         return is_regressed
     names = (*LAYOUT_DIMENSIONS, *load_names, "direction")
@@ -411,7 +427,7 @@ def _join_directions(cells: Sequence[ScalingSpread | None], metric: str) -> Scal
 
 
 def _answer(
-    layout: Layout, loads: Sequence[MeasuredLoad], question: LayoutQuestion, *, price_list: PriceList
+    layout: Layout, loads: Sequence[MeasuredLoad], *, question: LayoutQuestion, price_list: PriceList
 ) -> RankedLayout:
     price = _find_price(layout, loads, question, price_list=price_list)
 
