@@ -25,8 +25,8 @@ MONTH: twelve hosts, 30 days; the hosts of st1 do not state their stripes.
 
 | planted | where |
 |---|---|
-| drift | db-04, one of five hosts with its layouts, and db-11, the only one with its: all series lose 1 % a day from day 8 |
-| step, open | db-08, one of five hosts with its layout: random reads −30 % from day 22; db-12, the only one with its: −25 % |
+| drift | db-04, one of five with its layouts, and db-11, the only one with its: all series lose 1 % a day from day 8 |
+| step, open | random reads from day 22: db-08, one of five with its layout, −30 %; db-12, alone with its, −25 % |
 
 SINGLE: one host with one volume and one file size, for 30 days without a change.
 """

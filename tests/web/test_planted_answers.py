@@ -452,6 +452,22 @@ def test_csv_and_page_of_layouts_have_the_ranking_of_the_api(
     assert len(places) == count
 
 
+@pytest.mark.parametrize("vary", ["volume_type,volume_count", "volume_type,volume_count,filesystem"])
+def test_no_layout_is_hidden_by_its_stripes_if_the_volumes_may_vary(
+    fleet: Fleet, viewer: Client, vary: str
+) -> None:
+    answer = read_json(viewer, "/api/v1/layouts", iops=1000, vary=vary)
+    words = read_page(viewer, "/layouts/", iops=1000, vary=vary.split(","))
+
+    right = {(each.volume_type, each.volume_count) for each in fleet.series}
+    assert {(row["volume_type"], row["volume_count"]) for row in answer["layouts"]} == right
+    assert answer["hidden_by_fixed"] == 0
+    is_known = any(row["stripe_count"] is not None for row in answer["layouts"])
+    for row in answer["layouts"]:
+        assert row["title"] in words
+        assert ("unknown stripes" in row["title"]) == (row["stripe_count"] is None and is_known)
+
+
 def test_layout_for_nothing_meets_a_price_limit_of_0(fleet: Fleet, viewer: Client) -> None:
     answer = read_json(viewer, "/api/v1/layouts", iops=1000, max_price=0, price_of="volumes")
 

@@ -194,8 +194,7 @@ def fix_dimensions(table: SeriesTable, axes: Axes, *, free: Collection[str]) -> 
 
     free: dimensions not to fix.
     """
-    x = table.shared(axes.x)
-    known = ~np.isin(x.codes, x.find([None]))
+    known = ~_is_unknown(table, axes.x)
     if known.any():
         table = table.select(known)
     # A group of several volume counts has their stripes.
@@ -211,12 +210,14 @@ def fix_conflicts(
     *,
     free: Collection[str] = (),
     candidates: Collection[str] = tuple(SERIES_DIMENSIONS),
+    keeps_unknown: bool = False,
 ) -> tuple[tuple[FixedDimension, ...], SeriesTable]:
     """Keep one value of a dimension in each cell that has several; no cell loses all of its series.
 
     Each cell keeps direct I/O, else the value that most cells have: then the usual, the most measured, the newest one.
     The dimension whose known value is in most cells is settled first. cell_names: the dimensions that determine a
-    cell; () for one cell. free: dimensions not to fix. candidates: those that may be fixed.
+    cell; () for one cell. free: dimensions not to fix. candidates: those that may be fixed. keeps_unknown: series of
+    unknown value stay beside those with the one that is kept.
     """
     whole, cells = table, number_combinations(table, cell_names)
     names = [
@@ -225,14 +226,23 @@ def fix_conflicts(
         if name in candidates and name not in {*free, *cell_names} and not SERIES_DIMENSIONS[name].is_minor
     ]
     settled = []
-    while names := [name for name in names if _find_conflict(table, cells, name)]:
+
+    def has_conflict(name: str) -> bool:
+        if not keeps_unknown:
+            return _find_conflict(table, cells, name)
+        known = ~_is_unknown(table, name)
+        return _find_conflict(table.select(known), cells[known], name)
+
+    while names := list(filter(has_conflict, names)):
         ranked = {name: _rank_values(table, cells, name) for name in names}
         name = max(names, key=lambda name: ranked[name][1])
         ranks = ranked[name][0][table.shared(name).codes]
+        is_unknown = _is_unknown(table, name) & keeps_unknown
+        ranks[is_unknown] = len(ranks)
         _, places = np.unique(cells, return_inverse=True)
         best = np.full(places.max() + 1, len(ranks))
         np.minimum.at(best, places, ranks)
-        is_kept = ranks == best[places]
+        is_kept = (ranks == best[places]) | is_unknown
         table, cells = table.select(is_kept), cells[is_kept]
         settled.append(name)
     fixed = tuple(
@@ -329,6 +339,12 @@ def _rank_values(
     ranks[order] = np.arange(count)
     best = int(order[0])
     return ranks, (shared.values[best] is not None, int(filled[best]))
+
+
+def _is_unknown(table: SeriesTable, name: str) -> NDArray[np.bool_]:
+    """Return in which rows the value of a dimension is unknown."""
+    shared = table.shared(name)
+    return np.isin(shared.codes, shared.find([None]))
 
 
 def _find_conflict(table: SeriesTable, cells: NDArray[np.int64], name: str) -> bool:

@@ -1,11 +1,11 @@
 """A layout and a load: their dimensions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from benchapp.analysis.layouts.ranking import find_capacity
 from benchapp.queries.layouts.question import VARYING
-from benchapp.queries.titles import describe_target
+from benchapp.queries.titles import UNKNOWN_LAYOUT, describe_setting, describe_target
 
 # What a requirement may leave open, beside queue depth and jobs: each load has its own.
 WORKLOAD_DETAILS: Final = ("block_size_bytes", "file_size_bytes", "is_direct", "engine", "read_share_percent")
@@ -19,7 +19,7 @@ LAYOUT_DIMENSIONS: Final = (*VARYING, *LAYOUT_DETAILS)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The dimensions of a layout; None: unknown."""
+    """The dimensions of a layout; None: unknown. unstated: the unknown ones that others of its ranking state."""
 
     volume_type: str | None
     volume_count: int | None
@@ -31,11 +31,15 @@ class Layout:
     raid_level: str | None
     chunk_size_bytes: int | None
     target_name: None = None
+    unstated: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def title(self) -> str:
         """Return the layout in one line."""
-        return describe_target(self)
+        title = describe_target(self)
+        if title == UNKNOWN_LAYOUT:
+            return title
+        return ", ".join((title, *(describe_setting(name, None) for name in self.unstated)))
 
     @property
     def capacity_bytes(self) -> int | None:

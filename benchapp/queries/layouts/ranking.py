@@ -221,8 +221,14 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
         table, levels = table.select(is_recent), [each.select(is_recent) for each in levels]
     recent = table, levels
     named = {term.dimension for term in question.filter.terms if not term.is_negated}
+    # Each number of volumes has its own stripes.
+    free = {*question.vary, *(("stripe_count",) if "volume_count" in question.vary else ())}
     fixed, table = fix_conflicts(
-        table, (), free=named, candidates=[name for name in VARYING if name not in question.vary]
+        table,
+        (),
+        free=named,
+        candidates=[name for name in VARYING if name not in free],
+        keeps_unknown=True,
     )
     # Buffered I/O counts where direct I/O was not measured.
     direct, table = fix_conflicts(table, LAYOUT_DIMENSIONS, free=named, candidates=("is_direct",))
@@ -346,6 +352,7 @@ class _LoadCollector:
     def __init__(self, table: SeriesTable, levels: Sequence[RowLevels], question: LayoutQuestion) -> None:
         self.incomplete: list[IncompleteLoad] = []
         self._table, self._directions = table, question.directions
+        self._stated = [name for name in VARYING if table.distinct(name) - {None}]
         self._load_names = _list_load_names(question)
         names = (*LAYOUT_DIMENSIONS, *self._load_names, "direction")
         _, self._firsts, cells = np.unique(
@@ -367,6 +374,7 @@ class _LoadCollector:
             by_load.setdefault(tuple(values[count:]), []).append(cell)
         for key, by_load in by_layout.items():
             found = Layout(*key)
+            found = replace(found, unstated=tuple(n for n in self._stated if getattr(found, n) is None))
             loads = []
             for load, cells in by_load.items():
                 # One cell for each direction.

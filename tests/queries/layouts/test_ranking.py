@@ -181,6 +181,23 @@ def test_what_may_not_vary_has_one_value_that_is_named_and_layouts_with_others_a
 
 
 @pytest.mark.django_db
+def test_layout_that_does_not_state_what_is_fixed_is_ranked_and_says_so() -> None:
+    for stripes in (8, 8, 4, None):
+        target = make_target(volume_type="gp3", volume_count=8, stripe_count=stripes)
+        make_series([5000.0], host=make_host(), target=target)
+    calculate_levels()
+
+    ranking = rank_layouts(LayoutQuestion(Filter(), iops=4000, vary=("volume_type",)))
+
+    assert {fixed.dimension: fixed.values for fixed in ranking.fixed} == {"stripe_count": (8, None)}
+    assert [row.layout.title for row in ranking.rows] == [
+        "8 × gp3, 8 stripes",
+        "8 × gp3, unknown stripes",
+    ]
+    assert [row.layout.stripe_count for row in ranking.elsewhere] == [4]
+
+
+@pytest.mark.django_db
 def test_series_that_are_too_old_do_not_choose_the_fixed_values() -> None:
     for days, block_size, depths in ((9, 4096, (1, 2, 4)), (0, 65_536, (1,))):
         for depth in depths:

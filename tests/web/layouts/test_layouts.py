@@ -158,7 +158,8 @@ def test_page_has_what_to_measure_next_with_commands_per_host(viewer: Client) ->
 
 def test_form_csv_and_curl_line_ask_the_same_question(viewer: Client) -> None:
     plant_layouts(started_at=timezone.now())
-    other = make_series([1000.0], workload=make_workload(block_size_bytes=65_536, is_direct=False))
+    work = make_workload(block_size_bytes=65_536, is_direct=False)
+    other = make_series([1000.0], target=make_target(filesystem="ext4"), workload=work)
     calculate_levels([other.pk])
     submitted = (
         "iops=20000&mb_per_s=&p99_ms=3.5&pattern=randread&block_size=&vary=volume_type&vary=volume_count&q="
