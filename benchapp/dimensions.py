@@ -254,6 +254,11 @@ _PATTERNS: Final = {
     "randrw": "random read/write",
     "trimwrite": "trim, then write",
     "randtrimwrite": "random trim, then write",
+    # Of reports without fio's options.
+    "unknown-read": "read, sequential or random",
+    "unknown-write": "write, sequential or random",
+    "unknown-trim": "trim, sequential or random",
+    "unknown-rw": "read/write, sequential or random",
 }
 _PATTERNS_BY_NAME: Final = {name: rw for rw, name in _PATTERNS.items()} | {"readwrite": "rw"}
 
@@ -286,6 +291,9 @@ _NATURAL: Final = {
     "randwrite": "write",
     "trim": "trim",
     "randtrim": "trim",
+    "unknown-read": "read",
+    "unknown-write": "write",
+    "unknown-trim": "trim",
 }
 
 

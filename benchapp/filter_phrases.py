@@ -79,15 +79,14 @@ _PATTERNS: Final = {
     )
 } | {name: name for name in ("randread", "randwrite", "randrw", "randtrim")}
 _MIXED: Final = ("mixed", "rw", "read/write")
+_SEQUENTIAL: Final = "read,write,rw,trim,trimwrite"
 _TERMS: Final[Mapping[str, PhraseTerm]] = {
     **{words: PhraseTerm("pattern", pattern) for words, pattern in _PATTERNS.items()},
     **{f"{order} {mix}": PhraseTerm("rw", "randrw") for order in ("random", "rand") for mix in _MIXED},
     **{f"{order} {mix}": PhraseTerm("rw", "rw") for order in ("sequential", "seq") for mix in _MIXED},
     "random": PhraseTerm("rw", "rand*"),
-    "sequential": PhraseTerm("rw", "rand*", is_negated=True),
-    "seq": PhraseTerm("rw", "rand*", is_negated=True),
-    "mixed": PhraseTerm("rw", "rw,randrw"),
-    "read/write": PhraseTerm("rw", "rw,randrw"),
+    **{word: PhraseTerm("rw", _SEQUENTIAL) for word in ("sequential", "seq")},
+    **{word: PhraseTerm("rw", "rw,randrw,unknown-rw") for word in ("mixed", "read/write")},
     **{word: PhraseTerm("direction", "read") for word in ("read", "reads")},
     **{word: PhraseTerm("direction", "write") for word in ("write", "writes")},
     "direct i/o": PhraseTerm("is_direct", "yes"),

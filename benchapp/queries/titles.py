@@ -16,7 +16,7 @@ TITLE_MAXIMUM: Final = 300
 
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
-_MIXED: Final = frozenset({"rw", "randrw", "trimwrite", "randtrimwrite"})
+_MIXED: Final = frozenset({"rw", "randrw", "trimwrite", "randtrimwrite", "unknown-rw"})
 # Shown only if different: nearly every workload on Linux uses it.
 _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.
@@ -163,10 +163,7 @@ def _format_small_files(workload: WorkloadTitleColumns) -> str:
 
 
 def _format_pattern(workload: WorkloadTitleColumns) -> str:
-    """Return the pattern; without fio options, it is unknown whether it was random."""
-    if dict([_OPTIONS_UNKNOWN]).items() <= workload.options.items() and not workload.engine:
-        return f"{workload.rw}, sequential or random" if workload.rw else "unknown pattern"
-    return name_rw(workload.rw)
+    return name_rw(workload.rw) or "unknown pattern"
 
 
 def _format_volumes(target: TargetTitleColumns) -> str:
@@ -220,7 +217,10 @@ def _format_size(size_bytes: int, units: tuple[tuple[int, str], ...], *, separat
 
 UNKNOWN: Final = "unknown"
 # Order of patterns: sequential before random, reads before writes.
-_ORDER: Final = ("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")
+_ORDER: Final = (
+    *("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw"),
+    *("unknown-read", "unknown-write", "unknown-rw"),
+)
 _FLAGS: Final = {"is_direct": ("buffered", "direct")}
 # Singular and plural of what is counted.
 _COUNTED: Final = {

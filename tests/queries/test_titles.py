@@ -77,7 +77,7 @@ WORKLOAD = WorkloadRow(
         ),
         (
             {
-                "rw": "read",
+                "rw": "unknown-read",
                 "iodepth": None,
                 "is_direct": None,
                 "engine": "",

@@ -43,7 +43,9 @@ class FleetSubmissionsParameters(DaysParameters, FormatParameters):
 
 
 class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
-    pattern: Annotated[str, Meta(description="read, write, randread or randwrite")]
+    pattern: Annotated[
+        str, Meta(description="read, write, randread, randwrite, unknown-read or unknown-write")
+    ]
     day: Annotated[date, Meta(description="UTC")]
     median: Annotated[float, Meta(description="over the series; 1 is the level of the series")]
     p10: float

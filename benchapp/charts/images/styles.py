@@ -83,6 +83,8 @@ _MEANING: Final = {
     "sequential write": 1,
     "random read": 2,
     "random write": 3,
+    "unknown read": 4,
+    "unknown write": 5,
 }
 
 
@@ -91,8 +93,8 @@ def assign_styles(lines: Sequence[tuple[str, str]]) -> list[LineStyle]:
     taken: set[int] = set()
     wanted: list[int | None] = []
     for rw, direction in lines:
-        order = "random" if rw.startswith("rand") else "sequential"
-        index = _MEANING.get(f"{order} {direction}")
+        orders = {"rand": "random", "unkn": "unknown"}
+        index = _MEANING.get(f"{orders.get(rw[:4], 'sequential')} {direction}")
         if index in taken:
             index = None
         if index is not None:

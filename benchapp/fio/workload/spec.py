@@ -17,6 +17,8 @@ from benchapp.fio.workload.sizes import parse_duration_s, parse_size
 _ALIASES: Final = {"readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "timeout": "runtime"}
 _SHARES: Final = {"read": 100, "randread": 100, "rw": None, "randrw": None}
 _DEFAULT_SHARE: Final = 50
+# Before the directions of a job whose options are unknown: it may be random or sequential.
+UNKNOWN_ORDER: Final = "unknown-"
 # fio 2.3 and later, which print options, have it on all systems but Windows.
 _DEFAULT_ENGINE: Final = "psync"
 # A run that ends at its runtime stops within a few ms of it; one that ends earlier is rarely this close.
@@ -35,7 +37,7 @@ _KEPT_LENGTH_MAXIMUM: Final = 4096
 class WorkloadSpec:
     """One workload, in canonical form.
 
-    rw: fio's canonical name (readwrite is rw); without options "read", "write", "rw"… as seen, random or not.
+    rw: fio's canonical name (readwrite is rw); without options "unknown-read", "unknown-rw"… of what it did, or "".
     block_size_bytes: None for ranges and splits, which are in block_size_text ("4096-16384",
       "4096/60:65536/40", "4096,8192" for reads and writes).
     file_size_bytes: of `size`, else `filesize`; None for a percentage (then file_size_text has it, "100%") and
@@ -183,7 +185,7 @@ def _read_without_options(group: Group) -> WorkloadSpec:
     }
     size = sizes.pop() if len(sizes) == 1 else 0.0
     return WorkloadSpec(
-        rw=rw,
+        rw=f"{UNKNOWN_ORDER}{rw}" if rw else "",
         block_size_bytes=int(size) if size and size.is_integer() else None,
         block_size_text="",
         iodepth=None if group.iodepth is None else min(group.iodepth, INTEGER_MAXIMUM),

@@ -164,7 +164,8 @@ def measure_breadth(incident: Incident) -> Breadth:
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
     rows = Series.objects.filter(scope__in=scopes, detection_results__isnull=False).distinct().order_by("id")
     for row in rows.values("id", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
-        access = "random" if "rand" in row["rw"] else "sequential" if row["rw"] else ""
+        is_unknown = not row["rw"] or row["rw"].startswith("unknown-")
+        access = "random" if "rand" in row["rw"] else "" if is_unknown else "sequential"
         yield {**row, "pattern": name_pattern(row["rw"], row["direction"]), _ACCESS: access}
 
 

@@ -15,7 +15,7 @@ from benchapp.analysis.validity.inputs import RunFailure
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Report
-from benchapp.fio.workload.spec import WorkloadSpec, fit_text, read_workload
+from benchapp.fio.workload.spec import UNKNOWN_ORDER, WorkloadSpec, fit_text, read_workload
 from benchapp.pipeline.identity import canonical_json, environment_key, key_of, series_key
 from benchapp.pipeline.intake.envelope import SendingAgent
 from benchapp.pipeline.intake.published_document import MEASUREMENTS_MAXIMUM
@@ -315,7 +315,8 @@ def _count_concurrent(counts: Counter[str]) -> _Concurrent:
 
 def _describe_workload(spec: WorkloadSpec) -> str:
     size = spec.block_size_bytes if spec.block_size_bytes is not None else spec.block_size_text
-    return f"{spec.rw} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
+    # As before patterns could be unknown: the text is part of the identity of series.
+    return f"{spec.rw.removeprefix(UNKNOWN_ORDER)} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
 
 
 def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:

@@ -20,13 +20,18 @@ PATTERNS: Final[Mapping[str, str]] = {
     "write": "Sequential write",
     "randrw": "Random mixed",
     "rw": "Sequential mixed",
+    "unknown-read": "Read, sequential or random",
+    "unknown-write": "Write, sequential or random",
 }
 # Dimensions that may be one value instead.
 VARYING: Final = ("volume_type", "volume_count", "stripe_count", "instance_type", "filesystem")
 # Beyond what one host delivers; also the largest numbers of the form and of the API.
 REQUIRED_MAXIMUM: Final = 1e9
 AGE_MAXIMUM_DAYS: Final = 3650
-_DIRECTIONS: Final = {"randread": ("read",), "read": ("read",), "randwrite": ("write",), "write": ("write",)}
+_DIRECTIONS: Final = {
+    **dict.fromkeys(("randread", "read", "unknown-read"), ("read",)),
+    **dict.fromkeys(("randwrite", "write", "unknown-write"), ("write",)),
+}
 _MB: Final = 10**6
 _GB: Final = 10**9
 _MS: Final = 10**6

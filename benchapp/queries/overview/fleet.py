@@ -1,6 +1,6 @@
 """Throughput of the fleet by pattern and day, each series relative to its own level."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from psycopg import sql
 from benchapp.analysis.charts.fleet import DayQuantiles, find_day_quantiles
 from benchapp.analysis.detection.staleness import find_stale_after
 from benchapp.analysis.incidents.typical_change import measure_multiple
+from benchapp.dimensions import name_rw, split_pattern
 from benchapp.metrics import list_detected_metrics
 from benchapp.models import Change, ChangeState, Series
 from benchapp.models.planned_event_filtering import match_maintenance
@@ -26,12 +27,7 @@ from benchapp.queries.result_cache import DAYS_S, read_cached
 from benchapp.queries.series.levels import find_level, read_levels
 
 DAYS: Final = 90
-PATTERNS: Final[Mapping[str, str]] = {
-    "read": "sequential read",
-    "write": "sequential write",
-    "randread": "random read",
-    "randwrite": "random write",
-}
+PATTERNS: Final = ("read", "write", "randread", "randwrite", "unknown-read", "unknown-write")
 # IOPS and bandwidth of a series are proportional, as its block size is fixed.
 METRIC: Final = "iops"
 # Of each pattern: the quantiles of 200 series say as much of the fleet as those of 100 000.
@@ -111,7 +107,7 @@ def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool)
     carried, measured = values[:, 0], values[:, 1]
     return PatternDays(
         pattern,
-        PATTERNS[pattern],
+        name_rw(pattern),
         len(values),
         is_sample,
         tuple(find_day_quantiles(carried)),
@@ -122,8 +118,8 @@ def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool)
 def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
     """Return the series of these patterns that are below the level that they had when the days began."""
     patterns = Q()
-    for rw, name in PATTERNS.items():
-        patterns |= Q(series__rw=rw, series__direction=name.rpartition(" ")[2])
+    for rw in PATTERNS:
+        patterns |= Q(series__rw=rw, series__direction=split_pattern(rw)[1])
     regressed = Change.objects.filter(
         patterns,
         metric__in=list_detected_metrics([METRIC]),
@@ -166,7 +162,7 @@ def _sample_series(from_at: datetime, to_at: datetime) -> dict[str, tuple[list[i
             [
                 _CANDIDATES,
                 list(PATTERNS),
-                [name.rpartition(" ")[2] for name in PATTERNS.values()],
+                [split_pattern(rw)[1] for rw in PATTERNS],
                 _CANDIDATES,
                 from_at,
                 to_at,

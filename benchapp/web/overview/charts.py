@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from benchapp.dimensions import split_pattern
 from benchapp.models import name_scopes
 from benchapp.queries.days import DayRange
 from benchapp.queries.overview.activity import (
@@ -152,6 +153,8 @@ _STYLES: Final[Mapping[str, tuple[str, str]]] = {
     "write": ("triangle", "orange"),
     "randread": ("rect", "green"),
     "randwrite": ("rectRot", "purple"),
+    "unknown-read": ("circle", "sky"),
+    "unknown-write": ("triangle", "brown"),
 }
 
 
@@ -159,7 +162,7 @@ def _make_line(line: PatternDays) -> dict[str, Any]:
     return {
         "name": line.name,
         "rw": line.pattern,
-        "direction": line.name.rpartition(" ")[2],
+        "direction": split_pattern(line.pattern)[1],
         "values": [
             day and {"median": day.median, "p10": day.p10, "p90": day.p90, "n": day.n} for day in line.days
         ],

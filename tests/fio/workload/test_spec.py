@@ -195,7 +195,7 @@ def test_same_options_with_another_result_depth_or_name_are_another_workload() -
 def test_job_without_options_is_identified_by_its_name_and_io() -> None:
     spec = read_workload(read_single("versions/fio-2.2.10/json.json").groups[0])
 
-    assert (spec.rw, spec.block_size_bytes, spec.iodepth, spec.engine) == ("rw", 4096, 4, "")
+    assert (spec.rw, spec.block_size_bytes, spec.iodepth, spec.engine) == ("unknown-rw", 4096, 4, "")
     assert (spec.read_share_percent, spec.extra) == (None, {"options": "not-reported", "job": "mix"})
     assert spec.is_direct is None
 

@@ -20,6 +20,8 @@ const MEANING = new Map([
   ["sequential write", 1],
   ["random read", 2],
   ["random write", 3],
+  ["unknown read", 4],
+  ["unknown write", 5],
 ]);
 
 /** Give each line {rw, direction} a style: its fixed one where that is still free, else the next free one. */
@@ -56,7 +58,7 @@ export function withAlpha(color, alpha) {
 }
 
 function nameMeaning({ rw, direction }) {
-  const order = rw.startsWith("rand") ? "random" : "sequential";
+  const order = rw.startsWith("rand") ? "random" : rw.startsWith("unknown-") ? "unknown" : "sequential";
   return `${order} ${direction}`;
 }
 
