@@ -58,8 +58,9 @@ class Incident(models.Model):
     unaffected_hosts, is_near, text}], most likely cause first; hosts_* count other hosts with the same environment
     change; is_near: it coincides within a run.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
-    recovered_at: when recovery was detected. is_open: neither resolved, recovered nor merged, calculated by PostgreSQL:
-    every count, mark and list of open incidents uses it. snoozed_until: no notices until then.
+    recovered_at: of the first run that is back at the level before; its event has when that was found.
+    is_open: neither resolved, recovered nor merged, calculated by PostgreSQL: every count, mark and list of open
+    incidents uses it. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.
     merged_into: the incident that has its changes now; lists omit merged incidents. uid: identity in archives.
     """

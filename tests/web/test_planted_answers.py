@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from benchapp.models import name_scopes
+from benchapp.models import DetectionResult, IncidentEvent, name_scopes
 from benchapp.queries.layouts.ranking import VERDICTS
-from benchapp.times import to_iso
+from benchapp.times import format_moment, to_iso
 from tests.planted_fleet import (
     DAY,
     GIB,
@@ -522,6 +522,30 @@ def test_open_incidents_have_the_series_that_are_still_worse(fleet: Fleet, viewe
     }
 
 
+def test_recovery_began_with_the_first_run_at_the_level_before(fleet: Fleet, viewer: Client) -> None:
+    begins = {
+        each.hosts[0]: each.step_days[-1]
+        for each in list_steady(fleet)
+        if min(each.factors) < each.factors[-1] == each.factors[0]
+    }
+
+    rows = read_list(viewer, "/api/v1/incidents", "incidents", tab="recovered")
+    csv_rows = read_csv(viewer, "/api/v1/incidents", tab="recovered")
+
+    dates = {row["scope"].partition(":")[2]: row["recovered_at"][:10] for row in rows}
+    assert dates == {host: f"{fleet.at(day):%Y-%m-%d}" for host, day in begins.items()}
+    assert [row["recovered_at"] for row in csv_rows] == [row["recovered_at"] for row in rows]
+    inbox = read_page(viewer, "/incidents/", tab="recovered")
+    for row in rows:
+        began = format_moment(datetime.fromisoformat(row["recovered_at"]))
+        assert f"recovered {began.removesuffix(' UTC')}" in inbox
+        words = read_page(viewer, f"/incidents/{row['id']}/")
+        assert f"Back at the earlier level since {began}." in words
+        event = IncidentEvent.objects.get(incident=row["id"], kind="recovered")
+        assert event.at > datetime.fromisoformat(row["recovered_at"])
+        assert event.text == f"back at the earlier level since {began}"
+
+
 def test_every_count_of_open_incidents_is_that_of_the_api(fleet: Fleet, viewer: Client) -> None:
     incidents = read_list(viewer, "/api/v1/incidents", "incidents", limit=200)
     open_ids = {row["id"] for row in incidents if row["is_open"] and row["is_regression"]}
@@ -661,6 +685,14 @@ def test_page_of_a_series_states_its_level(fleet: Fleet, viewer: Client) -> None
         assert level
         assert float(level[1].replace("\u202f", "")) == pytest.approx(each.median("iops"), rel=0.005)
         assert int(level[2]) == len(each.level_days)
+
+
+def test_series_is_learning_only_until_detection_knows_its_noise(fleet: Fleet) -> None:
+    """All series have 30 runs or more, also those with a new level."""
+    results = DetectionResult.objects.filter(series__in=by_id(fleet))
+
+    assert results.exists()
+    assert not results.filter(status="learning").exists()
 
 
 # History, runs and comparisons

@@ -118,6 +118,14 @@ def find_end(after: Sequence[float], *, before_median: float, after_median: floa
     return len(after)
 
 
+def count_returned_runs(after: Sequence[float], *, before_median: float, after_median: float) -> int:
+    """Return how many of the newest values are back: until, from the end, three in a row are nearer to the new level.
+
+    after: finite values from the change on, oldest first.
+    """
+    return find_end(after[::-1], before_median=after_median, after_median=before_median)
+
+
 @dataclass(frozen=True, slots=True)
 class LevelReturn:
     """Whether a level is back at the one before a change, and the mean of the newest 3 runs is nearer to that one."""

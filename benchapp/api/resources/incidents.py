@@ -141,7 +141,7 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     link: Annotated[str | None, Meta(description="to a ticket, http or https")]
     link_label: Annotated[str | None, Meta(description="null: pages show the last part of the URL")]
     snoozed_until: Time | None
-    recovered_at: Time | None
+    recovered_at: Annotated[Time | None, Meta(description="first run that is back at the level before")]
     is_open: Annotated[
         bool, Meta(description="neither resolved nor recovered, the definition of every count")
     ]

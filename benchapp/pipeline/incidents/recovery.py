@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from statistics import median_low
 from typing import Final
 
 from django.db.models import QuerySet
@@ -13,11 +14,13 @@ from benchapp.analysis.detection.recovery import (
     RUNS_MAXIMUM,
     RUNS_MINIMUM,
     ChangedLevel,
+    count_returned_runs,
     have_changed_again,
     have_returned,
 )
-from benchapp.models import UNRESOLVED, Change, ChangeState, Incident, IncidentEvent, Level
+from benchapp.models import UNRESOLVED, Change, ChangeState, Incident, IncidentEvent, Level, Measurement
 from benchapp.pipeline.incidents.events import Events, reopen_incident
+from benchapp.times import format_utc_moment
 
 # Share of an incident's drifts that must be back, each by its own comparison with its baseline.
 _DRIFTS_SHARE: Final = 0.9
@@ -27,6 +30,9 @@ _SILENT_RUNS: Final = 5
 # Share of an incident's series that must have changed again, or whose pooled levels must be back. If fewer changed
 # again, it is another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
 COVERED_SHARE: Final = 2 / 3
+# Changes, and runs of each, that date the begin of a recovery. It is found after a few runs.
+_RETURNS_READ: Final = 25
+_RUNS_READ: Final = 500
 _FLAPPING: Final = "regressed again after a recovery"
 
 
@@ -64,9 +70,9 @@ def _update(
     if incident.recovered_at is None:
         if not _is_back(changes, levels):
             return False
-        incident.recovered_at = events.now
+        incident.recovered_at = _find_return(_list_measured(changes, levels)) or events.now
         incident.save(update_fields=["recovered_at"])
-        text = "the newest runs are back at the earlier level"
+        text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}"
         # What is over when it is found sends nothing.
         is_notified = incident.is_regression and incident.pk not in events.to_notify
         events.drop(incident.pk)
@@ -93,6 +99,30 @@ def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level])
     return have_returned(current) or (
         is_updated and _have_pooled_returned(measured) and not have_changed_again(current)
     )
+
+
+def _find_return(changes: Sequence[Change]) -> datetime | None:
+    """Return the start of the first run that is back: the median of the largest changes; a query for each of these."""
+    moments = []
+    for change in sorted(changes, key=lambda each: -abs(each.relative))[:_RETURNS_READ]:
+        runs = list(
+            Measurement.objects.filter(
+                series_id=change.series_id,
+                started_at__gte=change.started_at,
+                error=0,
+                is_excluded=False,
+                **{f"{change.metric}__isnull": False},
+            )
+            .order_by("-started_at", "-id")
+            .values_list("started_at", change.metric)[:_RUNS_READ]
+        )
+        back = count_returned_runs(
+            [value for _, value in reversed(runs)],
+            before_median=change.before_median,
+            after_median=change.after_median,
+        )
+        moments += [runs[back - 1][0]] if back else []
+    return median_low(moments) if moments else None
 
 
 def _is_updated(change: Change, last_at: datetime) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from benchapp.analysis.detection.recovery import (
     ChangedLevel,
+    count_returned_runs,
     find_end,
     has_regressed_again,
     has_returned,
@@ -31,6 +32,20 @@ BAD = [800.0, 801.0, 799.0]
 )
 def test_three_runs_at_the_old_level_are_a_recovery(after: list[float], expected: bool) -> None:
     assert has_returned(after, before_median=1000.0, after_median=800.0, spread=10.0) is expected
+
+
+@pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        ([*BAD, 1000.0, 1001.0, 999.0], 3),
+        ([*BAD, 1000.0, 801.0, 999.0, 1001.0], 4),  # one bad run ends no recovery
+        ([*BAD, 1000.0, 1001.0, 999.0, *BAD, 1000.0, 1001.0, 999.0, 1000.0], 4),
+        ([1000.0, 1001.0, 999.0], 3),
+        ([], 0),
+    ],
+)
+def test_runs_that_are_back_are_counted_from_the_newest_one(after: list[float], count: int) -> None:
+    assert count_returned_runs(after, before_median=1000.0, after_median=800.0) == count
 
 
 def test_small_change_in_high_noise_requires_more_runs() -> None:
