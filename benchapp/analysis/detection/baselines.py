@@ -32,6 +32,7 @@ RUNS_MINIMUM: Final = 3
 DRIFT_METHOD: Final = "drift-v1"
 # Minimum runs of the baseline, and of the level that is compared with it: a month of daily runs has both.
 BASELINE_RUNS_MINIMUM: Final = 12
+DRIFT_RUNS_MINIMUM: Final = 2 * BASELINE_RUNS_MINIMUM
 # Share of the tolerated change within which a level has recovered.
 BACK_SHARE: Final = 0.5
 # Pairs of runs closer than this share of the level say little about its slope.
@@ -93,7 +94,7 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
     """
     newest = np.asarray(values[-2 * COMPARED_RUNS_MAXIMUM :], dtype=np.float64)
     count = len(newest)
-    if count < 2 * BASELINE_RUNS_MINIMUM or newest.min() <= 0:
+    if count < DRIFT_RUNS_MINIMUM or newest.min() <= 0:
         return None
     logarithms, places = np.log(newest), np.arange(count)
     older, newer = np.triu_indices(count, round(count * _PAIR_APART_SHARE))
@@ -150,7 +151,7 @@ class BaselineComparison:
 
 def may_have_drifted(values: Array, *, tolerated_change: float) -> bool:
     """Return whether a level may be beyond the tolerated change of its beginning: by their medians alone."""
-    if len(values) < 2 * BASELINE_RUNS_MINIMUM:
+    if len(values) < DRIFT_RUNS_MINIMUM:
         return False
     size = min(len(values) // 2, COMPARED_RUNS_MAXIMUM)
     before, after = take_median(values[:size]), take_median(values[-size:])

@@ -161,14 +161,17 @@ def judge_state(
 ) -> StateResult:
     """Return the status of a series with so many runs, the last one `silent_s` ago.
 
-    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise.
+    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise. The
+    noise after a change is that of the levels before, too.
     """
     if silent_s is not None and stale_after_s is not None and silent_s > stale_after_s:
         return StateResult(SeriesState.STALE, None)
-    if runs < BASELINE_RUNS or profile.smallest_change is None:
-        missing = max(BASELINE_RUNS - runs, FEWEST_NEW_RUNS + 1 - profile.points)
-        return StateResult(SeriesState.LEARNING, missing)
-    if profile.smallest_change > wanted_change:
+    if runs < BASELINE_RUNS:
+        return StateResult(SeriesState.LEARNING, BASELINE_RUNS - runs)
+    smallest = profile.smallest_change
+    if smallest is None:
+        smallest = find_smallest_change(profile.spread, profile.correlation, old_runs=FEWEST_NEW_RUNS + 1)
+    if smallest > wanted_change:
         return StateResult(SeriesState.TOO_NOISY, count_runs_needed(profile, wanted_change))
     return StateResult(SeriesState.STEADY, None)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from django.db.models import Count, Q
 
-from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, BaselineComparison
+from benchapp.analysis.detection.baselines import DRIFT_RUNS_MINIMUM, BaselineComparison
 from benchapp.analysis.detection.calendar_profile import CalendarProfile
 from benchapp.analysis.detection.suspicion_test import find_suspicion_band
 from benchapp.metrics import CATALOG, KIND_NAMES, format_count, format_percent, list_judged_metrics
@@ -284,6 +284,6 @@ def _describe_missing_comparison(
     if policy.baseline_from_at is None or comparison is not None:
         return
     if has_baseline_runs:
-        yield f"Drift detection starts at {2 * BASELINE_RUNS_MINIMUM} runs of the baseline."
+        yield f"Drift detection starts at {DRIFT_RUNS_MINIMUM} runs of the baseline."
     else:
         yield f"No drift detection: the baseline begins before the newest {WINDOW} runs."

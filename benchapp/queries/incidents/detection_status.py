@@ -18,6 +18,7 @@ from django.db.models.functions import Greatest
 from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 
+from benchapp.analysis.detection.baselines import DRIFT_RUNS_MINIMUM
 from benchapp.analysis.detection.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.grammar import Filter
 from benchapp.metrics import SMALLEST_CHANGES, find_detected_metric
@@ -60,7 +61,7 @@ class StoredTwoStates:
 class DetectionStatusRow:
     """Detection status of one metric of a series. seasons: factors that are removed, 24 by hour, 7 by weekday.
 
-    threshold: smallest change that is reported, relative.
+    threshold: smallest change that is reported, relative. drift_runs: from which drifts are judged.
     """
 
     metric: str
@@ -76,6 +77,7 @@ class DetectionStatusRow:
     spread_increase: StoredSpreadIncrease | None = None
     two_states: StoredTwoStates | None = None
     seasons: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    drift_runs: int = DRIFT_RUNS_MINIMUM
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,13 @@ def _name_phases(season: str, phases: Sequence[int]) -> str:
 
 
 def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:
-    needed = f"; {row.runs_needed} more needed" if row.runs_needed else ""
-    return f"Learning: {format_count(row.n, 'run')} so far{needed}."
+    """Say what is detected already: from 6 runs on steps, which open incidents once they are confirmed."""
+    runs = f"{row.n} of {row.n + (row.runs_needed or 0)} runs"
+    return f"Learning: {runs}. Steps open incidents once they are confirmed.{_describe_drift_start(row)}"
+
+
+def _describe_drift_start(row: DetectionStatusRow) -> str:
+    return f" Drifts are judged from {row.drift_runs} runs on." if row.n < row.drift_runs else ""
 
 
 def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
@@ -137,7 +142,7 @@ def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
     )
     threshold = format_percent(row.threshold)
     more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
-    return f"Steady{deviation}.{least}{more}"
+    return f"Steady{deviation}.{least}{more}{_describe_drift_start(row)}"
 
 
 def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:

@@ -112,10 +112,11 @@ def test_series_with_fewer_than_twenty_runs_is_learning() -> None:
     assert state_of(make_profile(0.01, points=14), runs=14) == StateResult(SeriesState.LEARNING, 6)
 
 
-def test_level_of_five_runs_is_learning_though_the_series_is_old() -> None:
-    profile = profile_noise([100.0] * 30 + [80.0] * 4, [30])
+def test_level_of_four_runs_has_the_noise_of_the_levels_before() -> None:
+    quiet, noisy = (profile_noise([100.0, 100.0 + size] * 15 + [80.0] * 4, [30]) for size in (1.0, 30.0))
 
-    assert judge_state(profile, runs=34, wanted_change=0.05) == StateResult(SeriesState.LEARNING, 2)
+    assert judge_state(quiet, runs=34, wanted_change=0.05) == StateResult(SeriesState.STEADY, None)
+    assert judge_state(noisy, runs=34, wanted_change=0.05).state == SeriesState.TOO_NOISY
 
 
 def test_too_noisy_series_has_the_runs_needed() -> None:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from benchapp.charts.texts.history import ShownLevel, describe_level
 from benchapp.metrics import CATALOG
-from benchapp.models import User
+from benchapp.models import DetectionStatus, User
 from benchapp.pipeline.notifications.thresholds import store_present_violations
 from benchapp.queries.series.levels import LevelChange, LevelRow
 from benchapp.web.incidents.detection_status_texts import describe_phases
@@ -355,6 +355,29 @@ def test_phases_of_a_week_are_named_by_range_the_largest_first(
     factors: tuple[float, ...], texts: list[str]
 ) -> None:
     assert describe_phases("weekday", factors) == texts
+
+
+@pytest.mark.parametrize(
+    ("status", "n", "text"),
+    [
+        (
+            "learning",
+            8,
+            "Learning: 8 of 20 runs. Steps open incidents once they are confirmed. Drifts are judged from 24 runs on.",
+        ),
+        ("steady", 22, "Drifts are judged from 24 runs on."),
+        ("steady", 24, None),
+    ],
+)
+def test_detection_says_what_it_judges_yet(viewer: Client, status: str, n: int, text: str | None) -> None:
+    series = add_series(VALUES, metric="iops")
+    needed = 20 - n if status == "learning" else None
+    make_detection_result(series, DetectionStatus(status), n=n, runs_needed=needed)
+
+    words = Page(viewer.get(reverse("series", args=[series.pk]), {"metric": "iops"})).words
+
+    assert (text or "Steady") in words
+    assert ("Drifts are judged" in words) == (text is not None)
 
 
 def test_pages_say_since_when_a_threshold_of_the_reader_is_violated(viewer: Client) -> None:
