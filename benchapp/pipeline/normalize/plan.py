@@ -30,6 +30,7 @@ from benchapp.pipeline.normalize.sender_context import (
 )
 from benchapp.pipeline.normalize.traces import PlannedTrace, RunTraces, parse_traces
 from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
+from benchapp.times import format_utc_moment
 
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -151,7 +152,10 @@ def _plan_run(
     document = report.documents[number]
     environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
     target_key = key_of(sender.target)
-    started_at, is_known = _read_start(source, sender, document)
+    starts = list(_list_starts(sender, document))
+    known = [moment for moment in starts if _is_plausible(moment, source)]
+    started_at = known[0] if known else source.received_at
+    refused = [_refuse_time(moment) for moment in starts if not _is_plausible(moment, source)][:1]
     has_zone = document.format != "normal" or sender.time_zone is not None
     finished_at = (document.finished_at if has_zone else None) or sender.finished_at or document.finished_at
     failure = find_failure(report, number, sender.command)
@@ -163,14 +167,16 @@ def _plan_run(
         "sweep_id": sender.sweep_id,
         "labels": dict(sender.labels),
         "started_at": started_at,
-        "started_at_is_known": is_known,
-        "finished_at": finished_at if finished_at and finished_at >= started_at else None,
+        "started_at_is_known": bool(known),
+        "finished_at": finished_at
+        if finished_at and finished_at >= started_at and _is_plausible(finished_at, source)
+        else None,
         "format": document.format,
         "fio_version": document.fio_version[:100],
         "command": _describe_command(sender, failure),
         "error": failure.error if failure else 0,
         "is_partial": document.is_partial,
-        "warnings": [_plain_note(note) for note in (*report.warnings, *traces.warnings)],
+        "warnings": [_plain_note(note) for note in (*refused, *report.warnings, *traces.warnings)],
         "badges": _unite_badges(measurements, has_failed=failure is not None),
         "parser_version": PARSER_VERSION,
     }
@@ -212,16 +218,27 @@ def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: boo
     return sort_codes([*codes, "failed-job"] if has_failed else codes)
 
 
-def _read_start(source: SubmissionSource, sender: SenderContext, document: Document) -> tuple[datetime, bool]:
-    """Return the start by fio, else by the sender; the time of receipt (False) if their clock is wrong by days."""
+def _list_starts(sender: SenderContext, document: Document) -> Iterator[datetime]:
+    """Yield the start by fio, by the sender, and by what fio printed: the first plausible one counts."""
     printed = document.finished_at
     if printed is not None and document.format == "normal":
         # By the clock of the host, in an assumed time zone: what the sender says goes before.
         printed -= measure_length(document)
     for moment in (document.started_at, sender.started_at, printed):
-        if moment is not None and _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE:
-            return moment, True
-    return source.received_at, False
+        if moment is not None:
+            yield moment
+
+
+def _is_plausible(moment: datetime, source: SubmissionSource) -> bool:
+    """Return whether a clock may have shown a time: not before 2000, and at most a day after the receipt."""
+    return _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE
+
+
+def _refuse_time(moment: datetime) -> Note:
+    kind = "before 2000" if moment < _OLDEST else "more than a day after the server received the result"
+    return Note(
+        "clock-not-used", "", f"the start {format_utc_moment(moment)} is {kind}; check the clock of the host"
+    )
 
 
 def _plan_measurements(

@@ -39,6 +39,8 @@ from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
 from benchapp.pipeline.pools import set_pool
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, make_host
+from tests.visitors import sign_in
+from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 
@@ -304,13 +306,18 @@ def test_clock_that_is_days_ahead_does_not_order_history() -> None:
     report = json.loads(read_fio("07_json.out"))
     ahead = RECEIVED_AT + timedelta(days=400)
     report |= {"timestamp": int(ahead.timestamp()), "timestamp_ms": int(ahead.timestamp() * 1000)}
-    submit(fio_output=json.dumps(report), started_at=ahead.isoformat(), finished_at=None)
+    submit(fio_output=json.dumps(report), started_at=ahead.isoformat(), finished_at=ahead.isoformat())
 
     normalize_batch()
 
     run = Run.objects.get()
-    assert run.started_at == RECEIVED_AT
+    assert (run.started_at, run.finished_at) == (RECEIVED_AT, None)
     assert run.started_at_is_known is False
+    (warning,) = [each for each in run.warnings if each["code"] == "clock-not-used"]
+    assert "more than a day after the server received the result" in warning["message"]
+    page = Page(sign_in().get(f"/runs/{run.pk}/")).words
+    assert "time received; no usable timestamp from the host" in page
+    assert warning["message"] in page
 
 
 def test_failed_job_is_stored_and_marked() -> None:
