@@ -161,7 +161,7 @@ def _agrees(one: Direction, other: Direction) -> bool:
 
 
 def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
-    """Give the jobs of a terse document what only the text has: options, number of clones, counts, trims."""
+    """Give a terse document what only the text has: its date, and of jobs options, number of clones, counts, trims."""
     lenders = _find_lenders(text)
     names = Counter(map(_name_job, text.jobs))
     jobs = tuple(
@@ -176,6 +176,8 @@ def _borrow(terse: Document, text: Document, notes: Notes) -> Document:
             jobs, where="document 0", is_partial=terse.is_partial, notes=notes, may_lack_clones=True
         ),
         disks=terse.disks or text.disks,
+        started_at=text.started_at,
+        finished_at=text.finished_at,
     )
 
 

@@ -32,6 +32,8 @@ from benchapp.pipeline.normalize.traces import PlannedTrace, RunTraces, parse_tr
 from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
 from benchapp.times import format_utc_moment
 
+# Terse lines have the date of the text beside them.
+_PRINTED_DATES: Final = ("normal", "terse")
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
@@ -156,7 +158,7 @@ def _plan_run(
     known = [moment for moment in starts if _is_plausible(moment, source)]
     started_at = known[0] if known else source.received_at
     refused = [_refuse_time(moment) for moment in starts if not _is_plausible(moment, source)][:1]
-    has_zone = document.format != "normal" or sender.time_zone is not None
+    has_zone = document.format not in _PRINTED_DATES or sender.time_zone is not None
     finished_at = (document.finished_at if has_zone else None) or sender.finished_at or document.finished_at
     failure = find_failure(report, number, sender.command)
     context = read_run_context(document, environment=environment, target=sender.target, failure=failure)
@@ -221,7 +223,7 @@ def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: boo
 def _list_starts(sender: SenderContext, document: Document) -> Iterator[datetime]:
     """Yield the start by fio, by the sender, and by what fio printed: the first plausible one counts."""
     printed = document.finished_at
-    if printed is not None and document.format == "normal":
+    if printed is not None and document.format in _PRINTED_DATES:
         # By the clock of the host, in an assumed time zone: what the sender says goes before.
         printed -= measure_length(document)
     for moment in (document.started_at, sender.started_at, printed):
