@@ -74,6 +74,7 @@ MIDDLEWARE = [
     "benchapp.web.site.preferences.apply_preferences",
     "benchapp.web.site.compression.PageCompression",
     "benchapp.api.framework.parameters.check_query",
+    "benchapp.web.site.unknown_parameters.note_parameters",
     "benchapp.api.framework.database_errors.answer_unavailable_database",
 ]
 # Origins whose scripts may read the API with a token; cookies are never accepted from them (docs/api.md).

@@ -16,6 +16,7 @@ from benchapp.queries.incidents.incidents import count_new
 from benchapp.times import name_zone
 from benchapp.web.site.access import can
 from benchapp.web.site.help import find_help
+from benchapp.web.site.unknown_parameters import describe_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
         "help": find_help(request),
+        "unknown_parameters": describe_unknown(request.GET),
         "version": __version__,
     }
 
