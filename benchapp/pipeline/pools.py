@@ -56,18 +56,23 @@ _MOVE_CHANGES: Final = (
 class PoolMove:
     """What moves with a host to another pool. from_scope, to_scope: pool:NAME or host:NAME.
 
-    series: those with its results; joined: of these, those of which the pool has results of other hosts; shared: of
-    these, those of which the former pool keeps results of other hosts. incidents: (id, title) of unresolved ones,
-    newest first.
+    series: those with its results; joined_pairs: of these, those of which the pool has results of other hosts, each
+    with the series of the pool; shared: of these, those of which the former pool keeps results of other hosts.
+    incidents: (id, title) of unresolved ones, newest first.
     """
 
     from_scope: str
     to_scope: str
     series: int
-    joined: int
+    joined_pairs: tuple[tuple[int, int], ...]
     shared: int
     measurements: int
     incidents: tuple[tuple[int, str], ...]
+
+    @property
+    def joined(self) -> int:
+        """Return how many series join results of other hosts."""
+        return len(self.joined_pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,11 @@ def _describe(host: Host, pool: str, sources: Sequence[_MovingSeries]) -> PoolMo
         from_scope=host.scope,
         to_scope=_name_scope(host, pool),
         series=len(sources),
-        joined=sum(bool(source.goal and source.goal.measurement_count) for source in sources),
+        joined_pairs=tuple(
+            (source.series.pk, source.goal.pk)
+            for source in sources
+            if source.goal and source.goal.measurement_count
+        ),
         shared=sum(source.is_shared for source in sources),
         measurements=sum(source.own_count for source in sources),
         incidents=tuple(incidents.order_by("-started_at", "-id").values_list("id", "title")),

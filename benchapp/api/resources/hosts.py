@@ -55,6 +55,7 @@ from benchapp.pipeline.hosts import restore_host, retire_host
 from benchapp.pipeline.pools import preview_pool, set_pool
 from benchapp.queries.hosts.agent_versions import is_outdated
 from benchapp.queries.hosts.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
+from benchapp.queries.hosts.pool_joins import list_joins
 from benchapp.queries.hosts.schedules import HostSchedule, ScheduledProfile
 from benchapp.queue import wake_up
 
@@ -310,6 +311,19 @@ class OneHost(ApiView):
         return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
 
 
+class SeriesJoinAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    other_series: Annotated[int, Meta(description="of the new scope, which it joins")]
+    title: str
+    metric: Annotated[str, Meta(description="empty: no level of the same metric")]
+    median: Annotated[float | None, Meta(description="of the current level, in the base unit")]
+    other_median: float | None
+    relative: Annotated[float | None, Meta(description="median / other_median − 1")]
+    is_apart: Annotated[bool, Meta(description="by the smallest change of the metric or more")]
+    incidents: Annotated[Sequence[int], Meta(description="open ones of the series, newest first")]
+    other_incidents: Sequence[int]
+
+
 class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
     to_scope: str
@@ -318,6 +332,9 @@ class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
     shared: Annotated[int, Meta(description="of these, divided: results of other hosts stay")]
     measurements: int
     incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
+    joins: Annotated[
+        Sequence[SeriesJoinAnswer], Meta(description="series that join, the largest difference first")
+    ]
 
 
 class PoolMoveParameters(Parameters):
@@ -342,4 +359,5 @@ class HostPoolMove(ApiView):
             raise no_host(name)
         move = preview_pool(host, wanted["pool"])
         ids = [incident_id for incident_id, _ in move.incidents]
-        return answer_json(request, build(PoolMoveAnswer, move, incidents=ids))
+        joins = [build(SeriesJoinAnswer, each) for each in list_joins(move.joined_pairs)]
+        return answer_json(request, build(PoolMoveAnswer, move, incidents=ids, joins=joins))

@@ -33,6 +33,7 @@ from benchapp.queries.hosts.hosts import (
     read_host_histories,
 )
 from benchapp.queries.hosts.patterns import read_host_patterns
+from benchapp.queries.hosts.pool_joins import list_joins
 from benchapp.queries.hosts.run_requests import RequestFilter, read_request_policy
 from benchapp.queries.hosts.tokens import read_tokens
 from benchapp.queries.hosts.wanted_schedules import list_scheduled_hosts, read_statuses
@@ -55,6 +56,7 @@ from benchapp.web.hosts.hosts_table import (
     summarize_hosts,
 )
 from benchapp.web.hosts.patterns_table import make_pattern_lines, summarize_host
+from benchapp.web.hosts.pool_texts import describe_joins
 from benchapp.web.hosts.schedule_texts import explain_no_schedule, list_lines
 from benchapp.web.incidents.tables import make_incident_lines
 from benchapp.web.maintenance.views import list_maintenance
@@ -255,11 +257,12 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
         return _refuse(request, form)
     pool = form.cleaned_data["pool"]
     if request.method != "POST":
-        context = {"host": host, "pool": pool, "move": preview_pool(host, pool)}
+        move = preview_pool(host, pool)
+        context = {"host": host, "pool": pool, "move": move, **describe_joins(list_joins(move.joined_pairs))}
         return render(request, "hosts/pool.html", context)
-    move = save_pool(name, pool, by=read_person(request))
+    moved = save_pool(name, pool, by=read_person(request))
     wake_up()
-    count = format_count(move.series if move else 0, "series")
+    count = format_count(moved.series if moved else 0, "series")
     place = f"to pool {pool}" if pool else "out of its pool"
     messages.success(request, f"{name} moved {place}, with {count}.", extra_tags="good")
     return redirect(f"{reverse('host_settings', args=[name])}?{urlencode({'former_pool': host.pool})}")

@@ -102,6 +102,7 @@ def test_move_to_a_pool_is_previewed(reader):
         "shared": 0,
         "measurements": 2,
         "incidents": [],
+        "joins": [],
     }
     assert reader.get("/api/v1/hosts/nobody/pool-move?pool=blue").status_code == 404
     assert reader.get("/api/v1/hosts/db-7/pool-move").json()["series"] == 0

@@ -13,7 +13,7 @@ from benchapp.fio.workload import spec
 from benchapp.models import Host, Role, Scope, Series, Workload
 from benchapp.pipeline.access.tokens import issue_token
 from benchapp.pipeline.normalize.batch import normalize_batch
-from tests.api.ingest.test_app import post
+from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio
 from tests.factories import calculate_levels, make_host, make_series, make_workload
 from tests.visitors import sign_in

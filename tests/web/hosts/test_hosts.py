@@ -24,7 +24,17 @@ from benchapp.pipeline.hosts import RESERVED_NAMES
 from benchapp.web import urls as web_urls
 from benchapp.web.hosts.schedule_texts import format_run_interval
 from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
-from tests.factories import NOON, add_series, make_host, make_run, make_series, make_token
+from tests.factories import (
+    NOON,
+    add_series,
+    calculate_levels,
+    make_change,
+    make_host,
+    make_incident,
+    make_run,
+    make_series,
+    make_token,
+)
 from tests.web.pages import Page
 
 VERSION = read_agent_version()
@@ -370,6 +380,40 @@ def test_host_joins_and_leaves_a_pool(admin: Client) -> None:
     host.refresh_from_db()
     assert host.pool == ""
     assert "db-01 moved out of its pool, with 1 series" in undone.words
+
+
+def test_preview_of_a_move_says_which_levels_it_mixes(admin: Client) -> None:
+    own = make_series([700.0] * 8, host=make_host("db-01"))
+    pool = make_host("db-02", pool="blue")
+    pooled = make_series([1000.0] * 8, host=pool, target=own.target, workload=own.workload)
+    incident = make_incident(changes=[make_change(own)])
+    calculate_levels()
+
+    page = Page(admin.get(reverse("set_pool", args=["db-01"]), {"pool": "blue"}))
+    joins = admin.get("/api/v1/hosts/db-01/pool-move?pool=blue").json()["joins"]
+
+    assert (
+        "1 of 1 joined series would mix different levels, by −30 % at most; 1 with an open incident."
+        in page.words
+    )
+    assert "700 IOPS1\u202f000 IOPS−30 %db-01: incident" in page.words.replace("IOPS ", "IOPS").replace(
+        "% ", "%"
+    )
+    (join,) = joins
+    assert (join["series"], join["other_series"], join["is_apart"]) == (own.pk, pooled.pk, True)
+    assert (join["median"], join["other_median"], join["relative"]) == (700.0, 1000.0, pytest.approx(-0.3))
+    assert (join["incidents"], join["other_incidents"]) == ([incident.pk], [])
+
+
+def test_preview_of_a_move_to_equal_hosts_has_no_warning(admin: Client) -> None:
+    own = make_series([1000.0] * 8, host=make_host("db-01"))
+    make_series([1010.0] * 8, host=make_host("db-02", pool="blue"), target=own.target, workload=own.workload)
+    calculate_levels()
+
+    page = Page(admin.get(reverse("set_pool", args=["db-01"]), {"pool": "blue"}))
+
+    assert "would mix" not in page.words
+    assert "−1.0 %" in page.words
 
 
 def test_enrollment_token_is_shown_with_the_commands_that_use_it(admin: Client) -> None:
