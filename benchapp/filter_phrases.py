@@ -89,6 +89,7 @@ _TERMS: Final[Mapping[str, PhraseTerm]] = {
     **{word: PhraseTerm("rw", "rw,randrw,unknown-rw") for word in ("mixed", "read/write")},
     **{word: PhraseTerm("direction", "read") for word in ("read", "reads")},
     **{word: PhraseTerm("direction", "write") for word in ("write", "writes")},
+    **{words: PhraseTerm("raid_level", "none") for words in ("no raid", "without raid")},
     "direct i/o": PhraseTerm("is_direct", "yes"),
     "direct io": PhraseTerm("is_direct", "yes"),
     "direct": PhraseTerm("is_direct", "yes"),

@@ -189,6 +189,7 @@ def parse_query(text: str) -> Query:
     """Parse a filter with at most one time range and one metric. Raises BadFilter as `parse_filter`."""
     _check_text(text)
     tokens = list(_split(text))
+    _refuse_parentheses(tokens)
     plain = [_read_plain(token) for token in tokens]
     read = Query(Filter())
     terms: list[Term] = []
@@ -296,6 +297,19 @@ def _split(text: str) -> Iterator[_Token]:
             )
         yield _Token(token[0], place, token.end())
         place = token.end()
+
+
+def _refuse_parentheses(tokens: Sequence[_Token]) -> None:
+    """Raise BadFilter for a term or a phrase in parentheses: it would be searched for as a word."""
+    for token in tokens:
+        opens = token.text.startswith(("(", "-("))
+        if opens or (token.text.endswith(")") and "(" not in token.text and '"' not in token.text):
+            raise BadFilter(
+                "Parentheses have no meaning: all terms must match, and one of the values of a term, as type:gp3,io2",
+                start=token.start,
+                end=token.end,
+                suggestions=[" ".join(each.text.replace("(", "").replace(")", "") for each in tokens)],
+            )
 
 
 def _read_plain(token: _Token) -> str | None:
@@ -577,7 +591,7 @@ def _unquote(text: str) -> str:
 
 
 def _quote(text: str, *, is_word: bool = False) -> str:
-    special = r'[\s:"=<>≥≤]|[,;]$' if is_word else r'[\s,*"]'
+    special = r'[\s:"=<>≥≤()]|[,;]$' if is_word else r'[\s,*"]'
     needs = not text or text == "unknown" or re.search(special, text) is not None
     needs = needs or (is_word and is_in_phrase(text))
     doubled = text.replace('"', '""')

@@ -10,6 +10,7 @@ a series.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, Literal
@@ -317,7 +318,18 @@ def _match_term(term: Term, prefix: str) -> Q:
     if term.dimension == "stripe_count":
         return _match_any(term, lambda test: _match_stripes(test, prefix))
     dimension = get_filter_dimension(term.dimension)
+    if term.dimension == "raid_level":
+        return _match_any(term, lambda test: _match_raid_level(test, prefix))
     return _match_any(term, lambda test: _match_column(f"{prefix}{term.dimension}", test, dimension))
+
+
+def _match_raid_level(test: Test, prefix: str) -> Q:
+    """Match the RAID level; a single volume has none, also if its host does not state it."""
+    level, dimension = f"{prefix}raid_level", DIMENSIONS["raid_level"]
+    is_single = Q(**{f"{prefix}volume_count": 1}) & _match_column(level, Test("unknown"), dimension)
+    stated = _match_column(level, test, dimension) & ~is_single
+    has_none = test.operator in ("=", "like") and fnmatchcase("none", str(test.values[0]).lower())
+    return stated | is_single if has_none else stated
 
 
 def _match_stripes(test: Test, prefix: str) -> Q:

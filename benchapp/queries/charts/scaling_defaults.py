@@ -149,7 +149,8 @@ def _is_striping_of(table: SeriesTable, axes: Axes, name: str) -> bool:
     """Return whether the number of volumes states it, or an axis of stripes: one stripe a volume, one RAID level."""
     has_axis = bool({"volume_count", "stripe_count"}.intersection(axes.dimensions))
     if name == "raid_level":
-        return has_axis and len(table.distinct(name) - {None, "none"}) < 2
+        # Without any level it says only which layouts are single volumes.
+        return len(table.distinct(name) - {None, "none"}) < 1 + has_axis
     if name != "stripe_count" and not (name == "volume_count" and has_axis):
         return False
     counts = zip(table.column("volume_count"), table.column("stripe_count"), strict=True)

@@ -185,8 +185,9 @@ def _fetch_rows(ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         rows = cursor.execute(query, [list(ids)]).fetchall()
     values = {row[0]: dict(zip(names, map(_plain, row[1:]), strict=True)) for row in rows}
     for each in values.values():
-        # A single volume is one stripe, also if its host does not state it.
+        # A single volume is one stripe without RAID, also if its host does not state it.
         each["stripe_count"] = each["stripe_count"] or (1 if each["volume_count"] == 1 else None)
+        each["raid_level"] = each["raid_level"] or ("none" if each["volume_count"] == 1 else None)
     return values
 
 

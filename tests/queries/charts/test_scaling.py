@@ -646,7 +646,7 @@ def test_series_in_several_groups_or_none_are_counted():
     assert (few.matching, few.shown, few.others) == (2, 2, ())
     assert (two.matching, two.shown, two.others) == (2, 1, (("few", 1),))
     assert (empty.matching, empty.shown) == (0, 0)
-    assert (chart.counts.ungrouped, chart.mixed) == (1, ("volume_count", "stripe_count"))
+    assert (chart.counts.ungrouped, chart.mixed) == (1, ("volume_count", "raid_level", "stripe_count"))
 
 
 def test_group_without_a_filter_has_all_other_series():
