@@ -20,7 +20,7 @@ from tests.visitors import sign_in
 from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
-migration = import_module("benchapp.migrations.0068_unknown_patterns")
+migration = import_module("benchapp.migrations.0065_unknown_patterns")
 # A line of random reads and writes, which does not say so; here without its writes.
 MIXED = read_fio("04_terse_v4.out")
 TERSE = ";".join([*MIXED.split(";")[:46], "0", "0", "0", "0", *MIXED.split(";")[50:]])
