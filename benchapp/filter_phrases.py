@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from benchapp.dimensions import ALIASES, FILTER_DIMENSIONS, get_filter_dimension
+from benchapp.metrics import CATALOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +159,13 @@ _COUNT_NAMES: Final = {
 _PREFIXED: Final = frozenset({"kernel", "fio_version", "agent_version", "os", "device_model", "cpu_model"})
 
 _METRICS: Final[Mapping[str, str]] = {
-    "iops": "iops",
-    "bandwidth": "bandwidth_bytes_per_s",
-    "throughput": "bandwidth_bytes_per_s",
-    "latency": "latency_mean_ns",
-    "elapsed time": "elapsed_s",
-    **{f"{word} latency": "latency_mean_ns" for word in ("mean", "average", "avg")},
-    **{f"{word} latency": "latency_max_ns" for word in ("max", "maximum")},
-    "median latency": "latency_p50_ns",
-    **{
-        words: f"latency_{name}_ns"
-        for name, texts in {
-            "p50": ("p50",),
-            "p95": ("p95",),
-            "p99": ("p99",),
-            "p99_9": ("p99.9", "p999"),
-        }.items()
-        for text in texts
-        for words in (text, f"{text} latency", f"latency {text}")
-    },
+    phrase: metric.name
+    for metric in CATALOG.values()
+    for phrase in (
+        metric.label.lower(),
+        *metric.words,
+        *((metric.short, f"latency {metric.short}") if metric.percentile else ()),
+    )
 }
 
 _COMPARATORS: Final = {

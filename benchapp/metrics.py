@@ -21,7 +21,8 @@ class Metric:
     name: also the column of Measurement and the field of the API.
     unit: the base unit of all stored values; converted for display only.
     short: the label in a table of metrics. words: what people may write for it besides name and label, lower case.
-    percentile: that it is, in percent.
+    percentile: that it is, in percent. latency_field: that of the report's latency (fio/report.py) that it is. Without
+    either it is the field of that name of the report's direction.
     smallest_change: the smallest relative change to report, in either direction: what operators of other systems
     settled on, who raised smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails
     are rough by nature. None: no verdict is given.
@@ -39,6 +40,7 @@ class Metric:
     short: str
     words: tuple[str, ...] = ()
     percentile: float | None = None
+    latency_field: str = ""
     smallest_change: float | None = None
     usual_spread: float | None = None
     is_judged: bool = False
@@ -76,7 +78,8 @@ CATALOG: Final[dict[str, Metric]] = {
             unit="ns",
             label="Mean latency",
             short="mean",
-            words=("latency",),
+            words=("latency", "average latency", "avg latency"),
+            latency_field="mean_ns",
             smallest_change=0.10,
             usual_spread=0.037,
             is_judged=True,
@@ -117,6 +120,7 @@ CATALOG: Final[dict[str, Metric]] = {
             unit="ns",
             label="p99.9 latency",
             short="p99.9",
+            words=("p999", "p999 latency", "latency p999"),
             percentile=99.9,
             smallest_change=0.30,
             usual_spread=0.11,
@@ -128,6 +132,7 @@ CATALOG: Final[dict[str, Metric]] = {
             label="Maximum latency",
             short="max",
             words=("max latency",),
+            latency_field="maximum_ns",
             detected_instead=("latency_p99_ns",),
         ),
         Metric(

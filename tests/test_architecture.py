@@ -23,7 +23,7 @@ LAYERS: dict[str, set[str]] = {
     "metrics": set(),
     "dimensions": set(),
     "thresholds": {"metrics"},
-    "filter_phrases": {"dimensions"},
+    "filter_phrases": {"dimensions", "metrics"},
     "grammar": {"dimensions", "filter_phrases"},
     "spelling": {"filter_phrases", "grammar"},
     "analysis": set(),

@@ -73,6 +73,11 @@ class Measurement(models.Model):
     def __str__(self) -> str:
         return f"measurement {self.pk} of series {self.series_id}"
 
+    @property
+    def percentile_values(self) -> dict[float, float]:
+        """Return per cent → ns, ascending, also those that are too uncertain for a metric."""
+        return dict(sorted((float(percent), value) for percent, value in self.percentiles.items()))
+
 
 METRIC_FIELDS: tuple[str, ...] = tuple(CATALOG)
 

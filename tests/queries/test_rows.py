@@ -1,7 +1,6 @@
 import pytest
 
-from benchapp.models import ENVIRONMENT_FIELDS, METRIC_FIELDS, TARGET_FIELDS, WORKLOAD_FIELDS
-from benchapp.queries.runs.runs import MeasurementRow
+from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, WORKLOAD_FIELDS
 from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
 
 
@@ -11,10 +10,6 @@ from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, name
 )
 def test_row_mirrors_the_columns_of_its_model(kind, columns):
     assert names_of(kind) == columns
-
-
-def test_measurement_has_every_metric_of_the_catalogue():
-    assert set(METRIC_FIELDS) <= set(names_of(MeasurementRow))
 
 
 def test_known_fields_of_a_target_leave_out_the_unknown():

@@ -47,14 +47,19 @@ def list_columns(kind: type[ApiAnswer]) -> tuple[str, ...]:
 
 
 def with_columns(
-    *groups: type, optional: Mapping[str, Any] | None = None
+    *groups: type | Mapping[str, Any], optional: Mapping[str, Any] | None = None
 ) -> Callable[[type[Kind]], type[Kind]]:
     """Decorate an answer: put the fields of dataclasses and other answers before its own, all required.
 
-    optional: more fields with their types, which may be UNSET. A field that occurs twice has its last type.
+    A group may be a mapping from names to types. optional: more fields with their types, which may be UNSET. A field
+    that occurs twice has its last type.
     """
     before = {
-        name: kind for group in groups for name, kind in get_type_hints(group, include_extras=True).items()
+        name: kind
+        for group in groups
+        for name, kind in (
+            group if isinstance(group, Mapping) else get_type_hints(group, include_extras=True)
+        ).items()
     }
 
     def decorate(kind: type[Kind]) -> type[Kind]:

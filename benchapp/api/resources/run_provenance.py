@@ -25,7 +25,7 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.ingest.limits import try_later
 from benchapp.api.resources.shapes import submission_url
-from benchapp.models import Kind
+from benchapp.models import Kind, Measurement
 from benchapp.pipeline.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     PARSER_VERSION,
@@ -42,8 +42,8 @@ from benchapp.pipeline.provenance.shapes import (
     ReportProvenance,
     TotalProvenance,
 )
-from benchapp.queries.badges import BadgeRow
-from benchapp.queries.runs.runs import MeasurementRow, RunDetail, read_run
+from benchapp.queries.badges import BadgeRow, make_badges
+from benchapp.queries.runs.runs import RunDetail, read_run
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 
 REPORT_MAXIMUM: Final = ROWS_MAXIMUM
@@ -186,12 +186,12 @@ def _describe(run: RunDetail, provenance: ReportProvenance, following: str | Non
     )
 
 
-def _join(derived: MeasurementProvenance, stored: MeasurementRow | None) -> MeasurementProvenanceAnswer:
+def _join(derived: MeasurementProvenance, stored: Measurement | None) -> MeasurementProvenanceAnswer:
     """Add id and badges of the stored measurement, if it is the same."""
-    known = stored if stored and derived.is_stored_as(stored.job_name, stored.direction) else None
+    known = stored if stored and derived.is_stored_as(stored.job_name, stored.series.direction) else None
     return build(
         MeasurementProvenanceAnswer,
         derived,
         measurement_id=known.id if known else None,
-        badges=known.badges if known else (),
+        badges=make_badges(known.badges) if known else (),
     )

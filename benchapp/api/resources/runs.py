@@ -41,11 +41,11 @@ from benchapp.api.framework.responses import (
 from benchapp.api.framework.view import ApiView
 from benchapp.api.resources.shapes import PREFIX, MetricName, run_links, submission_url
 from benchapp.grammar import write_filter
-from benchapp.models import DirectionName, Kind, State
-from benchapp.queries.badges import BadgeRow
+from benchapp.metrics import CATALOG
+from benchapp.models import DirectionName, Kind, Measurement, State
+from benchapp.queries.badges import BadgeRow, make_badges
 from benchapp.queries.runs.runs import (
     LevelComparison,
-    MeasurementRow,
     MeasurementSummary,
     RunDetail,
     RunFilter,
@@ -55,6 +55,7 @@ from benchapp.queries.runs.runs import (
     read_run,
 )
 from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow
+from benchapp.queries.titles import describe_workload
 
 
 class RunColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -107,17 +108,13 @@ class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
     job_name: str
     direction: DirectionName
     error: int
-    iops: float | None
-    bandwidth_bytes_per_s: float | None
-    latency_mean_ns: Annotated[
+    latency_stddev_ns: Annotated[
         float | None,
         Meta(
-            description="total latency (lat), like stddev and max; completion latency (clat) if `missing` has"
+            description="total latency (lat), like mean and max; completion latency (clat) if `missing` has"
             " `total`, and in runs of parser_version 1"
         ),
     ]
-    latency_stddev_ns: float | None
-    latency_max_ns: float | None
     latency_kind: Annotated[
         str,
         Meta(
@@ -125,11 +122,6 @@ class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
             " not of mean, stddev and max"
         ),
     ]
-    latency_p50_ns: float | None
-    latency_p95_ns: float | None
-    latency_p99_ns: float | None
-    latency_p99_9_ns: float | None
-    elapsed_s: float | None
     total_ios: int | None
     io_bytes: int | None
     clones: int
@@ -153,7 +145,7 @@ class LevelComparisonAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
 
 
-@with_columns(MeasurementColumns, WorkloadRow)
+@with_columns(MeasurementColumns, dict.fromkeys(CATALOG, float | None), WorkloadRow)
 class MeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
     runtime_s: Annotated[float | None, Meta(description="configured; measured_s: actual")]
     percentiles: Annotated[
@@ -238,18 +230,19 @@ def describe_run(run: RunDetail, *, following: str | None) -> RunDetailAnswer:
     )
 
 
-def _describe_measurement(
-    measurement: MeasurementRow, levels: Sequence[LevelComparison]
-) -> MeasurementAnswer:
+def _describe_measurement(measurement: Measurement, levels: Sequence[LevelComparison]) -> MeasurementAnswer:
     return build(
         MeasurementAnswer,
         measurement,
-        measurement.workload,
+        measurement.series,
+        workload_title=describe_workload(measurement.series, direction=measurement.series.direction),
         measured_s=measurement.runtime_s,
-        runtime_s=measurement.workload.runtime_s,
+        runtime_s=measurement.series.runtime_s,
         percentiles=[
-            PercentileAnswer(percent=percent, ns=value) for percent, value in measurement.percentiles
+            PercentileAnswer(percent=percent, ns=value)
+            for percent, value in measurement.percentile_values.items()
         ],
+        badges=make_badges(measurement.badges),
         levels=[build(LevelComparisonAnswer, level) for level in levels],
         series_url=f"{PREFIX}/series/{measurement.series_id}",
     )

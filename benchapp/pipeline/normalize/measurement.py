@@ -8,7 +8,7 @@ from benchapp.analysis.validity.rules import is_too_few, judge_validity
 from benchapp.fio.merging.histogram import coarsen_bins
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload.spec import WorkloadSpec
-from benchapp.metrics import PERCENTILES
+from benchapp.metrics import CATALOG
 from benchapp.pipeline.normalize.validity_inputs import RunContext, collect_validity_inputs
 
 
@@ -36,13 +36,8 @@ def measurement_columns(
         "job_name": group.name[:200],
         # A failed run has no valid measurement, whichever of its jobs failed.
         "error": group.error or (context.failure.error if context.failure else 0),
-        "iops": direction.iops,
-        "bandwidth_bytes_per_s": direction.bandwidth_bytes_per_s,
         "latency_kind": kind,
-        "latency_mean_ns": total_or_completion.mean_ns if total_or_completion else None,
         "latency_stddev_ns": total_or_completion.stddev_ns if total_or_completion else None,
-        "latency_max_ns": total_or_completion.maximum_ns if total_or_completion else None,
-        "elapsed_s": direction.elapsed_s,
         "total_ios": direction.total_ios,
         "io_bytes": direction.io_bytes,
         "runtime_s": direction.runtime_s,
@@ -52,11 +47,16 @@ def measurement_columns(
         "missing": missing,
         "badges": [_plain_badge(badge) for badge in judge_validity(inputs)],
     }
-    for metric, percent in PERCENTILES.items():
-        values[metric] = percentiles.get(percent)
-        if values[metric] is not None and is_too_few(inputs.samples, percent):
-            values[metric] = None
-            missing[metric] = "few-samples"
+    for name, metric in CATALOG.items():
+        if metric.percentile is not None:
+            values[name] = percentiles.get(metric.percentile)
+            if values[name] is not None and is_too_few(inputs.samples, metric.percentile):
+                values[name] = None
+                missing[name] = "few-samples"
+        elif metric.latency_field:
+            values[name] = total_or_completion and getattr(total_or_completion, metric.latency_field)
+        else:
+            values[name] = getattr(direction, name)
     return values
 
 

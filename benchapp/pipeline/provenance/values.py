@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from benchapp.fio.merging.directions import find_weight
@@ -72,26 +73,34 @@ def _of_samples(key: str, field: str) -> Callable[[Direction], float | None]:
     return read
 
 
+# By the field of the latency distribution.
+_LATENCY_RULES: Final = {
+    "mean_ns": _WEIGHTED,
+    "stddev_ns": _POOLED,
+    "minimum_ns": _MINIMUM_OF,
+    "maximum_ns": _MAXIMUM_OF,
+}
+# Name → label and field of the latency distribution: of values that are no metrics, and of metrics.
+_LATENCIES: Final = {
+    "latency_stddev_ns": ("Standard deviation of latency", "stddev_ns"),
+    "latency_min_ns": ("Minimum latency", "minimum_ns"),
+} | {metric.name: (metric.label, metric.latency_field) for metric in CATALOG.values() if metric.latency_field}
+_ELAPSED: Final = "elapsed_s"
+
+
+def _of_direction(name: str, label: str, unit: str, rule: str = _SUM) -> _ValueSpec:
+    return _ValueSpec(name, label, unit, name, rule, attrgetter(name))
+
+
 _TOTALS: Final = (
-    _ValueSpec("iops", "IOPS", "operations/s", "iops", _SUM, lambda direction: direction.iops),
-    _ValueSpec(
-        "bandwidth_bytes_per_s",
-        "Bandwidth",
-        "bytes/s",
-        "bandwidth_bytes_per_s",
-        _SUM,
-        lambda direction: direction.bandwidth_bytes_per_s,
+    *(
+        _of_direction(name, metric.label, metric.unit)
+        for name, metric in CATALOG.items()
+        if not metric.latency_field and metric.percentile is None and name != _ELAPSED
     ),
-    _ValueSpec(
-        "io_bytes", "Data transferred", "bytes", "io_bytes", _SUM, lambda direction: direction.io_bytes
-    ),
-    _ValueSpec("total_ios", "I/Os", "operations", "total_ios", _SUM, lambda direction: direction.total_ios),
-    _ValueSpec(
-        "runtime_s", "Actual runtime", "s", "runtime_s", _MAXIMUM_TIME, lambda direction: direction.runtime_s
-    ),
-)
-_ELAPSED: Final = _ValueSpec(
-    "elapsed_s", "Elapsed time", "s", "elapsed_s", _SUM, lambda direction: direction.elapsed_s
+    _of_direction("io_bytes", "Data transferred", "bytes"),
+    _of_direction("total_ios", "I/Os", "operations"),
+    _of_direction("runtime_s", "Actual runtime", "s", _MAXIMUM_TIME),
 )
 _SAMPLES: Final = (
     _ValueSpec(
@@ -147,9 +156,10 @@ def derive_values(
     kind: clat or lat, of the percentiles; values: the percentile metrics, without withheld ones;
     missing: name of an absent value → reason code.
     """
-    specs = [_ELAPSED] if direction.elapsed_s is not None else list(_TOTALS)
     if direction.elapsed_s is None:
-        specs += _list_latency_specs("total" if direction.total else "completion")
+        specs = [*_TOTALS, *_list_latency_specs("total" if direction.total else "completion")]
+    else:
+        specs = [_of_direction(_ELAPSED, CATALOG[_ELAPSED].label, "s")]
     derived = [_derive(spec, direction, parts, missing=missing, value=spec.read(direction)) for spec in specs]
     if direction.elapsed_s is None:
         rule = _BINS if _was_merged(parts) else ""
@@ -198,21 +208,8 @@ def derive_percentiles(
 
 def _list_latency_specs(key: str) -> list[_ValueSpec]:
     return [
-        _ValueSpec("latency_mean_ns", "Mean latency", "ns", key, _WEIGHTED, _of_latency(key, "mean_ns")),
-        _ValueSpec(
-            "latency_stddev_ns",
-            "Standard deviation of latency",
-            "ns",
-            key,
-            _POOLED,
-            _of_latency(key, "stddev_ns"),
-        ),
-        _ValueSpec(
-            "latency_min_ns", "Minimum latency", "ns", key, _MINIMUM_OF, _of_latency(key, "minimum_ns")
-        ),
-        _ValueSpec(
-            "latency_max_ns", "Maximum latency", "ns", key, _MAXIMUM_OF, _of_latency(key, "maximum_ns")
-        ),
+        _ValueSpec(name, label, "ns", key, _LATENCY_RULES[field], _of_latency(key, field))
+        for name, (label, field) in _LATENCIES.items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -16,11 +16,11 @@ from benchapp.analysis.validity.rules import is_too_few
 from benchapp.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
 from benchapp.models import Measurement, Run, name_person
 from benchapp.models.measurement import are_same_kind, find_kind
-from benchapp.queries.badges import FIRST_JUDGING_PARSER, BadgeRow, make_badges, order_codes
+from benchapp.queries.badges import FIRST_JUDGING_PARSER, order_codes
 from benchapp.queries.binary_columns import fetch_rows
 from benchapp.queries.pagination import Cursor, behind
-from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
-from benchapp.queries.titles import describe_target, describe_workload
+from benchapp.queries.shapes import EnvironmentRow, TargetRow, names_of
+from benchapp.queries.titles import describe_target
 
 # Both the reason of a metric that is withheld and the code of the badge.
 FEW_SAMPLES: Final = "few-samples"
@@ -30,60 +30,6 @@ MEASUREMENTS_SHOWN: Final = 200
 _OPTIONS_CHARACTERS_MAXIMUM: Final = 100_000
 # Percentiles in a table: fio prints at most 20, but every job may have its own.
 _PERCENTS_MAXIMUM: Final = 60
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementRow:
-    """One line of a run's table: all metrics of one direction of one workload.
-
-    latency_kind: of the percentiles. percentiles: (per cent, ns), ascending, also those that were too uncertain for
-    a metric. missing: what is absent → stable reason code. badges: what speaks against its numbers.
-    """
-
-    id: int
-    run_id: int
-    series_id: int
-    ordinal: int
-    position: int
-    job_name: str
-    direction: str
-    error: int
-    iops: float | None
-    bandwidth_bytes_per_s: float | None
-    latency_mean_ns: float | None
-    latency_stddev_ns: float | None
-    latency_max_ns: float | None
-    latency_kind: str
-    latency_p50_ns: float | None
-    latency_p95_ns: float | None
-    latency_p99_ns: float | None
-    latency_p99_9_ns: float | None
-    elapsed_s: float | None
-    total_ios: int | None
-    io_bytes: int | None
-    runtime_s: float | None
-    clones: int
-    missing: Mapping[str, str]
-    percentiles: tuple[tuple[float, float], ...]
-    badges: tuple[BadgeRow, ...]
-    workload: WorkloadRow
-    workload_title: str
-
-    def has_too_few_samples(self, percent: float) -> bool:
-        """Say whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
-
-        It never contradicts the metrics: what is below one that is there is known, what is beyond one withheld is not.
-        """
-        if any(percent <= at and getattr(self, metric) is not None for metric, at in PERCENTILES.items()):
-            return False
-        withheld = (at for metric, at in PERCENTILES.items() if self.missing.get(metric) == FEW_SAMPLES)
-        return any(percent >= at for at in withheld) or is_too_few(self._count_samples(), percent)
-
-    def _count_samples(self) -> int | None:
-        """Return how many samples the badge speaks of, or the I/Os where it bears none."""
-        counts = (badge.numbers.get("samples") for badge in self.badges if badge.code == FEW_SAMPLES)
-        count = next(counts, None)
-        return self.total_ios if count is None else int(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +81,7 @@ class RunDetail:
     target_title: str
     environment: EnvironmentRow
     submission: SubmissionRef
-    measurements: tuple[MeasurementRow, ...]
+    measurements: tuple[Measurement, ...]
     position: int
     measurement_count: int
     previous_run_id: int | None
@@ -195,7 +141,7 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
     is_whole = not position and (limit is None or len(measurements) < limit)
     count = len(measurements) if is_whole else rows.count()
     if limit is not None:
-        lengths = (sum(map(len, chain(*row.workload.options.items()))) for row in measurements)
+        lengths = (sum(map(len, chain(*row.series.options.items()))) for row in measurements)
         measurements = measurements[: count_fitting(lengths, _OPTIONS_CHARACTERS_MAXIMUM)]
     return RunDetail(
         **values,
@@ -245,50 +191,42 @@ _SUBMISSION_COLUMNS: Final = (
     "submission__body_bytes",
     "has_body",
 )
-_MEASUREMENT_COLUMNS: Final = tuple(
-    field.name
-    for field in fields(MeasurementRow)
-    if field.name not in ("percentiles", "badges", "workload", "workload_title")
-)
-
-_MEASUREMENT_PATHS: Final = tuple(
-    {"direction": "series__direction"}.get(name, name) for name in _MEASUREMENT_COLUMNS
-)
 
 
 def list_measurements(
     measurements: QuerySet[Measurement], *, position: int = 0, limit: int | None = None
-) -> tuple[MeasurementRow, ...]:
-    """Return measurements with everything that their table needs, in its order; one query.
+) -> tuple[Measurement, ...]:
+    """Return measurements with their series, in the order of the run's table; one query.
 
     At most `limit` from `position` on; None: all.
     """
-    rows = measurements.order_by("position", "id").values_list(
-        *_MEASUREMENT_PATHS, "percentiles", "badges", *names_of(WorkloadRow, "series__")
-    )
-    shown = rows[position : None if limit is None else position + limit]
-    return tuple(_make_measurement(row) for row in shown)
+    rows = measurements.select_related("series").defer("latency_bins").order_by("position", "id")
+    return tuple(rows[position : None if limit is None else position + limit])
 
 
-def list_percents(measurements: Iterable[MeasurementRow]) -> tuple[list[float], int]:
+def has_too_few_samples(measurement: Measurement, percent: float) -> bool:
+    """Return whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
+
+    It never contradicts the metrics: what is below a known one is known, what is beyond a withheld one is not.
+    """
+    if any(percent <= at and getattr(measurement, metric) is not None for metric, at in PERCENTILES.items()):
+        return False
+    withheld = (at for metric, at in PERCENTILES.items() if measurement.missing.get(metric) == FEW_SAMPLES)
+    return any(percent >= at for at in withheld) or is_too_few(_count_samples(measurement), percent)
+
+
+def _count_samples(measurement: Measurement) -> int | None:
+    """Return the number of samples in the badge; without the badge, the I/Os."""
+    badges = (badge for badge in measurement.badges if badge["code"] == FEW_SAMPLES)
+    count = next((badge["numbers"].get("samples") for badge in badges), None)
+    return measurement.total_ios if count is None else int(count)
+
+
+def list_percents(measurements: Iterable[Measurement]) -> tuple[list[float], int]:
     """Return the percentiles of a table, ascending: at most 60, the most common; and how many are left out."""
-    counts = Counter(percent for row in measurements for percent, _ in row.percentiles)
+    counts = Counter(percent for row in measurements for percent in row.percentile_values)
     shown = [percent for percent, _ in counts.most_common(_PERCENTS_MAXIMUM)]
     return sorted(shown), len(counts) - len(shown)
-
-
-def _make_measurement(row: tuple[Any, ...]) -> MeasurementRow:
-    count = len(_MEASUREMENT_COLUMNS)
-    plain, percentiles, badges = row[:count], row[count], row[count + 1]
-    workload = WorkloadRow(*row[count + 2 :])
-    values = dict(zip(_MEASUREMENT_COLUMNS, plain, strict=True))
-    return MeasurementRow(
-        **values,
-        percentiles=tuple(sorted((float(percent), value) for percent, value in percentiles.items())),
-        badges=make_badges(badges),
-        workload=workload,
-        workload_title=describe_workload(workload, direction=values["direction"]),
-    )
 
 
 def _find_neighbors(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
@@ -316,7 +254,7 @@ _BEFORE: Final = """
 """
 
 
-def read_before(run: RunDetail) -> dict[int, MeasurementRow]:
+def read_before(run: RunDetail) -> dict[int, Measurement]:
     """Return the last good measurement before each of these that has percentiles, by the id of the run's; one query.
 
     Good: fio reported no error, and nobody excluded it. Left out where there is none among the 50 before, where it has

@@ -20,7 +20,6 @@ from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page,
 from benchapp.queries.runs.run_detail import (
     MEASUREMENTS_SHOWN,
     LevelComparison,
-    MeasurementRow,
     RunDetail,
     SubmissionRef,
     compare_to_levels,
@@ -33,7 +32,6 @@ from benchapp.queries.titles import describe_target
 __all__ = [
     "MEASUREMENTS_SHOWN",
     "LevelComparison",
-    "MeasurementRow",
     "MeasurementSummary",
     "RunDetail",
     "RunFilter",

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchapp.metrics import KIND_NAMES
-from benchapp.queries.runs.runs import MeasurementRow, RunDetail, list_percents
+from benchapp.models import Measurement
+from benchapp.queries.runs.run_detail import RunDetail, has_too_few_samples, list_percents
 from benchapp.web.runs.tables import name_measurements
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.reason_texts import describe_missing
@@ -68,7 +69,7 @@ class PercentileTable:
         return next((cell.reason for line in self.lines for cell in line.cells if cell.reason), "")
 
 
-def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) -> PercentileTable | None:
+def make_percentile_table(run: RunDetail, before: Mapping[int, Measurement]) -> PercentileTable | None:
     """Return the percentiles of all measurements that have any; None if none has.
 
     before: measurement id → previous measurement of the series, at the same percentiles.
@@ -78,14 +79,16 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) 
     if not pairs:
         return None
     percents, omitted_count = list_percents(measurement for measurement, _ in pairs)
-    scale = choose_scale([value for measurement, _ in pairs for _, value in measurement.percentiles], "ns")
+    scale = choose_scale(
+        [value for measurement, _ in pairs for value in measurement.percentiles.values()], "ns"
+    )
     kinds = sorted({measurement.latency_kind for measurement, _ in pairs})
 
-    def make_line(measurement: MeasurementRow, name: str, before_run_id: int | None = None) -> PercentileLine:
+    def make_line(measurement: Measurement, name: str, before_run_id: int | None = None) -> PercentileLine:
         return PercentileLine(
             name,
-            measurement.workload.rw,
-            measurement.direction,
+            measurement.series.rw,
+            measurement.series.direction,
             KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
             tuple(_make_cells(measurement, percents, scale=scale)),
             before_run_id,
@@ -106,12 +109,12 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, MeasurementRow]) 
 
 
 def _make_cells(
-    measurement: MeasurementRow, percents: Sequence[float], *, scale: Scale
+    measurement: Measurement, percents: Sequence[float], *, scale: Scale
 ) -> Iterator[PercentileCell]:
-    values = dict(measurement.percentiles)
+    values = measurement.percentile_values
     for percent in percents:
         value = values.get(percent)
-        is_few = value is not None and measurement.has_too_few_samples(percent)
+        is_few = value is not None and has_too_few_samples(measurement, percent)
         text = format_scaled(value, scale)
         yield PercentileCell(
             percent=f"{percent:.10g}",

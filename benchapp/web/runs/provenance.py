@@ -152,9 +152,9 @@ def _describe(run: RunDetail, provenance: ReportProvenance) -> dict[str, object]
     sections = []
     for each in provenance.measurements:
         stored = codes.get(each.position)
-        is_same = stored is not None and each.is_stored_as(stored.job_name, stored.direction)
+        is_same = stored is not None and each.is_stored_as(stored.job_name, stored.series.direction)
         badges = stored.badges if stored is not None and is_same else ()
-        sections.append(_make_section(each, tuple(badge.code for badge in badges)))
+        sections.append(_make_section(each, tuple(badge["code"] for badge in badges)))
     return {
         "provenance": provenance,
         "format": _describe_format(provenance),

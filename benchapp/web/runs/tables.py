@@ -17,16 +17,16 @@ from benchapp.metrics import (
     format_signed_percent,
     format_value,
 )
+from benchapp.models import Measurement
 from benchapp.models.measurement import find_kind
 from benchapp.queries.runs.runs import (
     LevelComparison,
-    MeasurementRow,
     MeasurementSummary,
     RunDetail,
     RunRow,
     compare_to_levels,
 )
-from benchapp.queries.titles import describe_block_size
+from benchapp.queries.titles import describe_block_size, describe_workload
 from benchapp.web.site.number_columns import Column, NumberCell, make_cells, make_columns
 from benchapp.web.site.value_texts import format_with_unit
 
@@ -42,7 +42,7 @@ class LatencyKinds:
     percentiles: str
 
 
-def find_kinds(measurement: MeasurementRow) -> LatencyKinds:
+def find_kinds(measurement: Measurement) -> LatencyKinds:
     """Return the latency kinds of a measurement."""
     has_mean = measurement.latency_mean_ns is not None or measurement.latency_max_ns is not None
     columns: Any = {"latency_kind": measurement.latency_kind, "missing": measurement.missing}
@@ -135,8 +135,9 @@ class MeasurementLine:
     kinds: latency kinds that differ from those of most rows. level: None where there is nothing to compare to.
     """
 
-    measurement: MeasurementRow
+    measurement: Measurement
     name: str
+    workload_title: str
     cells: tuple[NumberCell, ...]
     codes: tuple[str, ...]
     limit_result: LimitResult | None
@@ -176,8 +177,9 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
         MeasurementLine(
             measurement,
             name,
+            _describe_workload(measurement),
             make_cells(measurement, columns),
-            tuple(badge.code for badge in measurement.badges),
+            tuple(badge["code"] for badge in measurement.badges),
             _judge(run.profile, measurement),
             describe_unusual_kinds(find_kinds(measurement), usual),
             _describe_level(levels.get(measurement.id, ())),
@@ -209,11 +211,11 @@ def find_usual_kinds(run: RunDetail) -> LatencyKinds:
     return choose_usual(map(find_kinds, run.measurements))
 
 
-def name_measurements(measurements: Sequence[MeasurementRow]) -> list[str]:
+def name_measurements(measurements: Sequence[Measurement]) -> list[str]:
     """Return a short unique name for each measurement, with direction or number if needed."""
     several = len({measurement.job_name for measurement in measurements}) < len(measurements)
     names = [
-        f"{measurement.job_name or measurement.workload.rw}{f' · {measurement.direction}' if several else ''}"
+        f"{measurement.job_name or measurement.series.rw}{f' · {measurement.series.direction}' if several else ''}"
         for measurement in measurements
     ]
     counts, numbers = Counter(names), Counter[str]()
@@ -247,7 +249,7 @@ def list_missing_reasons(lines: Sequence[MeasurementLine]) -> list[str]:
     return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
 
 
-def _judge(profile: str, measurement: MeasurementRow) -> LimitResult | None:
+def _judge(profile: str, measurement: Measurement) -> LimitResult | None:
     for metric in CATALOG:
         limit, value = find_limit(profile, metric), getattr(measurement, metric)
         if limit is not None and value is not None and not measurement.error:
@@ -255,8 +257,12 @@ def _judge(profile: str, measurement: MeasurementRow) -> LimitResult | None:
     return None
 
 
-def _format_result(measurement: MeasurementRow) -> str:
-    workload = measurement.workload_title.split(" · ")[0]
+def _describe_workload(measurement: Measurement) -> str:
+    return describe_workload(measurement.series, direction=measurement.series.direction)
+
+
+def _format_result(measurement: Measurement) -> str:
+    workload = _describe_workload(measurement).split(" · ")[0]
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
     result = f"{workload} {format_with_unit(measurement.iops, CATALOG['iops'])}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchapp.metrics import format_value
-from benchapp.queries.runs.runs import MeasurementRow
+from benchapp.models import Measurement
 from benchapp.queries.runs.traces import Stretch, TraceRow, find_stretches
 from benchapp.web.site.number_columns import Scale, choose_scale, format_scaled
 from benchapp.web.site.value_texts import format_count, format_percent
@@ -48,7 +48,7 @@ class TracePanel:
 
 
 def make_trace_panels(
-    traces: Sequence[TraceRow], measurements: Sequence[MeasurementRow]
+    traces: Sequence[TraceRow], measurements: Sequence[Measurement]
 ) -> tuple[TracePanel, ...]:
     """Return a panel for each of IOPS, bandwidth and latency that has a trace."""
     panels = []
@@ -77,10 +77,11 @@ def describe_trace(trace: TraceRow, *, has_several_jobs: bool) -> str:
     return f"{name} {', then '.join(parts)}{more}."
 
 
-def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[MeasurementRow]) -> TracePanel:
+def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[Measurement]) -> TracePanel:
     first = traces[0]
     counts = {
-        trace.direction: sum(line.direction == trace.direction for line in measurements) for trace in traces
+        trace.direction: sum(line.series.direction == trace.direction for line in measurements)
+        for trace in traces
     }
     return TracePanel(
         kind=first.kind,
@@ -95,8 +96,8 @@ def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[MeasurementRo
     )
 
 
-def _find_pattern(direction: str, measurements: Iterable[MeasurementRow]) -> str:
-    found = {line.workload.rw for line in measurements if line.direction == direction}
+def _find_pattern(direction: str, measurements: Iterable[Measurement]) -> str:
+    found = {line.series.rw for line in measurements if line.series.direction == direction}
     return found.pop() if len(found) == 1 else ""
 
 

@@ -8,14 +8,14 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from benchapp.csv_export import CONTENT_TYPE, write_csv
-from benchapp.metrics import cut_text, describe_error
+from benchapp.metrics import CATALOG, PERCENTILES, cut_text, describe_error
 from benchapp.models import Role
 from benchapp.pipeline.intake.envelope import BadEnvelope, read_envelope
 from benchapp.pipeline.intake.submissions import unpack
-from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.badges import BADGE_CODES, make_badges
 from benchapp.queries.exclusions import has_runs
 from benchapp.queries.hosts.run_requests import RequestFilter
-from benchapp.queries.runs.run_detail import read_before
+from benchapp.queries.runs.run_detail import has_too_few_samples, read_before
 from benchapp.queries.runs.runs import (
     MEASUREMENTS_SHOWN,
     RunDetail,
@@ -27,7 +27,7 @@ from benchapp.queries.runs.runs import (
 )
 from benchapp.queries.runs.submissions import RawBody, read_raw_body
 from benchapp.queries.runs.traces import read_traces
-from benchapp.queries.titles import TITLE_MAXIMUM
+from benchapp.queries.titles import TITLE_MAXIMUM, describe_workload
 from benchapp.web.requests.panel import make_request_panel
 from benchapp.web.runs.badge_texts import list_quality_findings
 from benchapp.web.runs.fact_texts import list_facts
@@ -114,7 +114,9 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
         "limits": list(dict.fromkeys(line.limit_result.limit for line in lines if line.limit_result)),
-        "findings": list_quality_findings([(line.name, line.measurement.badges) for line in lines]),
+        "findings": list_quality_findings(
+            [(line.name, make_badges(line.measurement.badges)) for line in lines]
+        ),
         "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),
         "traces": make_trace_panels(read_traces(run_id), detail.measurements),
@@ -202,29 +204,25 @@ def _describe_failure(run: RunDetail) -> str:
 
 def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str, Any]:
     measurement = run.measurements[place]
-    values = dict(measurement.percentiles)
+    values = measurement.percentile_values
     return {
         "run_id": run.id,
         "host": run.host_name,
         "started_at": run.started_at.isoformat().replace("+00:00", "Z"),
         "job_name": measurement.job_name,
-        "workload": measurement.workload_title,
-        "direction": measurement.direction,
+        "workload": describe_workload(measurement.series, direction=measurement.series.direction),
+        "direction": measurement.series.direction,
         "target": run.target_title,
         "error": measurement.error,
-        "iops": measurement.iops,
-        "bandwidth_bytes_per_s": measurement.bandwidth_bytes_per_s,
-        "latency_mean_ns": measurement.latency_mean_ns,
+        **{name: getattr(measurement, name) for name in CATALOG if name not in PERCENTILES},
         "latency_stddev_ns": measurement.latency_stddev_ns,
-        "latency_max_ns": measurement.latency_max_ns,
-        "elapsed_s": measurement.elapsed_s,
         "total_ios": measurement.total_ios,
         "io_bytes": measurement.io_bytes,
         "runtime_s": measurement.runtime_s,
         "latency_kind": measurement.latency_kind,
         **{
             f"latency_p{percent:.10g}_ns": None
-            if measurement.has_too_few_samples(percent)
+            if has_too_few_samples(measurement, percent)
             else values.get(percent)
             for percent in percents
         },

@@ -213,8 +213,8 @@ def test_run_is_read_whole_with_four_queries(django_assert_num_queries):
     assert (detail.submission.id, detail.submission.has_body) == (run.submission_id, True)
     first, second = detail.measurements
     assert (first.job_name, first.missing) == ("first", {"percentiles": "clones-without-bins"})
-    assert second.percentiles == ((5.0, 1.0), (50.0, 2.0), (99.9, 3.0))
-    assert first.workload_title == "4k random read · iodepth 8 × 1 job · 64 MiB file"
+    assert list(second.percentile_values.items()) == [(5.0, 1.0), (50.0, 2.0), (99.9, 3.0)]
+    assert (first.series.block_size_bytes, first.series.rw) == (4096, "randread")
 
 
 def test_neighbours_are_of_the_same_host_and_profile():

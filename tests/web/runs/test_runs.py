@@ -9,6 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.metrics import CATALOG
+from benchapp.metrics import PERCENTILES as PERCENTILES_OF_CATALOG
 from benchapp.models import Kind, Run
 from tests.factories import (
     NOON,
@@ -292,6 +294,22 @@ def test_table_as_csv_has_base_units_and_escapes_formulas(viewer: Client) -> Non
     assert row["job_name"] == "'\r=cmd()"
     assert (row["iops"], row["latency_p99.9_ns"], row["latency_stddev_ns"]) == ("33415.3", "583000", "")
     assert row["started_at"] == "2026-11-21T12:00:00Z"
+
+
+def test_page_csv_and_answer_of_a_run_have_every_metric_of_the_catalog(viewer: Client) -> None:
+    values = {name: 1000.0 + place for place, name in enumerate(CATALOG)}
+    percentiles = {f"{percent:g}": values[name] for name, percent in PERCENTILES_OF_CATALOG.items()}
+    run = make_run(make_host("db-01"))
+    make_measurement(run, percentiles=percentiles, **values)
+
+    page = Page(viewer.get(reverse("run", args=[run.pk])))
+    (answer,) = viewer.get(f"/api/v1/runs/{run.pk}").json()["measurements"]
+
+    assert {cell["data-metric"]: float(cell["title"]) for cell in page.cells if "title" in cell} == values
+    assert {name: answer[name] for name in CATALOG} == values
+    in_csv = read_csv(viewer, run)
+    columns = {name: f"latency_p{percent:g}_ns" for name, percent in PERCENTILES_OF_CATALOG.items()}
+    assert {name: float(in_csv[columns.get(name, name)]) for name in CATALOG} == values
 
 
 @pytest.mark.parametrize("name", ["run", "run_output", "run_table"])
