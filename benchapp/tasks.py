@@ -41,7 +41,7 @@ from benchapp.pipeline.judge import detect_and_notify, has_judging_due
 from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
 from benchapp.pipeline.normalize.reparse import reparse_outdated
 from benchapp.pipeline.notifications.account_mail import send_address_link, send_reset_links
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from benchapp.pipeline.notifications.channels.transport import NotDelivered
 from benchapp.pipeline.notifications.enqueue import send_due
 from benchapp.pipeline.notifications.layout_answers import is_question_due, notify_layout_answers
 from benchapp.pipeline.notifications.outbox import forget_old_notices

@@ -186,7 +186,7 @@ def test_commands_that_import_files_import_them(tmp_path: Path, monkeypatch: pyt
 
 
 def test_reader_of_the_documentation_verifies_a_webhook() -> None:
-    from benchapp.pipeline.notifications.channels.webhook import sign
+    from benchapp.pipeline.notifications.channels.posting import sign
 
     (block,) = [each for each in list_blocks("python") if each.file == "docs/notifications.md"]
     names: dict = {}

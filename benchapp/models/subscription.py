@@ -26,14 +26,13 @@ class Channel(models.TextChoices):
 def hide_secret(channel: str, address: str) -> str:
     """Return an address without secrets: only the host of a webhook, as its path authorizes posting.
 
-    Of a service only the scheme: its keys can be in any part of an Apprise URL.
+    Of other URLs only the scheme: their keys can be in any part.
     """
     if channel == Channel.EMAIL:
         return address
     parts = urlsplit(address)
-    if channel == Channel.APPRISE:
-        return f"{parts.scheme}://…"
-    return f"{parts.scheme}://{parts.netloc}/…"
+    place = f"{parts.netloc}/" if parts.scheme in ("http", "https") else ""
+    return f"{parts.scheme}://{place}…"
 
 
 class Subscription(models.Model):

@@ -17,11 +17,10 @@ from benchapp.pipeline import judge as detect
 from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
 from benchapp.pipeline.incidents.triage import merge
 from benchapp.pipeline.judge import judge_due
-from benchapp.pipeline.notifications import enqueue as notify
 from benchapp.pipeline.notifications import outbox, silence_notices, subscriptions
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from benchapp.pipeline.notifications.channels.message import Message
+from benchapp.pipeline.notifications.channels.transport import NotDelivered, get_transport
 from benchapp.pipeline.notifications.enqueue import send_due
-from benchapp.pipeline.notifications.message import Message
 from benchapp.pipeline.notifications.outbox import (
     Draft,
     claim_next,
@@ -287,7 +286,7 @@ def test_notifier_owners_and_judge_at_the_same_subscriptions_all_get_through(
     def refuse(*_: object, **__: object) -> str:
         raise NotDelivered("refused")
 
-    monkeypatch.setattr(notify, "deliver", refuse)
+    monkeypatch.setattr(get_transport("email"), "send", refuse)
     errors: list[BaseException] = []
     for _ in range(10):
         made = [make_subscription(owner) for _ in range(4)]

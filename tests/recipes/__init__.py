@@ -50,17 +50,28 @@ class Tree:
         (self.path / name).write_text(text)
         self.created.add(name)
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, **settings: str) -> str:
         """Run Python in the copy and return what it prints; without a database."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCHAPP_")}
         environment |= {"PYTHONPATH": str(self.path), "DJANGO_SETTINGS_MODULE": "benchapp.settings"}
         environment |= {"BENCHAPP_ROLE": "command", "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=self.path, env=environment, capture_output=True, text=True
+            [sys.executable, *arguments],
+            cwd=self.path,
+            env=environment | settings,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def run_script(self, script: str, *arguments: str) -> str:
+    def run_script(self, script: str, *arguments: str, **settings: str) -> str:
         """Run a script after Django is set up and return what it prints."""
-        return self.run("-c", f"import django\ndjango.setup()\n{script}", *arguments)
+        return self.run("-c", f"import django\ndjango.setup()\n{script}", *arguments, **settings)
+
+    def make_migration(self, name: str) -> str:
+        """Have Django write the migration that the recipe names, and return its text."""
+        assert "makemigrations benchapp --name NAME" in self.recipe
+        self.run("-W", "ignore", "manage.py", "makemigrations", "benchapp", "--name", name)
+        (migration,) = (self.path / "benchapp" / "migrations").glob(f"*_{name}.py")
+        return migration.read_text()

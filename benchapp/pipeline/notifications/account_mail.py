@@ -1,7 +1,6 @@
 """Mails of accounts: the link for a lost password, and the one that confirms the address for it."""
 
 from typing import Final
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from django.conf import settings
@@ -9,10 +8,8 @@ from django.utils import timezone
 
 from benchapp.models import User
 from benchapp.pipeline.access.password_reset import create_reset_link, list_reset_users, sign_address
-from benchapp.pipeline.notifications.channels.email import NotificationEmail, send_email
-from benchapp.pipeline.notifications.message import Message
-from benchapp.pipeline.notifications.render import render_html, render_text
-from benchapp.pipeline.notifications.send import read_mailbox
+from benchapp.pipeline.notifications.channels.email.transport import send_messages
+from benchapp.pipeline.notifications.channels.message import Message
 
 _VALID: Final = ("Valid for", "24 hours, once")
 
@@ -62,17 +59,5 @@ def send_address_link(user_id: int, address: str) -> bool:
 
 
 def _send(address: str, message: Message) -> None:
-    mailbox = read_mailbox()
-    if mailbox is None:
-        return
-    domain = urlsplit(settings.PUBLIC_URL).hostname or "benchapp.invalid"
-    email = NotificationEmail(
-        to=address,
-        subject=f"[benchapp] {message.subject}",
-        text=render_text([message]),
-        html=render_html([message], title=message.subject),
-        message_id=f"{uuid4()}@{domain}",
-        thread_id=f"account@{domain}",
-        sent_at=timezone.now(),
-    )
-    send_email(email, mailbox)
+    if settings.EMAIL_SERVER is not None:
+        send_messages(address, [message], message_id=str(uuid4()), thread="account", at=timezone.now())

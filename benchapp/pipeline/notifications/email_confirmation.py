@@ -25,8 +25,8 @@ from benchapp.models import (
 )
 from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.audit import record_write
+from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER
-from benchapp.pipeline.notifications.message import Message
 
 # A mail sent on Friday may be read on Monday.
 LINK_LIFETIME: Final = timedelta(days=3)

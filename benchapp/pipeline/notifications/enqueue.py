@@ -25,14 +25,13 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.filtering import match_series
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
-from benchapp.pipeline.notifications.email_confirmation import prepare_confirmations
+from benchapp.pipeline.notifications.channels.message import CLOSING_KINDS, Message, make_test_message
+from benchapp.pipeline.notifications.channels.transport import NotDelivered, get_transport
+from benchapp.pipeline.notifications.email_confirmation import MESSAGE_KIND, add_link, prepare_confirmations
 from benchapp.pipeline.notifications.incident_message import (
-    CLOSING_KINDS,
     LEVELS_SHOWN,
     make_incident_message,
 )
-from benchapp.pipeline.notifications.message import Message, make_test_message
 from benchapp.pipeline.notifications.outbox import (
     Draft,
     NoticeClaim,
@@ -43,7 +42,6 @@ from benchapp.pipeline.notifications.outbox import (
     settle_failed,
     settle_sent,
 )
-from benchapp.pipeline.notifications.send import deliver
 
 log = structlog.get_logger(__name__)
 
@@ -100,8 +98,10 @@ def send_claim(claim: NoticeClaim) -> None:
     """Send claimed notices outside of any transaction and store the outcome."""
     subscription = claim.subscription
     try:
-        messages = [Message.from_json(notice.body) for notice in claim.notices]
-        outcome = deliver(subscription, messages, message_id=claim.message_id, at=claim.notices[0].created_at)
+        messages = [_read_message(notice, subscription) for notice in claim.notices]
+        outcome = get_transport(subscription.channel).send(
+            subscription, messages, message_id=claim.message_id, at=claim.notices[0].created_at
+        )
     except NotDelivered as error:
         log.warning("notice.not_delivered", subscription=subscription.pk, reason=str(error))
         settle_failed(
@@ -113,6 +113,11 @@ def send_claim(claim: NoticeClaim) -> None:
         settle_failed(claim, reason, now=timezone.now(), is_final=False)
     else:
         settle_sent(claim, outcome, now=timezone.now())
+
+
+def _read_message(notice: Notice, subscription: Subscription) -> Message:
+    message = Message.from_json(notice.body)
+    return add_link(message, subscription) if message.kind == MESSAGE_KIND else message
 
 
 def put_test(subscription: Subscription, *, now: datetime | None = None) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from benchapp.pipeline.notifications.message import Message
+from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.times import format_utc_moment, to_iso
 
 HOSTS_SHOWN: Final = 50

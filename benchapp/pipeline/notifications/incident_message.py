@@ -17,7 +17,7 @@ from benchapp.metrics import (
     show_rates_in,
 )
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict, read_slope
-from benchapp.pipeline.notifications.message import Message, MessageLevel, to_one_line
+from benchapp.pipeline.notifications.channels.message import CLOSING_KINDS, Message, MessageLevel, to_one_line
 from benchapp.times import format_utc_moment, to_iso
 
 # The page has all of them.
@@ -33,8 +33,6 @@ _HEADINGS: Final = {
     "resolved": "Resolved",
     "accepted": "Accepted",
 }
-# Sent only to subscriptions with an earlier notice of the incident.
-CLOSING_KINDS: Final = frozenset({"recovered", "resolved", "accepted"})
 
 
 # It is made in the request of a user, who may have other units, and has several readers.

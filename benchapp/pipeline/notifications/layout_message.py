@@ -4,7 +4,7 @@ from typing import Any
 
 from benchapp.analysis.layouts.answers import Cause, LayoutFacts, RememberedAnswer
 from benchapp.models import Subscription
-from benchapp.pipeline.notifications.message import Message, to_one_line
+from benchapp.pipeline.notifications.channels.message import Message, to_one_line
 
 
 def make_layout_message(

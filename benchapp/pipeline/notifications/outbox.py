@@ -28,7 +28,6 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from benchapp.models import (
-    Channel,
     Incident,
     IncidentEvent,
     Notice,
@@ -37,10 +36,10 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.pipeline.conflicts import retry_conflicts
+from benchapp.pipeline.notifications.channels.message import CLOSING_KINDS, Message
+from benchapp.pipeline.notifications.channels.transport import get_transport
 from benchapp.pipeline.notifications.delivery_times import GIVE_UP_AFTER, Times, defer, due_at, retry_at
 from benchapp.pipeline.notifications.email_confirmation import may_be_sent
-from benchapp.pipeline.notifications.incident_message import CLOSING_KINDS
-from benchapp.pipeline.notifications.message import Message
 
 log = structlog.get_logger(__name__)
 
@@ -275,7 +274,7 @@ def _find_due(now: datetime) -> QuerySet[Notice]:
 def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
     """Return the notices to send with the first: all due ones of a digest, or from TOGETHER_FROM on for people."""
     subscription = first.subscription
-    if subscription.channel == Channel.WEBHOOK and not subscription.is_digest:
+    if get_transport(subscription.channel).is_for_programs and not subscription.is_digest:
         return []
     others = list(
         due.filter(subscription=subscription).exclude(pk=first.pk).order_by("id")[: _TOGETHER_MAXIMUM - 1]

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -27,14 +26,8 @@ from benchapp.pipeline.access.throttle import LimitReached, count_attempt
 from benchapp.pipeline.audit import record_write, snapshot
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.conflicts import retry_conflicts
-from benchapp.pipeline.notifications.channels.apprise_service import check_service_url
-from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
-from benchapp.pipeline.notifications.channels.ssrf_guard import (
-    AddressRefused,
-    read_url,
-    refuse_private_number,
-)
-from benchapp.pipeline.notifications.channels.webhook import make_secret
+from benchapp.pipeline.notifications.channels.posting import make_secret
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, get_transport
 from benchapp.pipeline.notifications.delivery_times import due_at
 from benchapp.pipeline.notifications.email_confirmation import (
     MailRefused,
@@ -101,7 +94,7 @@ def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         if Subscription.objects.filter(owner=owner).count() >= SUBSCRIPTIONS_MAXIMUM:
             raise BadSubscription("", f"the limit of {SUBSCRIPTIONS_MAXIMUM} subscriptions is reached")
-        secret = make_secret() if values.channel == Channel.WEBHOOK else ""
+        secret = make_secret() if get_transport(values.channel).is_signed else ""
         made = Subscription.objects.create(owner=owner, secret=secret, **asdict(values))
         _store_violations(made, added=made.thresholds)
         try:
@@ -221,7 +214,7 @@ def delete_subscription(subscription_id: int) -> None:
 @transaction.atomic
 def renew_secret(subscription: Subscription) -> str:
     """Replace the secret of a webhook and return the new one. Raises BadSubscription."""
-    if subscription.channel != Channel.WEBHOOK:
+    if not get_transport(subscription.channel).is_signed:
         raise BadSubscription("", "only webhooks have a secret")
     secret = make_secret()
     Subscription.objects.filter(pk=subscription.pk).update(secret=secret)
@@ -270,7 +263,10 @@ def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
         hour = getattr(values, name)
         if hour is not None and not 0 <= hour <= 23:
             raise BadSubscription(name, "an hour is 0 to 23")
-    _check_address(values)
+    try:
+        get_transport(values.channel).check_address(values.address)
+    except AddressRefused as error:
+        raise BadSubscription("address", str(error)) from error
     values = replace(
         values, metrics=_read_metrics(values.metrics), thresholds=read_threshold_texts(values.thresholds)
     )
@@ -310,19 +306,6 @@ def _store_violations(subscription: Subscription, *, added: Sequence[str]) -> No
         store_present_violations(subscription, added=added)
     except TooManyViolations as error:
         raise BadSubscription("thresholds", str(error)) from error
-
-
-def _check_address(values: SubscriptionSettings) -> None:
-    try:
-        if values.channel == Channel.EMAIL:
-            read_email_address(values.address)
-        elif values.channel == Channel.APPRISE:
-            check_service_url(values.address, hosts=settings.APPRISE_HOSTS)
-        else:
-            url = read_url(values.address, ports=settings.WEBHOOK_PORTS)
-            refuse_private_number(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
-    except (BadAddress, AddressRefused) as error:
-        raise BadSubscription("address", str(error)) from error
 
 
 def _reschedule(subscription: Subscription) -> None:

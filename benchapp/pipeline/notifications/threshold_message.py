@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from benchapp.metrics import format_count, format_with_unit, show_rates_in
 from benchapp.models import Series
+from benchapp.pipeline.notifications.channels.message import Message, to_one_line
 from benchapp.pipeline.notifications.incident_message import name_series_briefly
-from benchapp.pipeline.notifications.message import Message, to_one_line
 from benchapp.thresholds import NEWEST_RUNS, Threshold
 from benchapp.times import format_utc_moment, to_iso
 

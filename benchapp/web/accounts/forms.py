@@ -6,7 +6,8 @@ from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
 from benchapp.models import Role, Scope
-from benchapp.pipeline.notifications.channels.email import BadAddress, read_email_address
+from benchapp.pipeline.notifications.channels.email.smtp import read_email_address
+from benchapp.pipeline.notifications.channels.transport import AddressRefused
 
 _PASSWORD_HELP: Final = "At least 10 characters, not only digits, not a common one."
 
@@ -108,7 +109,7 @@ class EmailForm(forms.Form):
         text = str(self.cleaned_data["email"])
         try:
             return read_email_address(text) if text else ""
-        except BadAddress as error:
+        except AddressRefused as error:
             raise forms.ValidationError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 

@@ -4,6 +4,7 @@ from django import forms
 
 from benchapp.metrics import CATALOG, JUDGED_METRICS
 from benchapp.models import Channel, Severity
+from benchapp.pipeline.notifications.channels.transport import get_transport
 from benchapp.pipeline.notifications.thresholds import THRESHOLDS_MAXIMUM
 from benchapp.queries.layouts.question_form import BadQuestion, canonicalize_question
 
@@ -16,6 +17,8 @@ _SEVERITIES = [
 
 
 _METRICS = [(name, CATALOG[name].label) for name in JUDGED_METRICS]
+# Several channels have the same.
+_ADDRESSES = dict.fromkeys(get_transport(channel).address_help for channel in Channel.values)
 
 
 class ThresholdsField(forms.CharField):
@@ -50,7 +53,7 @@ class SubscriptionForm(forms.Form):
     address = forms.CharField(
         label="Address",
         max_length=500,
-        help_text="E-mail address (must be confirmed), webhook URL (https://…), or Apprise URL (ntfy://TOPIC).",
+        help_text=f"{', '.join(_ADDRESSES)}.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     filter = forms.CharField(

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.models import Channel, Role, Subscription
 from benchapp.pipeline.access.throttle import LimitReached
+from benchapp.pipeline.notifications.channels.transport import get_transport
 from benchapp.pipeline.notifications.email_confirmation import MailRefused, ask_confirmation
 from benchapp.pipeline.notifications.subscriptions import (
     BadSubscription,
@@ -93,6 +94,7 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     context = {
         "subscription": row,
         "is_own": row.owner_id == read_person(request).pk,
+        "is_signed": get_transport(row.channel).is_signed,
         "lacks_email": row.channel == Channel.EMAIL and settings.EMAIL_SERVER is None,
         "notices": list_notices(subscription_id),
         "notices_shown": NOTICES_SHOWN,

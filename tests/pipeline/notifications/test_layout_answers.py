@@ -9,9 +9,11 @@ from django.utils import timezone
 from benchapp import tasks
 from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Measurement, Notice, Price, StoredLayoutAnswer, Subscription
+from benchapp.pipeline.notifications.channels.email.html import render_html
+from benchapp.pipeline.notifications.channels.message import Message, render_text
+from benchapp.pipeline.notifications.channels.slack.transport import render_slack
+from benchapp.pipeline.notifications.channels.webhook.transport import render_event
 from benchapp.pipeline.notifications.layout_answers import EVALUATED_EVERY, notify_layout_answers
-from benchapp.pipeline.notifications.message import Message
-from benchapp.pipeline.notifications.render import render_event, render_html, render_slack, render_text
 from benchapp.pipeline.notifications.subscriptions import change_subscription, delete_subscription
 from tests.factories import NOON, calculate_levels
 from tests.layouts import plant_layouts

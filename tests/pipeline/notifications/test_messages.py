@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from benchapp.models import Change, Incident, IncidentEvent, Series, User
+from benchapp.pipeline.notifications.channels.email.html import render_html
+from benchapp.pipeline.notifications.channels.message import Message, make_test_message, render_text
+from benchapp.pipeline.notifications.channels.slack.transport import render_slack
+from benchapp.pipeline.notifications.channels.webhook.transport import render_event
 from benchapp.pipeline.notifications.host_message import (
     HostSilence,
     make_return_message,
     make_silence_message,
 )
 from benchapp.pipeline.notifications.incident_message import make_incident_message, name_series_briefly
-from benchapp.pipeline.notifications.message import Message, make_test_message
-from benchapp.pipeline.notifications.render import render_event, render_html, render_slack, render_text
 from benchapp.pipeline.notifications.threshold_message import (
     ThresholdEvent,
     ViolatingSeries,

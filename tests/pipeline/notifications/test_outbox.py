@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from benchapp.env import EmailServer
 from benchapp.models import Channel, Incident, IncidentEvent, Notice, NoticeState, Subscription
+from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.pipeline.notifications.enqueue import enqueue, put_test, send_due
-from benchapp.pipeline.notifications.message import Message
 from benchapp.pipeline.notifications.outbox import (
     LEASE,
     Draft,

@@ -9,7 +9,7 @@ import pytest
 from benchapp.models import Notice, Run, Series, Subscription, ThresholdViolation
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.judge import detect_and_notify, redetect
-from benchapp.pipeline.notifications.message import Message
+from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.pipeline.notifications.outbox import lock_existing
 from benchapp.pipeline.notifications.subscriptions import (
     BadSubscription,

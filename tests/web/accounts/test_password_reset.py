@@ -8,10 +8,11 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp import tasks
+from benchapp.env import EmailServer
 from benchapp.models import AuditRecord, Role, User
 from benchapp.pipeline.access.accounts import SIGN_IN_ATTEMPTS, set_active
 from benchapp.pipeline.access.password_reset import REQUESTS_OF_LOGIN_PER_HOUR, sign_address
-from benchapp.pipeline.notifications.channels.email import NotificationEmail
+from benchapp.pipeline.notifications.channels.email.smtp import NotificationEmail
 from tests.factories import make_user
 
 PASSWORD = "correct horse battery"
@@ -22,7 +23,8 @@ REQUEST = "/reset-password/"
 def sent(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[NotificationEmail]:
     """Configure e-mail, run tasks at once, and collect the mails."""
     mails: list[NotificationEmail] = []
-    settings.PUBLIC_URL, settings.EMAIL_SERVER = "https://bench.example", object()
+    settings.PUBLIC_URL = "https://bench.example"
+    settings.EMAIL_SERVER = EmailServer("127.0.0.1", 25, "", "", "none")
     for module, name, task in (
         ("password_reset", "queue_reset_links", tasks.mail_reset_links),
         ("own_account", "queue_address_link", tasks.mail_address_link),
@@ -30,8 +32,7 @@ def sent(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[Notif
         monkeypatch.setattr(
             f"benchapp.web.accounts.{module}.{name}", lambda *given, task=task: task(*given) or True
         )
-    place = "benchapp.pipeline.notifications.account_mail"
-    monkeypatch.setattr(f"{place}.read_mailbox", object)
+    place = "benchapp.pipeline.notifications.channels.email.transport"
     monkeypatch.setattr(f"{place}.send_email", lambda mail, mailbox: mails.append(mail))
     return mails
 

@@ -1,1 +1,1 @@
-"""E-mail, webhook, address guard."""
+"""Channels of notices: a folder for each member of models.Channel, and what they share."""

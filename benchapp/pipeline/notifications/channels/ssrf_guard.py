@@ -15,6 +15,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 from urllib.parse import urlsplit
 
+from benchapp.pipeline.notifications.channels.transport import AddressRefused
+
 URL_MAXIMUM: Final = 500
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 _STANDARD_PORTS: Final = {"http": 80, "https": 443}
@@ -58,10 +60,6 @@ _NAT64: Final = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-
-
-class AddressRefused(Exception):
-    """A URL that is not allowed; the message is for the user and reveals nothing about the internal network."""
 
 
 class NameUnknown(Exception):

@@ -12,15 +12,11 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final, Literal
 
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered
 
 Security = Literal["none", "starttls", "tls"]
 LIMIT_S: Final = 20.0
 _ADDRESS_MAXIMUM: Final = 254
-
-
-class BadAddress(Exception):
-    """An invalid e-mail address; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +45,16 @@ class NotificationEmail:
 
 
 def read_email_address(text: str) -> str:
-    """Return one bare address: name@domain. Raises BadAddress for a list, a display name, or a line break."""
+    """Return one bare address: name@domain. Raises AddressRefused for a list, a display name, or a line break."""
     address = text.strip()
     if len(address) > _ADDRESS_MAXIMUM or any(each in address for each in '\r\n\x00,;<>"() \t'):
-        raise BadAddress("write one address, name@example.org, without a name before it")
+        raise AddressRefused("write one address, name@example.org, without a name before it")
     try:
         parsed = Address(addr_spec=address)
     except Exception as error:  # the parser of the standard library raises many types
-        raise BadAddress(f"{address[:80]!r} is not a valid e-mail address") from error
+        raise AddressRefused(f"{address[:80]!r} is not a valid e-mail address") from error
     if not parsed.username or "." not in parsed.domain.strip(".") or not address.isascii():
-        raise BadAddress(f"{address[:80]!r} is not a valid e-mail address")
+        raise AddressRefused(f"{address[:80]!r} is not a valid e-mail address")
     return address
 
 
@@ -90,7 +86,7 @@ def send_email(email: NotificationEmail, mailbox: Mailbox) -> str:
         raise NotDelivered(
             f"the mail server answered {error.smtp_code}: {_to_text(error.smtp_error)}"
         ) from error
-    except (OSError, smtplib.SMTPException, BadAddress, ValueError) as error:
+    except (OSError, smtplib.SMTPException, AddressRefused, ValueError) as error:
         raise NotDelivered(f"no e-mail sent: {_to_text(error)}") from error
     return "delivered: accepted by the mail server"
 

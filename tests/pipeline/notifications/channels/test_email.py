@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.notifications.channels.email import (
-    BadAddress,
+from benchapp.pipeline.notifications.channels.email.smtp import (
     Mailbox,
     NotificationEmail,
     make_message,
     read_email_address,
     send_email,
 )
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered
 from tests.mail_server import MailServer, serve_mail
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -92,7 +91,7 @@ def test_subject_cannot_add_a_header(mail: MailServer) -> None:
     ],
 )
 def test_what_is_not_one_bare_address_is_refused(address: str) -> None:
-    with pytest.raises(BadAddress):
+    with pytest.raises(AddressRefused):
         read_email_address(address)
 
 
@@ -104,7 +103,7 @@ def test_usual_addresses_are_accepted(address: str) -> None:
 
 
 def test_line_break_in_the_address_never_reaches_a_header() -> None:
-    with pytest.raises(BadAddress):
+    with pytest.raises(AddressRefused):
         make_message(make_letter(to="a@example.org\nBcc: eve@example.org"), sender="b@example.org")
 
 

@@ -10,12 +10,10 @@ import requests
 from benchapp.configuration.subscriptions import make_reference
 from benchapp.models import Channel
 from benchapp.models.subscription import hide_secret
-from benchapp.pipeline.notifications.channels import apprise_service
-from benchapp.pipeline.notifications.channels.apprise_service import check_service_url, send_to_service
-from benchapp.pipeline.notifications.channels.ssrf_guard import AddressRefused
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
-from benchapp.pipeline.notifications.message import make_test_message
-from benchapp.pipeline.notifications.send import deliver
+from benchapp.pipeline.notifications.channels.apprise import transport
+from benchapp.pipeline.notifications.channels.apprise.transport import check_service_url, send_to_service
+from benchapp.pipeline.notifications.channels.message import make_test_message
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered, get_transport
 from benchapp.pipeline.notifications.subscriptions import BadSubscription, create_subscription
 from tests.factories import NOON, make_user
 from tests.hook_server import serve_hook
@@ -109,10 +107,11 @@ def test_operator_allows_a_server_whose_answer_is_the_outcome(db: None, settings
             channel=Channel.APPRISE, address=f"ntfy://127.0.0.1:{hook.port}/bench"
         )
         hook.status = 200
-        outcome = deliver(subscription, [message], message_id="m-1", at=NOON)
+        channel = get_transport(subscription.channel)
+        outcome = channel.send(subscription, [message], message_id="m-1", at=NOON)
         hook.status, hook.headers = 302, {"Location": hook.url}
         with pytest.raises(NotDelivered, match="did not accept"):
-            deliver(subscription, [message], message_id="m-1", at=NOON)
+            channel.send(subscription, [message], message_id="m-1", at=NOON)
 
     assert outcome == "delivered: ntfy"
     assert len(hook.requests) == 2
@@ -123,7 +122,7 @@ def test_operator_allows_a_server_whose_answer_is_the_outcome(db: None, settings
 def test_address_is_checked_when_it_is_saved_without_loading_apprise(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apprise_service, "_make_service", lambda address: pytest.fail("loaded"))
+    monkeypatch.setattr(transport, "_make_service", lambda address: pytest.fail("loaded"))
     owner = make_user()
 
     made = create_subscription(owner, {"channel": "apprise", "address": "ntfy://bench-alerts"})
@@ -144,7 +143,7 @@ def test_no_part_of_a_service_url_but_its_scheme_is_shown_or_exported(address: s
 def test_url_in_which_apprise_finds_further_parameters_is_not_used(
     monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    monkeypatch.setattr(apprise_service, "check_service_url", lambda text, *, hosts: None)
+    monkeypatch.setattr(transport, "check_service_url", lambda text, *, hosts: None)
 
     with pytest.raises(NotDelivered, match="further parameters"):
         send_to_service(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from benchapp.pipeline.notifications.channels.ssrf_guard import (
-    AddressRefused,
     NameUnknown,
     is_allowed,
     read_url,
     refuse_private_number,
     resolve_address,
 )
+from benchapp.pipeline.notifications.channels.transport import AddressRefused
 
 PORTS = (80, 443, 8443)
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.notifications.channels import webhook as webhook_channel
-from benchapp.pipeline.notifications.channels.webhook import (
-    NotDelivered,
+from benchapp.pipeline.notifications.channels import posting
+from benchapp.pipeline.notifications.channels.posting import (
     WebhookPolicy,
     make_secret,
     post_json,
     sign,
 )
+from benchapp.pipeline.notifications.channels.transport import NotDelivered
 from tests.hook_server import HookServer, serve_hook
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -152,7 +152,7 @@ def test_answer_that_drips_is_cut_off(
     hook: HookServer, monkeypatch: pytest.MonkeyPatch, begin: bytes, outcome: str
 ) -> None:
     """Each byte comes in time, and the whole never ends."""
-    monkeypatch.setattr(webhook_channel, "LIMIT_S", 0.3)
+    monkeypatch.setattr(posting, "LIMIT_S", 0.3)
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(begin)

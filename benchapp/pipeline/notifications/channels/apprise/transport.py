@@ -6,12 +6,17 @@ that make Apprise read files or other URLs are refused, redirects are not follow
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from benchapp.pipeline.notifications.channels.ssrf_guard import URL_MAXIMUM, AddressRefused
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered
+from django.conf import settings
+
+from benchapp.models import Subscription
+from benchapp.pipeline.notifications.channels.message import RESOLUTIONS, Message, join_subjects, render_text
+from benchapp.pipeline.notifications.channels.ssrf_guard import URL_MAXIMUM
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered, Transport
 
 # Apprise's schemes of services whose host Apprise fixes.
 FIXED: Final = ("discord", "opsgenie", "pagerduty", "pover", "tgram")
@@ -37,6 +42,28 @@ _CLASSES: Final = {
 # Others name files (templates), URLs (attachments, images) or change the checks of connections.
 _PARAMETERS: Final = frozenset({"priority", "region"})
 _BODY_MAXIMUM: Final = 4000
+
+
+class AppriseTransport(Transport):
+    """A service that Apprise knows."""
+
+    address_help = "Apprise URL (ntfy://TOPIC)"
+
+    def check_address(self, address: str) -> None:
+        """Raise AddressRefused for an Apprise URL that is not allowed."""
+        check_service_url(address, hosts=settings.APPRISE_HOSTS)
+
+    def send(
+        self, subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime
+    ) -> str:
+        """Send the messages as one text."""
+        return send_to_service(
+            subscription.address,
+            title=join_subjects(messages),
+            text=render_text(messages),
+            hosts=settings.APPRISE_HOSTS,
+            is_problem=any(message.kind not in RESOLUTIONS for message in messages),
+        )
 
 
 def check_service_url(text: str, *, hosts: Sequence[str]) -> None:
@@ -133,3 +160,6 @@ def _make_service(address: str) -> Any:
     except TypeError:
         # So Apprise reports a key of another form.
         return None
+
+
+TRANSPORT: Final = AppriseTransport()

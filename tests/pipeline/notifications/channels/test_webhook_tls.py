@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.notifications.channels.webhook import NotDelivered, WebhookPolicy, post_json
+from benchapp.pipeline.notifications.channels.posting import WebhookPolicy, post_json
+from benchapp.pipeline.notifications.channels.transport import NotDelivered
 from tests.hook_server import HookServer, serve_hook
 
 pytestmark = pytest.mark.skipif(

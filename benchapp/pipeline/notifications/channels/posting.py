@@ -1,4 +1,4 @@
-"""Post a notice to a URL: Slack-compatible, or signed by Standard Webhooks (standardwebhooks.com, 1.0).
+"""Post JSON to a URL of a subscription; with a secret, signed by Standard Webhooks (standardwebhooks.com, 1.0).
 
 The connection goes to the checked address, with the name in TLS and in the header Host; redirects are not followed and
 no proxy of the environment is used. The total limit, from name resolution to the last byte read, is 10 s.
@@ -21,15 +21,20 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from django.conf import settings
+
 from benchapp import __version__
+from benchapp.models import Subscription
+from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.pipeline.notifications.channels.ssrf_guard import (
-    AddressRefused,
     NameUnknown,
     Network,
     WebhookUrl,
     read_url,
+    refuse_private_number,
     resolve_address,
 )
+from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered, Transport
 
 LIMIT_S: Final = 10.0
 ANSWER_BYTES_MAXIMUM: Final = 64 * 2**10
@@ -57,24 +62,42 @@ def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
     return min(wait, _RETRY_AFTER_MAXIMUM) if wait > timedelta(0) else None
 
 
-class NotDelivered(Exception):
-    """A notice that was not delivered; the message is for the delivery log.
-
-    is_final: the receiver refuses further notices. retry_after: the requested delay, None without one.
-    """
-
-    def __init__(self, message: str, *, is_final: bool = False, retry_after: timedelta | None = None) -> None:
-        super().__init__(message)
-        self.is_final = is_final
-        self.retry_after = retry_after
-
-
 @dataclass(frozen=True, slots=True)
 class WebhookPolicy:
     """Allowed webhook targets. allowed: networks in addition to the public internet."""
 
     ports: Sequence[int] = (80, 443, 8443)
     allowed: Sequence[Network] = ()
+
+
+def read_policy() -> WebhookPolicy:
+    """Return the allowed webhook addresses, from the settings."""
+    return WebhookPolicy(ports=settings.WEBHOOK_PORTS, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
+
+
+class PostingTransport(Transport):
+    """A channel whose address is a URL of http or https, which gets JSON."""
+
+    address_help = "webhook URL (https://…)"
+
+    def check_address(self, address: str) -> None:
+        """Raise AddressRefused for a URL that the settings do not allow; names are resolved on each delivery."""
+        policy = read_policy()
+        refuse_private_number(read_url(address, ports=policy.ports), allowed=policy.allowed)
+
+    def send(
+        self, subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime
+    ) -> str:
+        """Post the messages as one body, signed if the subscription has a secret. Raises NotDelivered."""
+        body = self.render(messages, at=at)
+        secret = subscription.secret
+        return post_json(
+            subscription.address, body, message_id=message_id, secret=secret, policy=read_policy()
+        )
+
+    def render(self, messages: Sequence[Message], *, at: datetime) -> dict[str, Any]:
+        """Return messages as one body. at: creation time of the first."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Notices to chat and paging services."""

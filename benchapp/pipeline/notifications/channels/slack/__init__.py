@@ -1,0 +1,1 @@
+"""Notices to a Slack-compatible webhook."""
