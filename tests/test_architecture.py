@@ -420,6 +420,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "schedules",
             "search",
             "series",
+            "site",
             "studies",
             "subscriptions",
             "uploads",

@@ -30,9 +30,10 @@ class Tree:
         self.changed: set[str] = set()
         self.created: set[str] = set()
         # With the times of the sources, by which Python accepts the compiled modules beside them.
-        for part in parts:
-            shutil.copytree(ROOT / part, path / part)
-        shutil.copy2(ROOT / "manage.py", path)
+        for part in (*parts, "manage.py"):
+            (path / part).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
+            copy(ROOT / part, path / part)
 
     def insert(self, name: str, text: str, *, before: str) -> None:
         """Insert a text before an anchor, which occurs once in the file."""

@@ -9,15 +9,16 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.grammar import BadFilter, Filter, Query, parse_query, write_filter
-from benchapp.models import User
+from benchapp.models import Role, User
 from benchapp.queries.dimension_values import list_known_values
 from benchapp.queries.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.spelling import suggest_corrections
 from benchapp.web.docs.library import list_pages
 from benchapp.web.docs.search import TooManyWords, search_pages
 from benchapp.web.saved_views.views import list_view_lines
-from benchapp.web.search.destinations import Destination, list_destinations
+from benchapp.web.site.access import can
 from benchapp.web.site.filter_bar import describe_filter
+from benchapp.web.site.pages import PAGES, SitePage
 
 RESULTS_MAXIMUM: Final = 6
 # Behind every rank of `rank_match`.
@@ -64,7 +65,7 @@ def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
 
     visitor: of a page that this visitor may read; pages and actions are those of its role. Eleven queries.
     """
-    destinations = list_destinations(visitor)
+    destinations = _list_destinations(visitor)
     if not text:
         return [ResultGroup("Pages", [SearchResult(each.label, each.url) for each in destinations], 0)]
     groups = [
@@ -116,7 +117,18 @@ def _link_filtered(text: str, query: Query) -> list[SearchResult]:
     ]
 
 
-def _find_destinations(text: str, destinations: Iterable[Destination]) -> ResultGroup:
+def _list_destinations(visitor: User | None) -> list[SitePage]:
+    """Return the pages and actions that a visitor may open, those of every reader first; None: anonymous."""
+    return [
+        each
+        for role in (None, *Role)
+        if role is None or can(visitor, role)
+        for each in PAGES.values()
+        if each.label and each.role == role
+    ]
+
+
+def _find_destinations(text: str, destinations: Iterable[SitePage]) -> ResultGroup:
     ranked = [
         (rank, SearchResult(each.label, each.url))
         for each in destinations
@@ -136,9 +148,9 @@ def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
     return ResultGroup("Saved views", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
 
 
-def _rank_destination(text: str, destination: Destination) -> int | None:
+def _rank_destination(text: str, destination: SitePage) -> int | None:
     rank = rank_match(text, destination.label)
-    if rank is None and rank_match(text, f"{destination.label} {destination.terms}") is not None:
+    if rank is None and rank_match(text, f"{destination.label} {destination.words}") is not None:
         return _NO_RANK
     return rank
 

@@ -43,6 +43,7 @@ def needs_role(role: Role) -> Callable[[View], View]:
                 )
             return view(request, *args, **kwargs)
 
+        guarded.role = role  # type: ignore[attr-defined]  # for the search (pages.py)
         return guarded
 
     return decorate

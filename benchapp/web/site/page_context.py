@@ -15,7 +15,7 @@ from benchapp.models import BROWSER_ZONE, RateUnits, Role, User
 from benchapp.queries.incidents.incidents import count_new
 from benchapp.times import name_zone
 from benchapp.web.site.access import can
-from benchapp.web.site.help import find_help
+from benchapp.web.site.pages import find_help
 from benchapp.web.site.unknown_parameters import describe_unknown
 
 

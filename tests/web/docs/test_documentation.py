@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.web.docs.library import DIRECTORY, list_files, list_groups, list_pages, read_page
-from benchapp.web.site.help import HELP
+from benchapp.web.site.pages import PAGES
 from tests.access_table import WEB
 from tests.web.pages import Page
 
@@ -132,10 +132,11 @@ def test_search_without_hits_names_the_way_out(query: str, status: int, text: st
 def test_every_page_has_help_and_every_help_a_section() -> None:
     names = list_page_names()
 
-    assert set(HELP) == names - WITHOUT_HELP
+    documented = {each.name: each.documentation for each in PAGES.values() if each.documentation}
+    assert set(documented) == names - WITHOUT_HELP
     assert names >= WITHOUT_HELP
     wrong = []
-    for name, target in HELP.items():
+    for name, target in documented.items():
         page_name, _, anchor = target.partition("#")
         page = read_page(page_name)
         if page is None or (anchor and anchor not in page.anchors):

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from benchapp.models import Role
 from benchapp.queries.search import RUNS_SEARCHED, rank_match
-from benchapp.web.search.destinations import DESTINATIONS
+from benchapp.web.site.pages import PAGES
+from tests.access_table import EVERYBODY, WEB
 from tests.factories import make_host, make_incident, make_run, make_series, make_target
 from tests.web.pages import Page
 
@@ -125,11 +126,10 @@ def test_actions_are_those_of_the_role(visitor: Callable[[Role], Client], client
     with override_settings(PUBLIC_READ=True):
         anonymous = set(find(client, "").links)
 
-    needed = {each.url: each.role for each in DESTINATIONS}
-    assert links[Role.ADMIN] == set(needed)
-    assert links[Role.EDITOR] == {url for url, role in needed.items() if role != Role.ADMIN}
-    assert links[Role.VIEWER] == {url for url, role in needed.items() if role in (None, Role.VIEWER)}
-    assert anonymous == {url for url, role in needed.items() if role is None}
+    rows = {each.url: WEB[each.url.removeprefix("/")][0] for each in PAGES.values() if each.label}
+    for place, role in enumerate((Role.VIEWER, Role.EDITOR, Role.ADMIN), 1):
+        assert links[role] == {url for url, row in rows.items() if row.cells[place] == "+"}
+    assert anonymous == {url for url, row in rows.items() if row.public or row == EVERYBODY}
 
 
 def test_runs_beyond_the_newest_are_found_by_their_number_only(
