@@ -130,14 +130,12 @@ class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
     measured_s: float | None
 
 
+@with_columns(LevelComparison)
 class LevelComparisonAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A value of the run and the level of its series."""
 
     metric: MetricName
     n: Annotated[int, Meta(description="runs of the level")]
-    median: float
-    p10: float
-    p90: float
     change: Annotated[float | None, Meta(description="value / median - 1; null for a median of 0")]
     is_usual: Annotated[
         bool | None,
