@@ -35,6 +35,7 @@ LAYERS: dict[str, set[str]] = {
         "models",
         "fio",
         "analysis",
+        "env",
         "metrics",
         "dimensions",
         "grammar",

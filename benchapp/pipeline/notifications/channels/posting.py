@@ -28,7 +28,6 @@ from benchapp.models import Subscription
 from benchapp.pipeline.notifications.channels.message import Message
 from benchapp.pipeline.notifications.channels.ssrf_guard import (
     NameUnknown,
-    Network,
     WebhookUrl,
     read_url,
     refuse_private_number,
@@ -62,19 +61,6 @@ def read_retry_after(text: str | None, *, now: datetime) -> timedelta | None:
     return min(wait, _RETRY_AFTER_MAXIMUM) if wait > timedelta(0) else None
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookPolicy:
-    """Allowed webhook targets. allowed: networks in addition to the public internet."""
-
-    ports: Sequence[int] = (80, 443, 8443)
-    allowed: Sequence[Network] = ()
-
-
-def read_policy() -> WebhookPolicy:
-    """Return the allowed webhook addresses, from the settings."""
-    return WebhookPolicy(ports=settings.WEBHOOK_PORTS, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
-
-
 class PostingTransport(Transport):
     """A channel whose address is a URL of http or https, which gets JSON."""
 
@@ -82,18 +68,15 @@ class PostingTransport(Transport):
 
     def check_address(self, address: str) -> None:
         """Raise AddressRefused for a URL that the settings do not allow; names are resolved on each delivery."""
-        policy = read_policy()
-        refuse_private_number(read_url(address, ports=policy.ports), allowed=policy.allowed)
+        url = read_url(address, ports=settings.WEBHOOK_PORTS)
+        refuse_private_number(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE)
 
     def send(
         self, subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime
     ) -> str:
         """Post the messages as one body, signed if the subscription has a secret. Raises NotDelivered."""
         body = self.render(messages, at=at)
-        secret = subscription.secret
-        return post_json(
-            subscription.address, body, message_id=message_id, secret=secret, policy=read_policy()
-        )
+        return post_json(subscription.address, body, message_id=message_id, secret=subscription.secret)
 
     def render(self, messages: Sequence[Message], *, at: datetime) -> dict[str, Any]:
         """Return messages as one body. at: creation time of the first."""
@@ -120,10 +103,8 @@ def sign(secret: str, message_id: str, *, timestamp_s: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def post_json(
-    address: str, document: Mapping[str, Any], *, message_id: str, secret: str, policy: WebhookPolicy
-) -> str:
-    """Post a document and return the outcome for the log. Raises NotDelivered.
+def post_json(address: str, document: Mapping[str, Any], *, message_id: str, secret: str) -> str:
+    """Post a document to a URL that the settings allow and return the outcome for the log. Raises NotDelivered.
 
     secret: the signing key; "" for none. message_id: the same for all attempts, so that a receiver can drop duplicates.
     """
@@ -141,8 +122,8 @@ def post_json(
         headers["webhook-signature"] = sign(secret, message_id, timestamp_s=timestamp_s, body=body)
     deadline = time.monotonic() + LIMIT_S
     try:
-        url = read_url(address, ports=policy.ports)
-        found = resolve_address(url, allowed=policy.allowed, timeout_s=LIMIT_S)
+        url = read_url(address, ports=settings.WEBHOOK_PORTS)
+        found = resolve_address(url, allowed=settings.WEBHOOK_ALLOW_PRIVATE, timeout_s=LIMIT_S)
     except AddressRefused as error:
         raise NotDelivered(f"refused: {error}") from error
     except NameUnknown as error:

@@ -51,7 +51,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
 def test_service_gets_the_notice_at_its_host_without_redirects(
     address: str, sent: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    send_to_service(address, title="4 regressions", text="db-1: IOPS −20 %", hosts=[])
+    send_to_service(address, title="4 regressions", text="db-1: IOPS −20 %")
 
     assert {urlsplit(url).hostname for url, _ in sent} == {LEADS_TO[address]}
     assert {urlsplit(url).scheme for url, _ in sent} == {"https"}
@@ -87,15 +87,18 @@ def test_service_gets_the_notice_at_its_host_without_redirects(
 )
 def test_other_services_hosts_and_parameters_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused):
-        check_service_url(address, hosts=[])
+        check_service_url(address)
 
 
 @pytest.mark.parametrize("address", ["ntfy://10.0.0.1\\@ntfy.sh", "ntfy://ntfy.example\\@10.0.0.1/topic"])
 def test_url_that_apprise_reads_in_another_way_is_not_used(
-    address: str, sent: list[tuple[str, dict[str, Any]]]
+    address: str, sent: list[tuple[str, dict[str, Any]]], settings: Any
 ) -> None:
+    settings.APPRISE_HOSTS = ["ntfy.example"]
+
     with pytest.raises(NotDelivered):
-        send_to_service(address, title="x", text="x", hosts=["ntfy.example"])
+        send_to_service(address, title="x", text="x")
+
     assert sent == []
 
 
@@ -143,12 +146,10 @@ def test_no_part_of_a_service_url_but_its_scheme_is_shown_or_exported(address: s
 def test_url_in_which_apprise_finds_further_parameters_is_not_used(
     monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    monkeypatch.setattr(transport, "check_service_url", lambda text, *, hosts: None)
+    monkeypatch.setattr(transport, "check_service_url", lambda text: None)
 
     with pytest.raises(NotDelivered, match="further parameters"):
-        send_to_service(
-            f"discord://1/{KEY}?priority=x;template=/etc/secret.json", title="x", text="x", hosts=[]
-        )
+        send_to_service(f"discord://1/{KEY}?priority=x;template=/etc/secret.json", title="x", text="x")
 
     assert sent == []
 
@@ -157,8 +158,7 @@ def test_what_is_resolved_pages_nobody(sent: list[tuple[str, dict[str, Any]]]) -
     paging, chat = (address for address in LEADS_TO if address.startswith(("pagerduty", "discord")))
 
     outcomes = [
-        send_to_service(address, title="resolved", text="x", hosts=[], is_problem=False)
-        for address in (paging, chat)
+        send_to_service(address, title="resolved", text="x", is_problem=False) for address in (paging, chat)
     ]
 
     assert outcomes == ["not sent: what is resolved pages nobody", "delivered: Discord"]
@@ -167,4 +167,4 @@ def test_what_is_resolved_pages_nobody(sent: list[tuple[str, dict[str, Any]]]) -
 
 def test_key_of_another_form_is_reported_in_the_delivery_log() -> None:
     with pytest.raises(NotDelivered, match="does not accept this URL"):
-        send_to_service("opsgenie://x?region=mars", title="x", text="x", hosts=[])
+        send_to_service("opsgenie://x?region=mars", title="x", text="x")

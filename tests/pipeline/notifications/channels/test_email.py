@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from benchapp.env import EmailServer
 from benchapp.pipeline.notifications.channels.email.smtp import (
-    Mailbox,
     NotificationEmail,
     make_message,
     read_email_address,
@@ -28,6 +28,7 @@ def mail() -> Iterator[MailServer]:
 
 def make_letter(**changes: Any) -> NotificationEmail:
     values = {
+        "sender": "benchapp <bench@example.org>",
         "to": "anna@example.org",
         "subject": "Regression",
         "text": "p99 µs → ms\n.\n",
@@ -40,19 +41,13 @@ def make_letter(**changes: Any) -> NotificationEmail:
     return NotificationEmail(**values)
 
 
-def make_mailbox(port: int, **changes: Any) -> Mailbox:
-    values = {
-        "user": "",
-        "password": "",
-        "security": "none",
-        "sender": "benchapp <bench@example.org>",
-        **changes,
-    }
-    return Mailbox(host="127.0.0.1", port=port, **values)
+def make_server(port: int, **changes: Any) -> EmailServer:
+    values = {"user": "", "password": "", "security": "none", **changes}
+    return EmailServer(host="127.0.0.1", port=port, **values)
 
 
 def test_email_has_text_html_and_stable_id(mail: MailServer) -> None:
-    assert send_email(make_letter(), make_mailbox(mail.port)) == "delivered: accepted by the mail server"
+    assert send_email(make_letter(), make_server(mail.port)) == "delivered: accepted by the mail server"
 
     (letter,) = mail.letters
     assert (letter.sender, letter.recipients) == ("bench@example.org", ["anna@example.org"])
@@ -64,7 +59,7 @@ def test_email_has_text_html_and_stable_id(mail: MailServer) -> None:
 
 
 def test_subject_cannot_add_a_header(mail: MailServer) -> None:
-    send_email(make_letter(subject="a\r\nBcc: eve@example.org\n\nbody"), make_mailbox(mail.port))
+    send_email(make_letter(subject="a\r\nBcc: eve@example.org\n\nbody"), make_server(mail.port))
 
     (letter,) = mail.letters
     assert letter.message["Subject"] == "a Bcc: eve@example.org body"
@@ -104,7 +99,7 @@ def test_usual_addresses_are_accepted(address: str) -> None:
 
 def test_line_break_in_the_address_never_reaches_a_header() -> None:
     with pytest.raises(AddressRefused):
-        make_message(make_letter(to="a@example.org\nBcc: eve@example.org"), sender="b@example.org")
+        make_message(make_letter(to="a@example.org\nBcc: eve@example.org"))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +114,7 @@ def test_rejection_is_reported_with_the_answer(mail: MailServer, verb: str, answ
     mail.answers[verb] = answer
 
     with pytest.raises(NotDelivered, match=words):
-        send_email(make_letter(), make_mailbox(mail.port))
+        send_email(make_letter(), make_server(mail.port))
 
 
 @pytest.mark.parametrize("answer", ["", "500 what"])
@@ -130,12 +125,12 @@ def test_trouble_with_the_goodbye_is_no_failure(mail: MailServer, answer: str) -
     else:
         mail.drops_after = "QUIT"
 
-    assert send_email(make_letter(), make_mailbox(mail.port)).startswith("delivered")
+    assert send_email(make_letter(), make_server(mail.port)).startswith("delivered")
 
 
 def test_password_does_not_go_over_a_server_that_cannot_encrypt(mail: MailServer) -> None:
     with pytest.raises(NotDelivered, match="STARTTLS"):
-        send_email(make_letter(), make_mailbox(mail.port, user="u", password="secret", security="starttls"))
+        send_email(make_letter(), make_server(mail.port, user="u", password="secret", security="starttls"))
 
     assert not [command for command in mail.commands if command.startswith("AUTH")]
 
@@ -146,4 +141,4 @@ def test_unavailable_server_is_reported() -> None:
         port = free.getsockname()[1]
 
     with pytest.raises(NotDelivered, match="no e-mail sent"):
-        send_email(make_letter(), make_mailbox(port))
+        send_email(make_letter(), make_server(port))

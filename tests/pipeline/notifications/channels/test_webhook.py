@@ -12,10 +12,10 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from benchapp.pipeline.notifications.channels import posting
 from benchapp.pipeline.notifications.channels.posting import (
-    WebhookPolicy,
     make_secret,
     post_json,
     sign,
@@ -34,8 +34,8 @@ def hook() -> Iterator[HookServer]:
 
 
 def post(hook: HookServer, *, url: str = "", secret: str = SECRET, allowed: Any = LOOPBACK) -> str:
-    policy = WebhookPolicy(ports=(hook.port,), allowed=allowed)
-    return post_json(url or hook.url, {"type": "test"}, message_id="msg_1", secret=secret, policy=policy)
+    with override_settings(WEBHOOK_PORTS=(hook.port,), WEBHOOK_ALLOW_PRIVATE=allowed):
+        return post_json(url or hook.url, {"type": "test"}, message_id="msg_1", secret=secret)
 
 
 def test_signature_is_that_of_the_specification() -> None:
@@ -183,11 +183,11 @@ def test_no_more_than_64_kib_of_an_answer_are_read(hook: HookServer) -> None:
     assert post(hook) == "delivered: answered 200"
 
 
-def test_unavailable_receiver_is_reported(hook: HookServer) -> None:
+def test_unavailable_receiver_is_reported(settings: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    policy = WebhookPolicy(ports=(port,), allowed=LOOPBACK)
+    settings.WEBHOOK_PORTS, settings.WEBHOOK_ALLOW_PRIVATE = (port,), LOOPBACK
 
     with pytest.raises(NotDelivered, match="cannot connect"):
-        post_json(f"http://127.0.0.1:{port}/", {}, message_id="m", secret="", policy=policy)
+        post_json(f"http://127.0.0.1:{port}/", {}, message_id="m", secret="")

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
-from benchapp.pipeline.notifications.channels.posting import WebhookPolicy, post_json
+from benchapp.pipeline.notifications.channels.posting import post_json
 from benchapp.pipeline.notifications.channels.transport import NotDelivered
 from tests.hook_server import HookServer, serve_hook
 
@@ -53,8 +54,9 @@ def hook(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def post(hook: HookServer, name: str) -> str:
-    policy = WebhookPolicy(ports=(hook.port,), allowed=(ip_network("127.0.0.0/8"),))
-    return post_json(f"https://{name}:{hook.port}/x", {"a": 1}, message_id="m", secret="", policy=policy)
+    allowed = (ip_network("127.0.0.0/8"),)
+    with override_settings(WEBHOOK_PORTS=(hook.port,), WEBHOOK_ALLOW_PRIVATE=allowed):
+        return post_json(f"https://{name}:{hook.port}/x", {"a": 1}, message_id="m", secret="")
 
 
 def test_certificate_of_the_name_is_accepted(

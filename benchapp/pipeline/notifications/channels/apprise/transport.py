@@ -51,7 +51,7 @@ class AppriseTransport(Transport):
 
     def check_address(self, address: str) -> None:
         """Raise AddressRefused for an Apprise URL that is not allowed."""
-        check_service_url(address, hosts=settings.APPRISE_HOSTS)
+        check_service_url(address)
 
     def send(
         self, subscription: Subscription, messages: Sequence[Message], *, message_id: str, at: datetime
@@ -61,13 +61,12 @@ class AppriseTransport(Transport):
             subscription.address,
             title=join_subjects(messages),
             text=render_text(messages),
-            hosts=settings.APPRISE_HOSTS,
             is_problem=any(message.kind not in RESOLUTIONS for message in messages),
         )
 
 
-def check_service_url(text: str, *, hosts: Sequence[str]) -> None:
-    """Raise AddressRefused for an Apprise URL that is not allowed. hosts: names that the operator allows.
+def check_service_url(text: str) -> None:
+    """Raise AddressRefused for an Apprise URL that is not allowed; its host is the service's, or the operator's.
 
     Apprise is not loaded: keys that it does not accept are found with the first notice.
     """
@@ -87,7 +86,7 @@ def check_service_url(text: str, *, hosts: Sequence[str]) -> None:
         raise AddressRefused(f'only the parameters {", ".join(sorted(_PARAMETERS))} are allowed after "?"')
     if not host:
         raise AddressRefused("the URL has no key or host")
-    if parts.scheme in FIXED or _is_topic(parts.scheme, parts.path) or host in hosts:
+    if parts.scheme in FIXED or _is_topic(parts.scheme, parts.path) or host in settings.APPRISE_HOSTS:
         return
     domains = DOMAINS[parts.scheme]
     if not (domains and host.endswith(domains)):
@@ -96,15 +95,13 @@ def check_service_url(text: str, *, hosts: Sequence[str]) -> None:
         )
 
 
-def send_to_service(
-    address: str, *, title: str, text: str, hosts: Sequence[str], is_problem: bool = True
-) -> str:
+def send_to_service(address: str, *, title: str, text: str, is_problem: bool = True) -> str:
     """Send one message and return the outcome for the log. Raises NotDelivered.
 
     is_problem: False for messages that only report what is resolved; they page nobody.
     """
     try:
-        check_service_url(address, hosts=hosts)
+        check_service_url(address)
     except AddressRefused as error:
         raise NotDelivered(f"refused: {error}") from error
     if not is_problem and urlsplit(address).scheme in PAGING:

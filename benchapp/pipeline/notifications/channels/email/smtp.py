@@ -10,31 +10,22 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import Final, Literal
+from typing import Final
 
+from benchapp.env import EmailServer
 from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered
 
-Security = Literal["none", "starttls", "tls"]
 LIMIT_S: Final = 20.0
 _ADDRESS_MAXIMUM: Final = 254
 
 
 @dataclass(frozen=True, slots=True)
-class Mailbox:
-    """The operator's SMTP server. sender: the From header, "benchapp <bench@example.org>"."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    security: Security
-    sender: str
-
-
-@dataclass(frozen=True, slots=True)
 class NotificationEmail:
-    """One e-mail. message_id, thread_id: without angle brackets; message_id is the same for all attempts."""
+    """One e-mail. sender: "benchapp <bench@example.org>". message_id, thread_id: without angle brackets; message_id is
+    the same for all attempts.
+    """
 
+    sender: str
     to: str
     subject: str
     text: str
@@ -58,10 +49,10 @@ def read_email_address(text: str) -> str:
     return address
 
 
-def make_message(email: NotificationEmail, *, sender: str) -> EmailMessage:
+def make_message(email: NotificationEmail) -> EmailMessage:
     """Return the message with both parts; line breaks in headers are removed."""
     message = EmailMessage(policy=SMTP)
-    message["From"] = sender
+    message["From"] = email.sender
     message["To"] = read_email_address(email.to)
     message["Subject"] = " ".join(email.subject.split())[:200]
     message["Date"] = format_datetime(email.sent_at)
@@ -75,10 +66,10 @@ def make_message(email: NotificationEmail, *, sender: str) -> EmailMessage:
     return message
 
 
-def send_email(email: NotificationEmail, mailbox: Mailbox) -> str:
+def send_email(email: NotificationEmail, server: EmailServer) -> str:
     """Send an e-mail over the SMTP server and return the outcome for the log. Raises NotDelivered."""
     try:
-        _transmit(make_message(email, sender=mailbox.sender), mailbox)
+        _transmit(make_message(email), server)
     except smtplib.SMTPRecipientsRefused as error:
         code, reply = next(iter(error.recipients.values()), (0, b""))
         raise NotDelivered(f"the mail server refused the address: {code} {_to_text(reply)}") from error
@@ -91,13 +82,13 @@ def send_email(email: NotificationEmail, mailbox: Mailbox) -> str:
     return "delivered: accepted by the mail server"
 
 
-def _transmit(message: EmailMessage, mailbox: Mailbox) -> None:
-    connection = _connect(mailbox)
+def _transmit(message: EmailMessage, server: EmailServer) -> None:
+    connection = _connect(server)
     try:
-        if mailbox.security == "starttls":
+        if server.security == "starttls":
             connection.starttls(context=ssl.create_default_context())
-        if mailbox.user:
-            connection.login(mailbox.user, mailbox.password)
+        if server.user:
+            connection.login(server.user, server.password)
         connection.send_message(message)
     finally:
         # Errors after acceptance are ignored: the e-mail must not be sent again.
@@ -106,17 +97,17 @@ def _transmit(message: EmailMessage, mailbox: Mailbox) -> None:
         connection.close()
 
 
-def _connect(mailbox: Mailbox) -> smtplib.SMTP:
+def _connect(server: EmailServer) -> smtplib.SMTP:
     name = socket.gethostname()
-    if mailbox.security == "tls":
+    if server.security == "tls":
         return smtplib.SMTP_SSL(
-            mailbox.host,
-            mailbox.port,
+            server.host,
+            server.port,
             local_hostname=name,
             timeout=LIMIT_S,
             context=ssl.create_default_context(),
         )
-    return smtplib.SMTP(mailbox.host, mailbox.port, local_hostname=name, timeout=LIMIT_S)
+    return smtplib.SMTP(server.host, server.port, local_hostname=name, timeout=LIMIT_S)
 
 
 def _to_text(reply: object) -> str:

@@ -10,7 +10,6 @@ from django.conf import settings
 from benchapp.models import Subscription
 from benchapp.pipeline.notifications.channels.email.html import render_html
 from benchapp.pipeline.notifications.channels.email.smtp import (
-    Mailbox,
     NotificationEmail,
     read_email_address,
     send_email,
@@ -40,20 +39,12 @@ def send_messages(
     address: str, messages: Sequence[Message], *, message_id: str, thread: str, at: datetime
 ) -> str:
     """Send messages as one e-mail and return the outcome for the log. Raises NotDelivered."""
-    server = settings.EMAIL_SERVER
-    if server is None:
+    if settings.EMAIL_SERVER is None:
         raise NotDelivered("e-mail is not configured: set BENCHAPP_EMAIL_URL")
-    mailbox = Mailbox(
-        host=server.host,
-        port=server.port,
-        user=server.user,
-        password=server.password,
-        security=server.security,
-        sender=settings.EMAIL_FROM,
-    )
     subject = join_subjects(messages)
     domain = urlsplit(settings.PUBLIC_URL).hostname or "benchapp.invalid"
     email = NotificationEmail(
+        sender=settings.EMAIL_FROM,
         to=address,
         subject=f"[benchapp] {subject}",
         text=render_text(messages),
@@ -62,7 +53,7 @@ def send_messages(
         thread_id=f"{thread}@{domain}",
         sent_at=at,
     )
-    return send_email(email, mailbox)
+    return send_email(email, settings.EMAIL_SERVER)
 
 
 TRANSPORT: Final = EmailTransport()
