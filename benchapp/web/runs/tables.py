@@ -32,6 +32,9 @@ from benchapp.web.site.value_texts import format_with_unit
 
 # The first that a series has is what it is about.
 _MAIN_METRICS: Final = ("iops", "elapsed_s")
+# Of the total latency wherever fio measured it, unlike percentiles.
+_OF_TOTAL: Final = tuple(metric for metric in CATALOG.values() if metric.latency_field)
+_NAMES_OF_TOTAL: Final = ", ".join(metric.short for metric in _OF_TOTAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class LatencyKinds:
 
 def find_kinds(measurement: Measurement) -> LatencyKinds:
     """Return the latency kinds of a measurement."""
-    has_mean = measurement.latency_mean_ns is not None or measurement.latency_max_ns is not None
+    has_mean = any(getattr(measurement, metric.name) is not None for metric in _OF_TOTAL)
     columns: Any = {"latency_kind": measurement.latency_kind, "missing": measurement.missing}
     return LatencyKinds(
         find_kind("latency_mean_ns", **columns) if has_mean else "",
@@ -63,15 +66,15 @@ def choose_usual(kinds: Iterable[LatencyKinds]) -> LatencyKinds:
 def describe_kinds(kinds: LatencyKinds) -> str:
     """Return a sentence with the latency kinds of the columns; empty without latencies."""
     if kinds.mean and kinds.mean == kinds.percentiles:
-        return f"Mean, max and percentiles: {KIND_NAMES[kinds.mean]}."
-    parts = [("Mean and max", kinds.mean), ("Percentiles", kinds.percentiles)]
+        return f"{_NAMES_OF_TOTAL.capitalize()}, percentiles: {KIND_NAMES[kinds.mean]}."
+    parts = [(_NAMES_OF_TOTAL.capitalize(), kinds.mean), ("Percentiles", kinds.percentiles)]
     return " ".join(f"{columns}: {KIND_NAMES[kind]}." for columns, kind in parts if kind)
 
 
 def describe_unusual_kinds(kinds: LatencyKinds, usual: LatencyKinds) -> str:
     """Return the latency kinds of a row that differ from the usual; empty if none."""
     parts = [
-        ("mean, max", kinds.mean, usual.mean),
+        (_NAMES_OF_TOTAL, kinds.mean, usual.mean),
         ("percentiles", kinds.percentiles, usual.percentiles),
     ]
     return "; ".join(f"{columns}: {kind}" for columns, kind, most in parts if kind and kind != most)

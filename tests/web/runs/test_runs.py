@@ -422,9 +422,9 @@ def test_csv_says_beside_the_percentiles_of_which_latency_they_are(viewer: Clien
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "Mean and max: total latency (lat). Percentiles: completion latency (clat)."),
-        ({"latency_kind": "lat"}, "Mean, max and percentiles: total latency (lat)."),
-        ({"missing": {"total": "not-measured"}}, "Mean, max and percentiles: completion latency (clat)."),
+        ({}, "Mean, max: total latency (lat). Percentiles: completion latency (clat)."),
+        ({"latency_kind": "lat"}, "Mean, max, percentiles: total latency (lat)."),
+        ({"missing": {"total": "not-measured"}}, "Mean, max, percentiles: completion latency (clat)."),
     ],
 )
 def test_page_says_of_which_latency_its_columns_are(fields, words: str, viewer: Client) -> None:
@@ -441,7 +441,7 @@ def test_row_whose_latencies_are_others_says_so(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("run", args=[run.pk])))
 
-    assert "Mean and max: total latency (lat). Percentiles: completion latency (clat)." in page.words
+    assert "Mean, max: total latency (lat). Percentiles: completion latency (clat)." in page.words
     assert page.words.count("percentiles: lat") == 1
     assert "Latency percentiles, µs" in page.words
 
