@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 
 # Layer → the layers that it may import, besides itself.
 LAYERS: dict[str, set[str]] = {
