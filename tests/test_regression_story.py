@@ -3,7 +3,7 @@ is over.
 
 fio's own output, its numbers varied by a seed: a spread of 2 %, one run in fifty to twenty far out, and one for
 certain. Posted to the API, then the tasks that workers run, by the clock of the story. What a story promises holds for
-each of the seeds here; how often it holds for any seed is said in docs/incidents.md.
+each of the seeds here; how often it holds for any seed is in benchmarks/README.md.
 """
 
 from collections.abc import Iterator

@@ -14,9 +14,9 @@ def test_help_search_contents_and_copying(visit: Callable[..., Watched], world: 
     page = watched.page
 
     page.get_by_role("link", name="Documentation of this page").click()
-    expect(page).to_have_url(re.compile(r"/docs/triage#the-inbox$"))
+    expect(page).to_have_url(re.compile(r"/docs/incidents#the-inbox$"))
     page.get_by_role("navigation", name="On this page").get_by_role("link", name="Verdicts").click()
-    expect(page).to_have_url(re.compile(r"/docs/triage#verdicts$"))
+    expect(page).to_have_url(re.compile(r"/docs/incidents#verdicts$"))
 
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search documentation")).to_be_focused()
