@@ -1,6 +1,6 @@
 """Validity rules: practitioners' rules of thumb about storage benchmarks, each with its source.
 
-A rule without all of its inputs reports nothing. docs/validity.md describes the rules for users.
+A rule without all of its inputs reports nothing. docs/runs.md describes the rules for users.
 """
 
 import os

@@ -15,7 +15,7 @@ class Rule:
     advice: str
 
 
-# Code → rule and remedy. docs/validity.md has the same with sources.
+# Code → rule and remedy. docs/runs.md has the same with sources.
 BADGES: Final[dict[str, Rule]] = {
     "failed-job": Rule(
         "A job had an error, fio was killed, cut or ended with an error, or a job has no result. No value of the run"

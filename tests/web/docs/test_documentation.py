@@ -107,7 +107,7 @@ def test_page_is_sent_once_per_etag_and_again_after_signing_in(viewer: Client) -
 def test_search_shows_sections_with_marked_words(client: Client) -> None:
     page = Page(client.get("/docs/search", {"q": "few samples"}))
 
-    assert {"/docs/validity#few-samples", "/docs/badges#few-samples"} <= set(page.links)
+    assert {"/docs/runs#few-samples", "/docs/badges#few-samples"} <= set(page.links)
     assert page.has("mark")
 
 

@@ -114,7 +114,7 @@ def test_series_shows_the_badges_of_its_newest_and_of_each_point(viewer: Client)
 
 def test_every_badge_is_explained_on_its_page_and_in_the_docs(client: Client) -> None:
     page = Page(client.get(reverse("docs_page", args=["badges"])))
-    text = (ROOT / "docs" / "validity.md").read_text()
+    text = (ROOT / "docs" / "runs.md").read_text()
 
     assert tuple(BADGES) == BADGE_CODES
     assert {tag["id"] for name, tag in page.tags if name == "div" and "id" in tag} >= set(BADGE_CODES)
