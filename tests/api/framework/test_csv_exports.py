@@ -69,10 +69,10 @@ MEASURED = 33415.123456789
 def list_documented() -> dict[str, list[str]]:
     """Return the further columns by address, from docs/api.md."""
     table = DOCUMENT.split("\n## CSV\n")[1].split("\n## ")[0]
-    lines = [line.split("|")[1:4] for line in table.splitlines() if line.startswith("| `GET")]
+    lines = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `GET")]
     return {
         address: re.findall(r"`(\w+)`", further)
-        for addresses, _, further in lines
+        for addresses, further in lines
         for address in re.findall(r"`GET ([^`]+)`", addresses)
     }
 
