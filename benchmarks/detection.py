@@ -2,9 +2,9 @@
 
     python -m benchmarks.detection [FIRST_SEED [SEEDS]]
 
-A table a seed, then the mean; benchmarks/README.md shows one. Found: within five points of the truth, in short histories
-within a tenth of their length (at least two). A false alarm of a history that grows point by point is a change farther
-than five points from all that were named before.
+A table a seed, then the mean; benchmarks/README.md shows one. Found: within five points of the truth, in short
+histories within a tenth of their length (at least two). A false alarm of a history that grows point by point is a
+change farther than five points from all that were named before.
 """
 
 import os
