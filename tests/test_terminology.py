@@ -28,7 +28,16 @@ BRITISH = re.compile(
     r"(summar|optim|normal|organ|recogn|minim|maxim|serial|initial)is(e|ed|es|ing|ation)\b|analys(e|ed|ing)\b|grey|licence|artefact)",
     re.IGNORECASE,
 )
-SCANNED = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs", "templates", "benchapp", "agent", "static/js")
+SCANNED = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "docs",
+    "templates",
+    "benchapp",
+    "agent",
+    "static/js",
+)
 SUFFIXES = {".md", ".html", ".py", ".js"}
 
 
