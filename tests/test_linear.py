@@ -40,7 +40,7 @@ from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from benchapp.pipeline.normalize.time_limit import TookTooLong, limit_time
 from benchapp.pipeline.provenance.report import derive_body
 from benchapp.queries.charts.axes import BadAxis, BadGroup, find_axis, parse_group
-from benchapp.queries.charts.scaling_shapes import BadChart, BadLimit, parse_limit, parse_target, parse_widths
+from benchapp.queries.charts.scaling_shapes import OPTIONS, BadLimit, parse_limit, parse_target
 from benchapp.redaction import remove_from_body
 from benchapp.spelling import suggest_corrections
 from benchapp.thresholds import BadThreshold, parse_threshold
@@ -59,8 +59,8 @@ NUMBER = "№"
 END = "!"
 
 REFUSALS = (
-    *(BadAxis, BadChart, BadFileParameters, BadFilter, BadGroup, BadLayout, BadLimit, BadParameter, BadTable),
-    *(BadThreshold, Problem, UnreadableLog, UnreadableOutput),
+    *(BadAxis, BadFileParameters, BadFilter, BadGroup, BadLayout, BadLimit, BadParameter, BadTable),
+    *(BadThreshold, Problem, UnreadableLog, UnreadableOutput, ValueError),
 )
 
 Make = Callable[[int], bytes]
@@ -383,7 +383,7 @@ PARAMETERS: Mapping[str, tuple[Callable[[str], object], Sequence[str]]] = {
     "group": (parse_group, ["a=", "= ", *TERMS]),
     "filter of a group": (lambda text: parse_group(f"a={text}"), TERMS),
     "axis": (find_axis, ["host,", "group,", " ,"]),
-    "widths": (parse_widths, ["6,", "№,", " ,"]),
+    "widths": (lambda text: OPTIONS["predicted"].read([text]), ["6,", "№,", " ,"]),
     "threshold": (parse_threshold, ["p99 < 5 ", "p99<", "a ", "1"]),
     "limit": (lambda text: parse_limit(text, "operations/s"), VALUES),
     "name of a limit": (lambda text: parse_limit(f"{text}:1", "operations/s"), VALUES),

@@ -78,9 +78,17 @@ class Interval:
 class Prediction:
     """The throughput expected at a width. is_measured: the width is one of the measured."""
 
-    count: int
+    width: int
     throughput: Interval
     is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """Akaike's criterion of a model for few widths; the smallest is selected."""
+
+    model: ModelName
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +105,9 @@ class ScalingModel:
     contention: Interval | None
     coherency: Interval | None
     limit: Interval | None
-    criteria: tuple[tuple[ModelName, float], ...]
+    criteria: tuple[Criterion, ...]
     misfit: float
-    misfit_at: int
+    misfit_width: int
     counts: tuple[int, ...]
     samples: "_Selected"
 
@@ -221,9 +229,9 @@ def fit_scaling(points: Sequence[WidthValue], *, seed: int = 1) -> ScalingModel:
         contention=_make_interval(float(parameters[1]), own[:, 1]) if name in ("amdahl", "usl") else None,
         coherency=_make_interval(float(parameters[2]), own[:, 2]) if name == "usl" else None,
         limit=_make_interval(float(parameters[3]), own[:, 3]) if name == "saturation" else None,
-        criteria=tuple((each, float(fits[each].criterion[0])) for each in order),
+        criteria=tuple(Criterion(each, float(fits[each].criterion[0])) for each in order),
         misfit=float(misfits[at]),
-        misfit_at=ordered[at].count,
+        misfit_width=ordered[at].count,
         counts=tuple(point.count for point in ordered),
         samples=_select(sampled, fitting),
     )

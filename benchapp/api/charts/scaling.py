@@ -10,16 +10,16 @@ from msgspec import UNSET, Meta, UnsetType
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns
+from benchapp.api.framework.answers import AnswerPage, ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.api.framework.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.api.framework.openapi import in_formats
 from benchapp.api.framework.parameters import (
-    ChoiceParameter,
     FilterParameters,
     FormatParameters,
     SpanParameters,
+    make_option_field,
+    read_option,
     read_parameters,
-    text_parameter,
 )
 from benchapp.api.framework.permissions import MayRead
 from benchapp.api.framework.problems import bad_parameter
@@ -29,53 +29,42 @@ from benchapp.api.layouts.next_runs import NextRunsAnswer, describe_next_runs, n
 from benchapp.api.resources.shapes import MetricAnswer
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.csv_export import CsvContext
-from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import write_filter
 from benchapp.metrics import CATALOG
-from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, write_axis_value
+from benchapp.queries.charts.axes import write_axis_value
 from benchapp.queries.charts.scaling import (
-    NONE,
     BadChart,
     ScalingChart,
     ScalingFacet,
     ScalingLine,
     ScalingPoint,
     ScalingRequest,
+    ScalingRun,
     read_scaling,
 )
 from benchapp.queries.charts.scaling_defaults import write_fixed, write_settings
 from benchapp.queries.charts.scaling_findings import (
+    Criterion,
     CurveModel,
+    Interval,
     ModelName,
+    Prediction,
     RefusalCode,
+    WidthShare,
     find_models,
     is_target_reached,
 )
 from benchapp.queries.charts.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
-    COMPARE_DAYS_MAXIMUM,
-    LIMITS_MAXIMUM,
-    PREDICTED_MAXIMUM,
-    SCALING_METRICS,
-    TARGETS_MAXIMUM,
-    THROUGHPUTS,
+    OPTIONS,
     CellState,
-    parse_widths,
+    Counts,
 )
 from benchapp.queries.charts.series_columns import SERIES_MAXIMUM
 from benchapp.queries.days import end_of_day
 from benchapp.queries.incidents.series_marks import MarkState
 from benchapp.queries.layouts.gap_runs import plan_scaling_runs
 from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange, make_level_range
-
-
-class ScalingRunAnswer(ApiAnswer, kw_only=True, frozen=True):
-    run: int
-    series: int
-    host: str
-    started_at: Time
-    value: Annotated[float, Meta(description="of the metric; the median of repetitions")]
-    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
 
 
 class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -115,7 +104,7 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
     series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
     runs: Annotated[
-        Sequence[ScalingRunAnswer] | UnsetType,
+        Sequence[ScalingRun] | UnsetType,
         Meta(
             description="with runs=1: the newest of the n runs, oldest first;"
             f" at most {CELL_RUNS_MAXIMUM}, fewer in a large chart"
@@ -123,7 +112,8 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     ] = UNSET
 
 
-class ScalingRunRow(ScalingRunAnswer, kw_only=True, frozen=True):
+@with_columns(ScalingRun)
+class ScalingRunRow(ApiAnswer, kw_only=True, frozen=True):
     """A row of CSV and NDJSON with runs=1."""
 
     metric: str
@@ -138,45 +128,11 @@ class FixedAnswer(ApiAnswer, kw_only=True, frozen=True):
     values: Sequence[str | None]
 
 
-class CountsAnswer(ApiAnswer, kw_only=True, frozen=True):
-    shown: int
-    unvalued: int
-    failed: int
-    unknown_x: int
-    hidden_by_fixed: int
-    omitted: int
-    ungrouped: Annotated[int, Meta(description="series with a value in no group")]
-    cells: int
-    filled: int
-
-
 class GroupAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     filter: str
     matching: Annotated[int, Meta(description="series with a value; also those that an earlier group took")]
     shown: int
-
-
-class IntervalAnswer(ApiAnswer, kw_only=True, frozen=True):
-    low: float
-    value: float
-    high: float
-
-
-class PredictionAnswer(ApiAnswer, kw_only=True, frozen=True):
-    width: int
-    throughput: Annotated[IntervalAnswer, Meta(description="holds a further layout in 80 % of cases")]
-    is_measured: bool
-
-
-class CriterionAnswer(ApiAnswer, kw_only=True, frozen=True):
-    model: ModelName
-    value: Annotated[float, Meta(description="Akaike's criterion for few widths; the smallest is selected")]
-
-
-class ShareAnswer(ApiAnswer, kw_only=True, frozen=True):
-    width: int
-    share: Annotated[float, Meta(description="of the highest throughput")]
 
 
 class ScalingModelAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -188,20 +144,26 @@ class ScalingModelAnswer(ApiAnswer, kw_only=True, frozen=True):
     model: Annotated[ModelName | None, Meta(description="null if it is refused")]
     refusal: Annotated[RefusalCode | None, Meta(description="why there is no model")]
     reason: str | None
-    one: Annotated[IntervalAnswer | None, Meta(description="throughput of one volume or stripe")]
-    contention: Annotated[IntervalAnswer | None, Meta(description="σ of amdahl and usl")]
-    coherency: Annotated[IntervalAnswer | None, Meta(description="κ of usl")]
-    limit: Annotated[IntervalAnswer | None, Meta(description="throughput, of saturation")]
-    criteria: Sequence[CriterionAnswer]
+    one: Annotated[Interval | None, Meta(description="throughput of one volume or stripe")]
+    contention: Annotated[Interval | None, Meta(description="σ of amdahl and usl")]
+    coherency: Annotated[Interval | None, Meta(description="κ of usl")]
+    limit: Annotated[Interval | None, Meta(description="throughput, of saturation")]
+    criteria: Annotated[
+        Sequence[Criterion],
+        Meta(description="Akaike's criterion for few widths; the model with the smallest is selected"),
+    ]
     misfit: Annotated[float | None, Meta(description="largest difference from a median, as a share of it")]
     misfit_width: int | None
     peak_width: Annotated[int | None, Meta(description="with the highest throughput, if it is in range")]
     knee_width: Annotated[int | None, Meta(description="the smallest that reaches 90 % of the highest")]
     shares: Annotated[
-        Sequence[ShareAnswer], Meta(description="of each measured width, if a peak is in range")
+        Sequence[WidthShare],
+        Meta(description="of the highest throughput, of each measured width, if a peak is in range"),
     ]
     range_width: Annotated[int | None, Meta(description="the largest width that is predicted")]
-    predictions: Sequence[PredictionAnswer]
+    predictions: Annotated[
+        Sequence[Prediction], Meta(description="each holds a further layout in 80 % of cases")
+    ]
     outside: Annotated[Sequence[int], Meta(description="widths of `predict` that have no prediction")]
 
 
@@ -224,7 +186,7 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     groups: Annotated[
         Sequence[GroupAnswer], Meta(description="a series is in the first group that it matches")
     ]
-    counts: CountsAnswer
+    counts: Counts
     is_cut: Annotated[
         bool, Meta(description=f"more series match than are read: the most recent {SERIES_MAXIMUM}")
     ]
@@ -244,79 +206,19 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
 _CELL_COLUMNS: Final = tuple(name for name in list_columns(ScalingCellAnswer) if name != "runs")
 _RUN_COLUMNS: Final = (
     *("metric", "facet", "color", "x", "n"),
-    *list_columns(ScalingRunAnswer),
-)
-METRIC_NAMES: Final = tuple(SCALING_METRICS)
-
-
-_DIMENSION: Final = (
-    "a dimension, or up to three separated by commas, or group; chosen if not given; available:"
-    f" {', '.join(DIMENSIONS)}"
+    *(each.name for each in fields(ScalingRun)),
 )
 
 
 class ScalingParameters(FilterParameters, SpanParameters, FormatParameters):
-    """The parameters of the scaling page: those of `ScalingRequest`, and its display."""
+    """The parameters of the scaling page: the options of `ScalingRequest`."""
 
-    repeatable = ("limit", "group", "target")
-    x = text_parameter(120, help_text=_DIMENSION)
-    metric = text_parameter(
-        120, help_text=f"one metric, or up to three separated by commas; available: {', '.join(METRIC_NAMES)}"
-    )
-    color = text_parameter(120, help_text=f"as x, or {NONE}; chosen if not given")
-    facet = text_parameter(120, help_text=f"as x, or {NONE}, the default")
-    over = ChoiceParameter(
-        choices=THROUGHPUTS, required=False, help_text="plot a latency against this throughput"
-    )
-    any = text_parameter(400, source="free", help_text="dimensions not to fix, separated by commas")
+    repeatable = tuple(each.parameter for each in OPTIONS.values() if each.kind == "texts")
     as_of = serializers.DateField(required=False, help_text="the end of this day, UTC, instead of `to`")
-    compare_days = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=COMPARE_DAYS_MAXIMUM,
-        help_text="also the levels this many days before the end of the time range",
-    )
-    limit = serializers.ListField(
-        source="limits",
-        child=serializers.CharField(max_length=200),
-        required=False,
-        max_length=LIMITS_MAXIMUM,
-        help_text="NAME:VALUE of a limit, or known for published limits; does not change the values",
-    )
-    target = serializers.ListField(
-        source="targets",
-        child=serializers.CharField(max_length=200),
-        required=False,
-        max_length=TARGETS_MAXIMUM,
-        help_text="METRIC:VALUE:NAME of a value to reach, as iops:16000:Provisioned",
-    )
-    group = serializers.ListField(
-        source="groups",
-        child=serializers.CharField(max_length=2100),
-        required=False,
-        max_length=GROUPS_MAXIMUM,
-        help_text=f"NAME=FILTER of a group, values of the axis {GROUP}",
-    )
-    draw = ChoiceParameter(choices=("bars", "lines"), required=False, help_text="display only")
-    scale = ChoiceParameter(choices=("linear", "log"), required=False, help_text="display only")
-    ideal = ChoiceParameter(choices=("1",), required=False, help_text="display only")
-    runs = ChoiceParameter(
-        choices=("1",),
-        required=False,
-        source="has_runs",
-        help_text="also the runs of each cell; CSV and NDJSON then have a row for each run",
-    )
-    model = ChoiceParameter(
-        choices=("1",),
-        required=False,
-        source="has_models",
-        help_text="also the scaling model of each curve, JSON only; x volume_count or stripe_count, a throughput",
-    )
-    predict = text_parameter(
-        60,
-        source="predicted",
-        help_text=f"with model=1: up to {PREDICTED_MAXIMUM} widths to predict, separated by commas",
-    )
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Add the options."""
+        return super().get_fields() | {each.parameter: make_option_field(each) for each in OPTIONS.values()}
 
 
 class ScalingAnswerParameters(FixParameters, ScalingParameters):
@@ -383,7 +285,7 @@ def _list_context(chart: ScalingChart) -> CsvContext:
         "facet_dimension": chart.facet.name if chart.facet else None,
         "filter": write_filter(chart.shown_filter),
         "fixed": write_fixed(chart.fixed),
-        "range": describe_level_range(chart.span),
+        "range": describe_level_range(chart.request.span),
         **_describe_cut(chart),
     }
 
@@ -434,28 +336,14 @@ def _describe_cell(
         limit=limit.name if limit else None,
         limit_value=limit.values[place] if limit else None,
         series=cell.series_ids,
-        runs=UNSET
-        if chart.cell_runs_maximum is None
-        else [build(ScalingRunAnswer, run, run=run.run_id, series=run.series_id) for run in cell.runs],
+        runs=UNSET if chart.cell_runs_maximum is None else cell.runs,
     )
 
 
 def make_request(values: Mapping[str, Any]) -> ScalingRequest:
-    """Return the request of validated parameters, without those of the display."""
-    given = {field.name: values[field.name] for field in fields(ScalingRequest) if field.name in values}
-    names = tuple(name for name in given.get("free", "").split(",") if name)
-    own = {
-        "filter": values["match"],
-        "span": _read_span(values),
-        "free": names,
-        "limits": tuple(given.get("limits", ())),
-        "groups": tuple(given.get("groups", ())),
-        "targets": tuple(given.get("targets", ())),
-        "has_runs": given.get("has_runs") == "1",
-        "has_models": given.get("has_models") == "1",
-        "predicted": _read_widths(given.get("predicted", "")),
-    }
-    return ScalingRequest(**given | own)
+    """Return the request of validated parameters. Raises Problem."""
+    given = {name: read_option(each, values) for name, each in OPTIONS.items() if each.parameter in values}
+    return ScalingRequest(filter=values["match"], span=_read_span(values), **given)
 
 
 def _read_span(values: Mapping[str, Any]) -> LevelRange:
@@ -464,14 +352,6 @@ def _read_span(values: Mapping[str, Any]) -> LevelRange:
         raise bad_parameter("as_of", "set either as_of or to")
     to_at = end_of_day(values["as_of"]) if "as_of" in values else values.get("to_at")
     return make_level_range(values.get("from_at"), to_at)
-
-
-def _read_widths(text: str) -> tuple[int, ...]:
-    """Return the widths of a list. Raises Problem."""
-    try:
-        return parse_widths(text)
-    except BadChart as error:
-        raise bad_parameter(error.parameter, error) from error
 
 
 def read_chart(request: ScalingRequest) -> ScalingChart:
@@ -486,10 +366,7 @@ def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswe
     """Return the model of a curve, or why there is none."""
     model = found.model
     facet, line = chart.facets[found.facet], chart.facets[found.facet].lines[found.line]
-    parts = {
-        name: None if (part := getattr(model, name, None)) is None else build(IntervalAnswer, part)
-        for name in ("one", "contention", "coherency", "limit")
-    }
+    names = ("one", "contention", "coherency", "limit", "misfit", "misfit_width")
     return ScalingModelAnswer(
         metric=chart.metric.name,
         facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
@@ -497,24 +374,13 @@ def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswe
         model=model.name if model else None,
         refusal=found.code,
         reason=found.reason or None,
-        **parts,
-        criteria=[CriterionAnswer(model=name, value=value) for name, value in model.criteria]
-        if model
-        else [],
-        misfit=model.misfit if model else None,
-        misfit_width=model.misfit_at if model else None,
+        **{name: getattr(model, name, None) for name in names},
+        criteria=model.criteria if model else (),
         peak_width=model.find_peak() if model else None,
         knee_width=model.find_knee() if model else None,
-        shares=[ShareAnswer(width=width, share=share) for width, share in found.shares],
+        shares=found.shares,
         range_width=model.count_maximum if model else None,
-        predictions=[
-            PredictionAnswer(
-                width=each.count,
-                throughput=build(IntervalAnswer, each.throughput),
-                is_measured=each.is_measured,
-            )
-            for each in found.predictions
-        ],
+        predictions=found.predictions,
         outside=found.outside,
     )
 
@@ -543,9 +409,9 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
             build(GroupAnswer, count, name=count.group.name, filter=write_filter(count.group.filter))
             for count in chart.groups
         ],
-        "counts": build(CountsAnswer, chart.counts),
+        "counts": chart.counts,
         **_describe_cut(chart),
         "models": None
-        if chart.predicted is None
+        if not chart.request.has_models
         else [_describe_model(each, found) for each in chart.stack for found in find_models(each)],
     }

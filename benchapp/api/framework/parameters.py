@@ -20,6 +20,7 @@ from benchapp.api.framework.problems import Problem, answer_problem, bad_paramet
 from benchapp.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.grammar import BadFilter, Filter, Term, parse_filter, parse_term
 from benchapp.queries.badges import BADGE_CODES
+from benchapp.queries.charts.chart_options import Option
 from benchapp.queries.days import DAYS_MAXIMUM, MOMENTS, BadDays, make_day_range, parse_moment
 
 LIMIT_DEFAULT: Final = 100
@@ -292,6 +293,29 @@ def text_parameter(maximum: int, **options: Any) -> serializers.CharField:
 def flag_parameter(**options: Any) -> serializers.BooleanField:
     """Return a field for a Boolean; None without a value."""
     return serializers.BooleanField(required=False, allow_null=True, default=None, **options)
+
+
+def make_option_field(option: Option) -> serializers.Field[Any, Any, Any, Any]:
+    """Return the field of an option of a chart; its value is that of the address, for `read_option`."""
+    named: dict[str, Any] = {"required": False, "help_text": option.help}
+    match option.kind:
+        case "texts":
+            child = serializers.CharField(max_length=option.length)
+            return serializers.ListField(child=child, max_length=option.count, **named)
+        case "choice" | "flag":
+            return ChoiceParameter(choices=option.choices or ("1",), **named)
+        case "number":
+            return serializers.IntegerField(min_value=1, max_value=option.maximum, **named)
+    return serializers.CharField(max_length=option.length, **named)
+
+
+def read_option(option: Option, values: Mapping[str, Any]) -> Any:
+    """Return the value of an option that validated parameters have. Raises Problem."""
+    given = values[option.parameter]
+    try:
+        return option.read(given if isinstance(given, list) else [str(given)])
+    except ValueError as error:
+        raise bad_parameter(option.parameter, error) from error
 
 
 def badge_parameter(help_text: str) -> NamesField:

@@ -315,19 +315,8 @@ class ScalingImage(ChartImage):
     def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
         """Draw metrics by one dimension: median and spread of each combination."""
         asked = self.read(request, image_format)
-        wanted = asked.wanted
-        chart = read_chart(make_request(wanted))
-        return self.answer(
-            request,
-            asked,
-            lambda options: draw_scaling(
-                chart,
-                options,
-                mode=wanted.get("draw"),
-                is_log=wanted.get("scale") == "log",
-                is_ideal=wanted.get("ideal") == "1",
-            ),
-        )
+        chart = read_chart(make_request(asked.wanted))
+        return self.answer(request, asked, lambda options: draw_scaling(chart, options))
 
 
 class MatrixImage(ChartImage):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite, log2, nan
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
 from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
@@ -33,7 +33,6 @@ from benchapp.times import format_moment
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DrawMode = Literal["bars", "lines"]
 _COLUMNS_MAXIMUM: Final = 3
 _PANEL_HEIGHT_MINIMUM: Final = 110
 _LEFT_ROOM: Final = 64
@@ -47,22 +46,9 @@ _SOLID: Final = 0.88
 _LOG_ALPHA: Final = 0.35
 
 
-def choose_mode(chart: ScalingChart, asked: str | None) -> DrawMode:
-    """Return whether a chart has bars or lines: as asked; without it, lines for sizes, depths and scaling models."""
-    has_lines = asked == "lines" or (asked is None and chart.is_curve)
-    return "lines" if has_lines else "bars"
-
-
-def draw_scaling(
-    chart: ScalingChart,
-    options: ImageOptions,
-    *,
-    mode: str | None = None,
-    is_log: bool = False,
-    is_ideal: bool = False,
-) -> bytes:
-    """Return the image of a scaling chart. mode: of choose_mode; is_ideal: linear scaling. Errors: of draw_image."""
-    is_bars = choose_mode(chart, mode) == "bars" and chart.over is None
+def draw_scaling(chart: ScalingChart, options: ImageOptions) -> bytes:
+    """Return the image of a scaling chart. Errors: of draw_image."""
+    is_bars = chart.draw_mode == "bars" and chart.over is None
 
     def draw(canvas: Canvas, box: ImageBox) -> None:
         if chart.is_empty:
@@ -80,8 +66,7 @@ def draw_scaling(
         below = len(rows) * LINE + (6 if rows else 0)
         panels = ImageBox(box.left, box.top, box.width, box.height - below)
         for each, facet, place in _place_panels(canvas, chart, panels):
-            panel = _ScalingPanel(canvas, each, styles, is_bars=is_bars, is_log=is_log, is_ideal=is_ideal)
-            panel.draw(facet, place)
+            _ScalingPanel(canvas, each, styles, is_bars=is_bars).draw(facet, place)
         write_legend(canvas, rows, ImageBox(box.left, panels.bottom + 6, box.width, below))
 
     title = describe_scaling(chart, find_findings(chart))
@@ -113,15 +98,9 @@ class _ScalingPanel:
     """One metric of one facet while it is drawn."""
 
     def __init__(
-        self,
-        canvas: Canvas,
-        chart: ScalingChart,
-        styles: Sequence[LineStyle],
-        *,
-        is_bars: bool,
-        is_log: bool,
-        is_ideal: bool,
+        self, canvas: Canvas, chart: ScalingChart, styles: Sequence[LineStyle], *, is_bars: bool
     ) -> None:
+        is_log, is_ideal = chart.request.is_log, chart.request.is_ideal
         self.canvas, self.chart, self.styles = canvas, chart, styles
         self.colors = canvas.colors
         self.is_bars, self.is_ideal = is_bars, is_ideal
@@ -332,16 +311,16 @@ class _ScalingPanel:
         """Draw a scaling model with its band, and hollow points at the predicted widths."""
         color = self.styles[found.line].color
         band = [model.predict(width) for width in found.list_widths()]
-        x = [log2(each.count) for each in band]
+        x = [log2(each.width) for each in band]
         low, high = [each.throughput.low for each in band], [each.throughput.high for each in band]
         axes.fill_between(x, low, high, color=color, alpha=0.14, linewidth=0)
         axes.plot(x, [each.throughput.value for each in band], color=color, linewidth=1.5, linestyle=":")
         for each in found.predictions:
             if not each.is_measured:
-                at = log2(each.count), each.throughput.value
+                at = log2(each.width), each.throughput.value
                 axes.plot(*at, marker="o", markersize=8, markerfacecolor=self.colors.paper, color=color)
                 axes.annotate(
-                    str(each.count),
+                    str(each.width),
                     at,
                     xytext=(0, 7),
                     textcoords="offset points",
@@ -391,7 +370,7 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
         runs = format_count(most, "run") if least == most else f"{least} to {format_count(most, 'run')}"
         last_at = max(spread.last_at for spread in spreads)
         parts += [f"n = {runs} per value", f"newest run {format_moment(last_at)}"]
-    if range := describe_level_range(chart.span):
+    if range := describe_level_range(chart.request.span):
         parts.append(range)
     yield " · ".join(parts)
     names = [lower_label(chart.x.dimension.label)]
@@ -401,7 +380,7 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
         if axis is not None
     ]
     mark = "Bars" if is_bars else "Marks"
-    level = "level" if chart.span.to_at else "current level"
+    level = "level" if chart.request.span.to_at else "current level"
     yield (
         f"{mark}: median of the {level}; whiskers: p10 to p90; gaps: no value; hollow crosses: failed;"
         f" {chart.metric.better} is better. By {', '.join(names)}."

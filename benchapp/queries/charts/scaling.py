@@ -15,6 +15,7 @@ from benchapp.queries.charts.scaling_defaults import ChosenAxes, choose_axes
 from benchapp.queries.charts.scaling_shapes import (
     LIMITS_MAXIMUM,
     METRICS_MAXIMUM,
+    NONE,
     SCALING_METRICS,
     TARGETS_MAXIMUM,
     THROUGHPUTS,
@@ -54,8 +55,6 @@ __all__ = [
     "read_scaling",
 ]
 
-# A parameter value instead of a dimension: one color, one panel.
-NONE: Final = "none"
 _USUAL_METRIC: Final = "iops"
 _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.

@@ -108,7 +108,7 @@ def build_chart(
     facets = fill_facets(in_grid, levels, grid, resolved)
     is_past = request.span.to_at is not None or request.compare_days is not None
     return ScalingChart(
-        filter=request.filter,
+        request=request,
         shown_filter=add_fixed_terms(request.filter, chosen.fixed),
         metric=resolved.metric,
         over=resolved.over,
@@ -122,18 +122,15 @@ def build_chart(
         common=_list_common(chosen),
         varying=chosen.varying,
         mixed=list_mixed(chosen.table, axes),
-        free=request.free,
         limits=resolved.limits,
         counts=_count_series(series, chosen, fixed=fixed, facets=facets, omitted=omitted),
         groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
         targets=resolved.targets,
         metrics=resolved.metrics or (resolved.metric,),
-        span=request.span,
         earlier_at=resolved.earlier_at,
         is_cut=series.is_cut,
         is_thinned=is_past and len(charted_ids) > PAST_SERIES_MAXIMUM,
         cell_runs_maximum=runs_maximum,
-        predicted=request.predicted if request.has_models else None,
         latency_kinds=count_kinds(
             charted.column("series_id"), resolved.metric.base, before_at=request.span.to_at
         ),

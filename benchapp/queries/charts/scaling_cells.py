@@ -314,7 +314,7 @@ def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:
 
 
 def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
-    return tuple(sorted(runs, key=lambda run: (run.started_at, run.run_id, run.series_id)))
+    return tuple(sorted(runs, key=lambda run: (run.started_at, run.run, run.series)))
 
 
 def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:

@@ -29,6 +29,7 @@ from benchapp.analysis.charts.findings import (
 )
 from benchapp.analysis.charts.knee import find_knee
 from benchapp.analysis.charts.scaling_models import (
+    Criterion,
     Interval,
     ModelName,
     NoModel,
@@ -52,6 +53,7 @@ __all__ = [
     "AtLimit",
     "Cliff",
     "ContrastFinding",
+    "Criterion",
     "CurvePlace",
     "CurvePoint",
     "Erratic",
@@ -61,6 +63,7 @@ __all__ = [
     "Interval",
     "Linear",
     "ModelName",
+    "Prediction",
     "RefusalCode",
     "Saturates",
     "ScalingModel",
@@ -179,6 +182,14 @@ def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class WidthShare:
+    """What a width reaches of the highest throughput, as a share."""
+
+    width: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class CurveModel:
     """How the throughput of one line scales. model: None if it is refused, with the code and the reason.
 
@@ -191,7 +202,7 @@ class CurveModel:
     model: ScalingModel | None
     code: RefusalCode | None = None
     reason: str = ""
-    shares: tuple[tuple[int, float], ...] = ()
+    shares: tuple[WidthShare, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     outside: tuple[int, ...] = ()
 
@@ -201,7 +212,7 @@ class CurveModel:
             return []
         first, last = (
             self.model.counts[0],
-            max([self.model.counts[-1], *(each.count for each in self.predictions)]),
+            max([self.model.counts[-1], *(each.width for each in self.predictions)]),
         )
         if last - first < _BAND_POINTS:
             return list(range(first, last + 1))
@@ -214,7 +225,7 @@ def find_models(chart: ScalingChart) -> tuple[CurveModel, ...]:
 
     About 4 ms for each line.
     """
-    if chart.predicted is None or not chart.metric.can_scale:
+    if not (chart.request.has_models and chart.metric.can_scale):
         return ()
     return tuple(
         _fit_line(chart, row, column)
@@ -233,16 +244,16 @@ def _fit_line(chart: ScalingChart, row: int, column: int) -> CurveModel:
     try:
         model = fit_scaling(points)
     except NoModel as refusal:
-        return CurveModel(row, column, None, refusal.code, str(refusal), outside=chart.predicted or ())
-    inside = [width for width in chart.predicted or () if model.covers(width)]
+        return CurveModel(row, column, None, refusal.code, str(refusal), outside=chart.request.predicted)
+    inside = [width for width in chart.request.predicted if model.covers(width)]
     shares = ((width, model.find_share(width)) for width in model.counts)
     return CurveModel(
         row,
         column,
         model,
-        shares=tuple((width, share) for width, share in shares if share is not None),
+        shares=tuple(WidthShare(width, share) for width, share in shares if share is not None),
         predictions=tuple(model.predict(width) for width in inside),
-        outside=tuple(width for width in chart.predicted or () if width not in inside),
+        outside=tuple(width for width in chart.request.predicted if width not in inside),
     )
 
 

@@ -161,8 +161,8 @@ def read_runs(
     return {
         number: tuple(
             ScalingRun(
-                run_id=run_id,
-                series_id=spans[number].series_id,
+                run=run_id,
+                series=spans[number].series_id,
                 host=names[run_id],
                 started_at=started_at,
                 value=value / divisors.get(number, 1),

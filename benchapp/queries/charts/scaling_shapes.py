@@ -5,13 +5,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import log2
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from django.utils import timezone
+from msgspec import Meta
 
+from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, Value
 from benchapp.metrics import CATALOG, METRIC_WORDS, PERCENTILES, Metric, Unit
-from benchapp.queries.charts.axes import GROUP, Axis, AxisValue, GroupCount, SeriesGroup, add_axis_value
+from benchapp.queries.charts.axes import (
+    GROUP,
+    GROUPS_MAXIMUM,
+    Axis,
+    AxisValue,
+    GroupCount,
+    SeriesGroup,
+    add_axis_value,
+)
+from benchapp.queries.charts.chart_options import list_options, option
 from benchapp.queries.charts.scaling_defaults import FixedDimension, Settings
 from benchapp.queries.incidents.series_marks import SeriesMark
 from benchapp.queries.series.level_range import NOW, LevelRange
@@ -204,50 +215,112 @@ def parse_target(text: str) -> ScalingTarget:
     return ScalingTarget(metric, _make_limit("target", name, match, units=units, text=text))
 
 
-def parse_widths(text: str) -> tuple[int, ...]:
-    """Read "6,12", the widths to predict, in ascending order. Raises BadChart."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if len(parts) > PREDICTED_MAXIMUM:
-        raise BadChart("predict", f"{len(parts)} widths given, at most {PREDICTED_MAXIMUM} allowed")
-    for part in parts:
-        if not (part.isascii() and part.isdigit() and len(part) < 6 and 0 < int(part) <= WIDTH_MAXIMUM):
-            raise BadChart("predict", f"{part[:20]!r} is not a width from 1 to {WIDTH_MAXIMUM}; write 6,12")
-    return tuple(sorted({int(part) for part in parts}))
-
-
 # Metrics that a latency can be plotted against.
 THROUGHPUTS: Final = ("iops", "bandwidth_bytes_per_s")
 
 
+_DIMENSION: Final = (
+    "a dimension, or up to three separated by commas, or group; chosen if not given; available:"
+    f" {', '.join(DIMENSIONS)}"
+)
+# A parameter value instead of a dimension: one color, one panel.
+NONE: Final = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class ScalingRequest:
-    """The parameters of a chart; None: not given, chosen by the chart.
+    """The options of a chart; None: not given, chosen by the chart. Each is declared here only.
 
-    metric: up to three by name or short name, separated by commas; a leading comma as for x.
-    x, color, facet: dimensions by name or short name, up to three combined by commas; color and facet may be "none".
-    With a leading comma, the automatic dimension and the named ones. over: a throughput to plot a latency against.
-    free: dimensions not to fix, parameter `any`. compare_days: also the levels so many days before the end of the range
-    `span`. limits: "NAME:VALUE", parameter `limit`. groups: "NAME=FILTER", parameter `group`; without an axis
-    "group" they are the first axis that is not given. targets: "METRIC:VALUE:NAME", parameter `target`. has_runs: also
-    the runs of each level, parameter `runs`. has_models: also the scaling model of each curve, parameter `model`, with
-    its prediction at each of the widths `predicted`, parameter `predict`.
+    x, color, facet, metric: with a leading comma, the automatic one and the named ones. free: dimensions not to fix.
+    compare_days: also the levels so many days before the end of the range `span`; bounds: the range as in the address.
+    groups: without an axis "group" they are the first axis that is not given. predicted: none without has_models.
+    draw, scale, is_ideal: how it is drawn; without effect on the values.
     """
 
     filter: Filter
-    x: str | None = None
-    metric: str | None = None
-    color: str | None = None
-    facet: str | None = None
-    over: str | None = None
-    free: tuple[str, ...] = ()
+    x: str | None = option("x", "axis", help=_DIMENSION)
+    metric: str | None = option(
+        "metric",
+        "axis",
+        help=f"one metric, or up to three separated by commas; available: {', '.join(SCALING_METRICS)}",
+    )
+    color: str | None = option("color", "axis", help=f"as x, or {NONE}; chosen if not given")
+    facet: str | None = option("facet", "text", help=f"as x, or {NONE}, the default")
+    over: str | None = option(
+        "over", "choice", choices=THROUGHPUTS, help="plot a latency against this throughput"
+    )
+    free: tuple[str, ...] = option(
+        "any", "names", length=400, help="dimensions not to fix, separated by commas"
+    )
     span: LevelRange = NOW
-    compare_days: int | None = None
-    limits: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    has_runs: bool = False
-    has_models: bool = False
-    predicted: tuple[int, ...] = ()
+    bounds: tuple[tuple[str, str], ...] = ()
+    draw: str | None = option(
+        "draw", "choice", choices=("bars", "lines"), is_display=True, label="Style", usual="Auto"
+    )
+    scale: str | None = option(
+        "scale", "choice", choices=("linear", "log"), is_display=True, label="Y axis", usual="Linear"
+    )
+    is_ideal: bool = option("ideal", "flag", is_display=True, label="Linear scaling line")
+    has_runs: bool = option(
+        "runs",
+        "flag",
+        help="also the runs of each cell; CSV and NDJSON then have a row for each run",
+        label="Show runs",
+    )
+    has_models: bool = option(
+        "model",
+        "flag",
+        help="also the scaling model of each curve, JSON only; x volume_count or stripe_count, a throughput",
+        label="Scaling model",
+    )
+    predicted: tuple[int, ...] = option(
+        "predict",
+        "numbers",
+        length=60,
+        maximum=WIDTH_MAXIMUM,
+        noun="width",
+        count=PREDICTED_MAXIMUM,
+        help=f"with model=1: up to {PREDICTED_MAXIMUM} widths to predict, separated by commas",
+    )
+    compare_days: int | None = option(
+        "compare_days",
+        "number",
+        maximum=COMPARE_DAYS_MAXIMUM,
+        noun="number of days",
+        help="also the levels this many days before the end of the time range",
+        label="Compare with N days earlier",
+        usual="30",
+    )
+    limits: tuple[str, ...] = option(
+        "limit",
+        "texts",
+        length=200,
+        count=LIMITS_MAXIMUM,
+        help="NAME:VALUE of a limit, or known for published limits; does not change the values",
+    )
+    targets: tuple[str, ...] = option(
+        "target",
+        "texts",
+        length=200,
+        count=TARGETS_MAXIMUM,
+        help="METRIC:VALUE:NAME of a value to reach, as iops:16000:Provisioned",
+    )
+    groups: tuple[str, ...] = option(
+        "group",
+        "texts",
+        length=2100,
+        count=GROUPS_MAXIMUM,
+        help=f"NAME=FILTER of a group, values of the axis {GROUP}",
+    )
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether the value axis is logarithmic."""
+        return self.scale == "log"
+
+
+# By their fields of the request.
+OPTIONS: Final = list_options(ScalingRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +364,14 @@ class ScalingSpread:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRun:
-    """A run of a level: its value in the metric's base unit, per volume if the metric is; the median of repetitions.
+    """A run of a level: its value in the metric's base unit, per volume if the metric is; over: None if unknown."""
 
-    over: its throughput, if latency is plotted against it; None if unknown.
-    """
-
-    run_id: int
-    series_id: int
+    run: int
+    series: int
     host: str
-    started_at: datetime
-    value: float
-    over: float | None
+    started_at: Annotated[datetime, Meta(tz=True)]
+    value: Annotated[float, Meta(description="of the metric; the median of repetitions")]
+    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +478,7 @@ class Counts:
     unknown_x: int = 0
     hidden_by_fixed: int = 0
     omitted: int = 0
-    ungrouped: int = 0
+    ungrouped: Annotated[int, Meta(description="series with a value in no group")] = 0
     cells: int = 0
     filled: int = 0
 
@@ -417,16 +487,15 @@ class Counts:
 class ScalingChart:
     """The data of a scaling page, its table and its API response.
 
-    filter: as requested; shown_filter: with the fixed dimensions as terms. varying: dimensions in which cells differ
+    shown_filter: the filter with the fixed dimensions as terms. varying: dimensions in which cells differ
     beside the axes; mixed: those with several values in some cell. common: dimensions with one known value in all
     series of the chart. groups: in order. targets: of all metrics; those of `metric` are limits of the panels.
     earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
     metrics: of the request; more: charts of the further ones, with equal axes. cell_runs_maximum: of a cell; None
-    without runs. predicted: the widths that the scaling models predict; None without models. latency_kinds: of a
-    latency, in how many series of the chart it is of each kind.
+    without runs. latency_kinds: of a latency, in how many series of the chart it is of each kind.
     """
 
-    filter: Filter
+    request: ScalingRequest
     shown_filter: Filter
     metric: ScalingMetric
     over: ScalingMetric | None
@@ -438,19 +507,16 @@ class ScalingChart:
     common: tuple[tuple[str, Value], ...]
     varying: tuple[str, ...]
     mixed: tuple[str, ...]
-    free: tuple[str, ...]
     limits: tuple[Limit, ...]
     counts: Counts
     groups: tuple[GroupCount, ...] = ()
     targets: tuple[ScalingTarget, ...] = ()
-    span: LevelRange = NOW
     earlier_at: datetime | None = None
     is_cut: bool = False
     is_thinned: bool = False
     metrics: tuple[ScalingMetric, ...] = ()
     more: tuple["ScalingChart", ...] = ()
     cell_runs_maximum: int | None = None
-    predicted: tuple[int, ...] | None = None
     latency_kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -461,13 +527,19 @@ class ScalingChart:
     @property
     def is_curve(self) -> bool:
         """Return whether the values of x are places on an axis of numbers: sizes, depths, and widths with models."""
-        return self.x.dimension.is_continuous or self.predicted is not None
+        return self.x.dimension.is_continuous or self.request.has_models
+
+    @property
+    def draw_mode(self) -> Literal["bars", "lines"]:
+        """Return whether it has bars or lines: as asked; without it, lines for sizes, depths and scaling models."""
+        is_asked = self.request.draw is not None
+        return "lines" if self.request.draw == "lines" or (self.is_curve and not is_asked) else "bars"
 
     @property
     def positions(self) -> list[float]:
         """Return the place of each x: as of the axis, logarithmic for widths with models."""
         widths = [value for value in self.x.values if isinstance(value, int) and value > 0]
-        if self.predicted is None or len(widths) != len(self.x.values):
+        if not self.request.has_models or len(widths) != len(self.x.values):
             return self.x.positions
         return [log2(width) for width in widths]
 

@@ -23,7 +23,7 @@ from benchapp.queries.studies import PanelRow
 from benchapp.web.charts.comparison.figure import BadComparison, show_comparison
 from benchapp.web.charts.history.figure import read_asked_history
 from benchapp.web.charts.matrix.figure import read_asked_matrix
-from benchapp.web.charts.scaling.request import read_asked
+from benchapp.web.charts.scaling.request import read_request
 from benchapp.web.site.errors import BadParameters, require_valid
 
 
@@ -59,11 +59,9 @@ def _draw_history(query: QueryDict, options: ImageOptions) -> bytes:
 
 
 def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:
-    asked, errors = read_asked(query)
+    request, errors = read_request(query)
     require_valid(errors)
-    return draw_scaling(
-        read_scaling(asked), options, mode=asked.draw, is_log=asked.is_log, is_ideal=asked.is_ideal
-    )
+    return draw_scaling(read_scaling(request), options)
 
 
 def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:

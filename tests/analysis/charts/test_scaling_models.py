@@ -153,7 +153,7 @@ def test_value_of_zero_is_refused():
 def test_four_widths_do_not_allow_three_parameters():
     found = fit_scaling(make_points("usl", widths=(1, 2, 4, 8)))
 
-    assert {name for name, _ in found.criteria} == {"linear", "amdahl", "saturation"}
+    assert {each.model for each in found.criteria} == {"linear", "amdahl", "saturation"}
 
 
 def test_widths_of_the_ebs_series_that_were_left_out_are_predicted():
@@ -191,4 +191,4 @@ def test_misfit_is_a_share_of_the_value():
     found = fit_scaling([WidthValue(count, value) for count, value in values.items()])
 
     modeled = found.predict(4).throughput.value
-    assert (found.misfit_at, found.misfit) == (4, pytest.approx(modeled / 3250 - 1))
+    assert (found.misfit_width, found.misfit) == (4, pytest.approx(modeled / 3250 - 1))

@@ -767,8 +767,8 @@ def test_runs_of_a_value_are_those_of_its_level():
     assert len(cell.runs) == cell.spread.n == 11
     assert median(run.value for run in cell.runs) == cell.value
     assert [run.started_at for run in cell.runs] == sorted(run.started_at for run in cell.runs)
-    assert (cell.runs[-1].run_id, cell.runs[-1].value) == (repeated.pk, 780.0)
-    assert {(run.host, run.series_id) for run in cell.runs} == {("db-01", series.pk)}
+    assert (cell.runs[-1].run, cell.runs[-1].value) == (repeated.pk, 780.0)
+    assert {(run.host, run.series) for run in cell.runs} == {("db-01", series.pk)}
 
 
 def test_runs_at_an_earlier_time_are_those_before_it():

@@ -128,6 +128,15 @@ def test_combined_axis_is_in_title_sentences_table_and_link(viewer: Client) -> N
     assert "x=volume_size_bytes,volume_type&" in canonical
 
 
+def test_latency_over_throughput_has_a_way_back_to_the_x_axis(viewer: Client) -> None:
+    make_ebs_series(2)
+
+    page = viewer.get(reverse("scaling"), {"metric": "latency_mean_ns", "over": "iops"}).content.decode()
+
+    (field,) = re.findall(r'<select name="over".*?</select>', page)
+    assert re.findall(r'value="(\w*)"', field) == ["", "iops", "bandwidth_bytes_per_s"]
+
+
 def test_second_field_of_an_axis_combines_it(viewer: Client) -> None:
     make_ebs_series(5, 7)
 

@@ -27,7 +27,7 @@ def describe_marks(chart: ScalingChart) -> str:
         parts.append(
             f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
         )
-    if range := describe_level_range(chart.span):
+    if range := describe_level_range(chart.request.span):
         parts.append(range)
     if chart.earlier_at is not None:
         has_earlier = any(cell.earlier is not None for _, _, _, cell in chart.walk())

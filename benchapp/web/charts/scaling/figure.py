@@ -7,7 +7,6 @@ from typing import Any, Final
 from django.http import QueryDict
 from django.urls import reverse
 
-from benchapp.charts.images.scaling import choose_mode
 from benchapp.charts.texts.fixed import describe_fixed, describe_settings
 from benchapp.charts.texts.limits import name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
@@ -29,13 +28,7 @@ from benchapp.web.charts.scaling.models import (
     make_model_curves,
     make_model_table,
 )
-from benchapp.web.charts.scaling.request import (
-    ScalingForm,
-    link_api,
-    link_chart,
-    link_image,
-    read_asked,
-)
+from benchapp.web.charts.scaling.request import link_api, link_chart, link_image, read_request
 from benchapp.web.charts.scaling.table import ScalingTable, link_cell, make_scaling_table, show_cell_mark
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.errors import require_valid
@@ -116,12 +109,12 @@ class ScalingFigure:
 
 def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
     """Return the figure for the query string of a scaling page. Raises BadParameters and BadChart."""
-    asked, errors = read_asked(query)
+    request, errors = read_request(query)
     require_valid(errors)
-    return make_scaling_figure(asked, read_scaling(asked), key=key, base_url=base_url)
+    return make_scaling_figure(read_scaling(request), key=key, base_url=base_url)
 
 
-def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, base_url: str) -> ScalingFigure:
+def make_scaling_figure(chart: ScalingChart, *, key: str, base_url: str) -> ScalingFigure:
     """Return the figure of a chart."""
     findings = find_findings(chart)
     keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
@@ -134,7 +127,7 @@ def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, ba
         title=title,
         filter=describe_filter(chart.shown_filter),
         caption=" ".join(
-            [*map(describe_marks, chart.stack), *_describe_lines(asked, chart, has_models=any(models))]
+            [*map(describe_marks, chart.stack), *_describe_lines(chart, has_models=any(models))]
         ),
         sentences=sentences[:SENTENCES_SHOWN],
         more_sentences=sentences[SENTENCES_SHOWN:],
@@ -146,7 +139,7 @@ def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, ba
             hidden_else=chart.counts.unknown_x,
         ),
         facts=tuple(_list_facts(chart)),
-        document=_make_document(asked, chart, models),
+        document=_make_document(chart, models),
         panels=tuple(
             ScalingPanel(
                 f"{key}-panel-{place}",
@@ -162,14 +155,14 @@ def make_scaling_figure(asked: ScalingForm, chart: ScalingChart, *, key: str, ba
         model_tables=tuple(
             make_model_table(each, own) for each, own in zip(chart.stack, models, strict=True) if own
         ),
-        url=link_chart(asked, chart),
-        linear_url=link_chart(asked, chart, scale=None),
-        log_url=link_chart(asked, chart, scale="log"),
-        csv_url=link_api(asked, chart, format="csv"),
-        image_url=link_image(asked, chart),
-        api_line=format_curl_command(f"{base_url}{link_api(asked, chart)}"),
+        url=link_chart(chart),
+        linear_url=link_chart(chart, scale=None),
+        log_url=link_chart(chart, scale="log"),
+        csv_url=link_api(chart, format="csv"),
+        image_url=link_image(chart),
+        api_line=format_curl_command(f"{base_url}{link_api(chart)}"),
         file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
-        is_log=asked.is_log,
+        is_log=chart.request.is_log,
     )
 
 
@@ -199,9 +192,9 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
         yield from (f"{each.metric.label}: {remark}" for remark in list_remarks(each) if remark not in first)
 
 
-def _describe_lines(asked: ScalingForm, chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
+def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
     """Describe the reference lines."""
-    if asked.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
+    if chart.request.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
         yield "Dashed lines in color: linear scaling from the first value."
     limits = [limit for each in chart.stack for facet in each.facets for limit in facet.limits]
     if has_models:
@@ -214,9 +207,7 @@ def _describe_lines(asked: ScalingForm, chart: ScalingChart, *, has_models: bool
         yield "Solid lines with a name: targets."
 
 
-def _make_document(
-    asked: ScalingForm, chart: ScalingChart, models: Sequence[Sequence[CurveModel]]
-) -> dict[str, Any]:
+def _make_document(chart: ScalingChart, models: Sequence[Sequence[CurveModel]]) -> dict[str, Any]:
     """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
     x = chart.x
     return {
@@ -230,10 +221,10 @@ def _make_document(
             "settings": x.settings,
             "positions": chart.positions,
         },
-        "draw": choose_mode(chart, asked.draw),
-        "scale": asked.scale or "linear",
-        "ideal": asked.is_ideal,
-        "runUrl": reverse("run", args=[0]) if asked.has_runs else "",
+        "draw": chart.draw_mode,
+        "scale": chart.request.scale or "linear",
+        "ideal": chart.request.is_ideal,
+        "runUrl": reverse("run", args=[0]) if chart.request.has_runs else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
             for line in chart.facets[0].lines
@@ -312,7 +303,7 @@ def _make_runs(cell: ScalingPoint) -> dict[str, Any]:
         "values": [run.value for run in cell.runs],
         "overs": [run.over for run in cell.runs] if cell.over is not None else [],
         "times": [int(run.started_at.timestamp() * 1000) for run in cell.runs],
-        "ids": [run.run_id for run in cell.runs],
+        "ids": [run.run for run in cell.runs],
         "names": names,
         "hosts": [places[run.host] for run in cell.runs],
     }

@@ -78,7 +78,7 @@ def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterat
             )
             kind = "model" if prediction.is_measured else "prediction"
             yield Sentence(
-                f"{curve}: {kind} for {_count(chart, prediction.count)}"
+                f"{curve}: {kind} for {_count(chart, prediction.width)}"
                 f" {writer.format(prediction.throughput.value)} (80 % interval {low} to {high})."
             )
         if found.outside:
@@ -117,7 +117,7 @@ def _make_curve(found: CurveModel, model: ScalingModel) -> dict[str, Any]:
         "lows": [each.low for each in band],
         "highs": [each.high for each in band],
         "predictions": [
-            {"position": log2(each.count), "value": each.throughput.value, "label": str(each.count)}
+            {"position": log2(each.width), "value": each.throughput.value, "label": str(each.width)}
             for each in found.predictions
             if not each.is_measured
         ],
@@ -127,7 +127,7 @@ def _make_curve(found: CurveModel, model: ScalingModel) -> dict[str, Any]:
 def _describe_reach(chart: ScalingChart, found: CurveModel, model: ScalingModel) -> str:
     """Say what the model means for the widths: the peak and what they reach of it, or what doubling gains."""
     name = MODEL_LABELS[model.name]
-    peak, shares = model.find_peak(), dict(found.shares)
+    peak, shares = model.find_peak(), {each.width: each.share for each in found.shares}
     last = model.counts[-1]
     if peak is not None and last in shares:
         knee = model.find_knee()
@@ -163,10 +163,10 @@ def _make_row(chart: ScalingChart, found: CurveModel) -> ModelRow:
         coherency=_format_factor(model.coherency),
         limit=_format_throughput(chart, model.limit),
         peak="" if peak is None else str(peak),
-        misfit=f"{format_percent(model.misfit)} at {model.misfit_at}",
-        criteria=", ".join(f"{MODEL_LABELS[name]} {value:.1f}" for name, value in model.criteria),
+        misfit=f"{format_percent(model.misfit)} at {model.misfit_width}",
+        criteria=", ".join(f"{MODEL_LABELS[each.model]} {each.value:.1f}" for each in model.criteria),
         predictions=tuple(
-            (str(each.count), _format_throughput(chart, each.throughput)) for each in found.predictions
+            (str(each.width), _format_throughput(chart, each.throughput)) for each in found.predictions
         ),
     )
 

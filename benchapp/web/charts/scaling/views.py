@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,10 +15,13 @@ from benchapp.charts.texts.next_runs import NOTHING_MISSING
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter, write_value
 from benchapp.queries.charts.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
-from benchapp.queries.charts.scaling import NONE, BadChart, ScalingChart, read_scaling
+from benchapp.queries.charts.chart_options import Option
+from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
 from benchapp.queries.charts.scaling_defaults import FixedDimension
 from benchapp.queries.charts.scaling_shapes import (
     METRICS_MAXIMUM,
+    NONE,
+    OPTIONS,
     SCALING_METRICS,
     THROUGHPUTS,
     ScalingMetric,
@@ -29,11 +32,10 @@ from benchapp.queries.titles import describe_value
 from benchapp.web.charts.scaling.figure import make_scaling_figure
 from benchapp.web.charts.scaling.request import (
     PATH,
-    ScalingForm,
     apply_fixed,
     describe_problem,
     link_chart,
-    read_asked,
+    read_request,
 )
 from benchapp.web.layouts.next_runs import show_next_runs
 from benchapp.web.site.access import may_read
@@ -76,6 +78,15 @@ class CombinedField:
     is_used: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """A field of the chart options. value: as asked; choices: of a field to choose from."""
+
+    option: Option
+    value: Any
+    choices: list[_Option]
+
+
 @require_safe
 @may_read
 def scaling(request: HttpRequest) -> HttpResponse:
@@ -86,7 +97,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
     bar = make_filter_bar(
         request, fields="charts/scaling/_scaling_fields.html", has_metric=True, has_time_range=True
     )
-    asked, errors = read_asked(request.GET, bar.filter)
+    asked, errors = read_request(request.GET, bar.filter)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     try:
@@ -94,7 +105,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
     except BadChart as problem:
         return refuse_address(request, [describe_problem(problem)], bar=bar)
     base_url = make_base_url(request)
-    figure = make_scaling_figure(asked, chart, key="cell", base_url=base_url)
+    figure = make_scaling_figure(chart, key="cell", base_url=base_url)
     can_plan = can_plan_scaling_runs(chart)
     has_next_runs = request.GET.get("next_runs") == "1" and can_plan
     context = {
@@ -102,15 +113,15 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "figure": figure,
         "chart": chart,
         "title": figure.title,
-        "range": describe_level_range(chart.span),
+        "range": describe_level_range(asked.span),
         "canonical_url": f"{base_url}{figure.url}",
-        "fields": make_fields(asked, chart),
+        "fields": make_fields(chart),
+        "options": [field for name in OPTIONS if (field := make_option_field(asked, name)).option.label],
         "combined": make_combined_fields(chart),
         "common_charts": _link_common_charts(bar.text),
-        "groups_url": _link_groups(asked, chart),
+        "groups_url": _link_groups(chart),
         "next": show_next_runs(plan_scaling_runs(chart), nothing=NOTHING_MISSING) if has_next_runs else None,
-        "next_url": f"{link_chart(asked, chart, next_runs='1')}#next-runs" if can_plan else "",
-        "has_group_error": any(field.error for field in asked.group_fields),
+        "next_url": f"{link_chart(chart, next_runs='1')}#next-runs" if can_plan else "",
         "groups_maximum": GROUPS_MAXIMUM,
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": _has_more(asked),
@@ -118,7 +129,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "asked": asked,
         "predicted": ",".join(map(str, asked.predicted)),
         "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
-        "steps": list_first_steps(base_url) if _has_nothing(asked, chart) else None,
+        "steps": list_first_steps(base_url) if _has_nothing(chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context)
 
@@ -129,48 +140,47 @@ def _link_common_charts(text: str) -> list[tuple[str, str]]:
     return [(name, f"?{urlencode(filter | query, safe=':,/*')}") for name, query in _COMMON_CHARTS]
 
 
-def _has_more(asked: ScalingForm) -> bool:
-    """Return whether a chart option is set."""
-    return any(
-        (
-            asked.compare_days,
-            asked.draw,
-            asked.is_ideal,
-            asked.has_runs,
-            asked.has_models,
-            asked.limits,
-            asked.targets,
-        )
-    )
+def _has_more(asked: ScalingRequest) -> bool:
+    """Return whether a chart option is set; the page has a button for the scale."""
+    shown = (name for name, each in OPTIONS.items() if each.label and name != "scale")
+    return any((*(getattr(asked, name) for name in shown), asked.limits, asked.targets))
 
 
-def _has_nothing(asked: ScalingForm, chart: ScalingChart) -> bool:
+def _has_nothing(chart: ScalingChart) -> bool:
     """Return whether this server has no measurements, rather than none that match."""
-    counts = chart.counts
+    counts, request = chart.counts, chart.request
     return (
         chart.is_empty
-        and chart.span.is_open
-        and not (asked.filter.terms or asked.filter.words or counts.failed or counts.unvalued)
+        and request.span.is_open
+        and not (request.filter.terms or request.filter.words or counts.failed or counts.unvalued)
     )
 
 
-def make_fields(asked: ScalingForm, chart: ScalingChart) -> dict[str, list[_Option]]:
+def make_option_field(asked: ScalingRequest, name: str) -> OptionField:
+    """Return the field of an option by the name of its field of the request."""
+    option, value = OPTIONS[name], getattr(asked, name)
+    choices = _offer(option.offers, value or "", is_open=False) if option.kind == "choice" else []
+    return OptionField(option, value, choices)
+
+
+def make_fields(chart: ScalingChart) -> dict[str, list[_Option]]:
     """Return the options of each field; a value that was chosen automatically is submitted as empty."""
-    dimensions = [*_GROUPS[: len(asked.group_fields)], *_DIMENSIONS]
+    asked = chart.request
+    dimensions = [*_GROUPS[: len(asked.groups)], *_DIMENSIONS]
     metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
     throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
     none = (NONE, "None")
     color = chart.color.name if chart.color else NONE
     facet = chart.facet.name if chart.facet else NONE
-    over = chart.over.name if chart.over else NONE
+    over = chart.over.name if chart.over else ""
     return {
         "metric": _offer(metrics, chart.metric.name, is_open=_is_open(asked.metric)),
         "x": _offer(dimensions, split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
         "color": _offer([none, *dimensions], split_axis(color)[0], is_open=_is_open(asked.color)),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
-        "over": _offer([none, *throughputs], over, is_open=over == NONE) if chart.metric.unit == "ns" else [],
-        "draw": _offer([("", "Auto"), ("bars", "Bars"), ("lines", "Lines")], asked.draw or "", is_open=False),
-        "scale": _offer([("", "Linear"), ("log", "Log")], "log" if asked.is_log else "", is_open=False),
+        "over": _offer([("", "X axis"), *throughputs], over, is_open=False)
+        if chart.metric.unit == "ns"
+        else [],
     }
 
 
@@ -200,7 +210,7 @@ def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
     return fields
 
 
-def _link_groups(asked: ScalingForm, chart: ScalingChart) -> str:
+def _link_groups(chart: ScalingChart) -> str:
     """Return the link that makes a group of each value of x; "" if x has groups, or too many values."""
     if chart.x.name == GROUP or not 0 < len(chart.x.values) <= GROUPS_MAXIMUM or chart.groups:
         return ""
@@ -208,7 +218,7 @@ def _link_groups(asked: ScalingForm, chart: ScalingChart) -> str:
         f"{setting} = {write_filter(add_axis_value(Filter(), chart.x.name, value))}"
         for setting, value in zip(chart.x.settings, chart.x.values, strict=True)
     ]
-    return f"{link_chart(asked, chart, x=GROUP)}&{urlencode({'group': groups}, doseq=True, safe=':,/*')}"
+    return f"{link_chart(chart, x=GROUP)}&{urlencode({'group': groups}, doseq=True, safe=':,/*')}"
 
 
 def _is_open(axis: str | None) -> bool:
