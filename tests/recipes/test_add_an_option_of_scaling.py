@@ -36,7 +36,7 @@ def draw(query):
         request=request, shown_filter=request.filter, metric=SCALING_METRICS["iops"], over=None,
         x=make_axis("volume_count", (1, 2)), color=None, facet=None,
         facets=(ScalingFacet(None, "", (ScalingLine(None, "IOPS", "", "", cells),)),),
-        fixed=(), common=(), varying=(), mixed=(), limits=(), counts=Counts(cells=2, filled=2),
+        fixed=(), common=(), varying=(), mixed=(), limits=(), counts=Counts(2, 0, 0, 0, 0, 0, 0, 2, 2),
     )
     figure = make_scaling_figure(chart, key="chart", base_url="")
     fields = [field for name in OPTIONS if (field := make_option_field(request, name)).option.label]

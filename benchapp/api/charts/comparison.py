@@ -34,6 +34,7 @@ from benchapp.queries.charts.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
     ComparisonResult,
+    NotCompared,
     Pair,
     Side,
     Unmatched,
@@ -129,20 +130,6 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     b_incident: int | None
 
 
-class UnmatchedAnswer(ApiAnswer, kw_only=True, frozen=True):
-    series: int
-    title: str
-
-
-class NotComparedAnswer(ApiAnswer, kw_only=True, frozen=True):
-    title: str
-    metric: MetricName
-    a_series: Sequence[int]
-    b_series: Sequence[int]
-    a_latency_kinds: Annotated[Sequence[str], Meta(description="lat (total), clat (completion)")]
-    b_latency_kinds: Sequence[str]
-
-
 class PatternAnswer(ApiAnswer, kw_only=True, frozen=True):
     pattern: Annotated[str, Meta(description="rw, with the direction if mixed: randread, randrw read")]
     metric: MetricName
@@ -161,8 +148,8 @@ class ScopeAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 
 class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
-    only_a: Annotated[Sequence[UnmatchedAnswer], Meta(description="unmatched series, at most 1 000")]
-    only_b: Sequence[UnmatchedAnswer]
+    only_a: Annotated[Sequence[Unmatched], Meta(description="unmatched series, at most 1 000")]
+    only_b: Sequence[Unmatched]
     only_a_count: Annotated[int, Meta(description="of all unmatched series")]
     only_b_count: int
     differing: Annotated[Sequence[str], Meta(description="compared dimensions that differ")]
@@ -177,7 +164,7 @@ class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
         ),
     ]
     not_compared: Annotated[
-        Sequence[NotComparedAnswer],
+        Sequence[NotCompared],
         Meta(description="latencies of different kinds on both sides, at most 1 000"),
     ]
     pairs: Sequence[PairAnswer]
@@ -209,19 +196,9 @@ class ComparisonView(ApiView):
             format=wanted["format"],
             file_name="comparison",
             about={
-                "only_a": _describe_unmatched(found.only_a),
-                "only_b": _describe_unmatched(found.only_b),
-                "not_compared": [
-                    build(
-                        NotComparedAnswer,
-                        each,
-                        a_series=each.a_ids,
-                        b_series=each.b_ids,
-                        a_latency_kinds=each.a_kinds,
-                        b_latency_kinds=each.b_kinds,
-                    )
-                    for each in found.not_compared[:_UNMATCHED_MAXIMUM]
-                ],
+                "only_a": found.only_a[:_UNMATCHED_MAXIMUM],
+                "only_b": found.only_b[:_UNMATCHED_MAXIMUM],
+                "not_compared": found.not_compared[:_UNMATCHED_MAXIMUM],
                 "only_a_count": len(found.only_a),
                 "only_b_count": len(found.only_b),
                 "differing": found.free,
@@ -291,10 +268,6 @@ def _read_filter(wanted: Mapping[str, Any], name: str) -> Filter:
         return parse_filter(wanted.get(name, ""))
     except BadFilter as error:
         raise bad_parameter(name, error) from error
-
-
-def _describe_unmatched(rows: Sequence[Unmatched]) -> list[UnmatchedAnswer]:
-    return [build(UnmatchedAnswer, each, series=each.id) for each in rows[:_UNMATCHED_MAXIMUM]]
 
 
 def _describe_pair(pair: Pair) -> PairAnswer:

@@ -37,7 +37,7 @@ from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
 from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind, Scope
-from benchapp.queries.charts.environment_changes import FieldChange
+from benchapp.queries.charts.environment_changes import EnvironmentChange
 from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
@@ -55,6 +55,7 @@ from benchapp.queries.charts.history_rows import (
     make_document,
     spread_columns,
 )
+from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import read_marks_version
 from benchapp.queries.incidents.detection_status import read_spreads_version
 from benchapp.queries.maintenance import MARKS_MAXIMUM, read_planned_version
@@ -97,16 +98,6 @@ class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str | None
 
 
-class SmallStepAnswer(ApiAnswer, kw_only=True, frozen=True):
-    at: Annotated[Time, Meta(description="first run of the step")]
-    relative: Annotated[float, Meta(description="after / before − 1")]
-    before: Annotated[float, Meta(description="median of the runs since the last step, in the base unit")]
-    after: Annotated[float, Meta(description="median of the runs until the next step")]
-    from_at: Annotated[Time, Meta(description="first run of these")]
-    to_at: Annotated[Time, Meta(description="first run of the next step, or the last run")]
-    threshold: Annotated[float, Meta(description="reporting threshold of the series, relative")]
-
-
 class SpreadIncreaseMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     from_at: Annotated[Time, Meta(description="first run with the larger standard deviation; it lasts")]
@@ -114,13 +105,6 @@ class SpreadIncreaseMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
         float, Meta(description="standard deviation of the runs before it, relative to the level")
     ]
     after: Annotated[float, Meta(description="of those since")]
-
-
-class EnvironmentChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
-    at: Time
-    run: Annotated[int, Meta(description="first run in the new environment")]
-    host: str
-    fields: Sequence[FieldChange]
 
 
 class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -196,14 +180,14 @@ class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
         Sequence[ChangeMarkAnswer], Meta(description="detected changes, without withdrawn ones")
     ]
     small_steps: Annotated[
-        Sequence[SmallStepAnswer],
+        Sequence[SmallStep],
         Meta(description="steps of the first metric below the reporting threshold: no changes"),
     ]
     spread_increases: Annotated[
         Sequence[SpreadIncreaseMarkAnswer],
         Meta(description="increases of the standard deviation, at most one a metric"),
     ]
-    environment_changes: Sequence[EnvironmentChangeAnswer]
+    environment_changes: Sequence[EnvironmentChange]
     environment_changes_left_out: int
     url: str
     page: str

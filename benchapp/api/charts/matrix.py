@@ -36,6 +36,7 @@ from benchapp.queries.charts.matrix_shapes import (
     MatrixCell,
     MatrixPanel,
     MatrixRow,
+    Omitted,
 )
 from benchapp.queries.charts.scaling_defaults import write_fixed, write_settings
 from benchapp.queries.charts.scaling_shapes import BadChart
@@ -100,17 +101,6 @@ class MatrixFixedAnswer(ApiAnswer, kw_only=True, frozen=True):
     others: Sequence[Any]
 
 
-class OmittedAnswer(ApiAnswer, kw_only=True, frozen=True):
-    rows: int
-    columns: int
-    panels: int
-    hidden_by_fixed: int
-    hidden_regressions: Annotated[
-        int, Meta(description="of the hidden series, those with an open regression of the metric")
-    ]
-    unknown_x: int
-
-
 class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     unit: str
@@ -128,7 +118,7 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
         ),
     ]
     counts: Annotated[Mapping[str, int], Meta(description="cells by state")]
-    omitted: Annotated[OmittedAnswer, Meta(description="counts of what is not shown")]
+    omitted: Annotated[Omitted, Meta(description="counts of what is not shown")]
     is_cut: Annotated[bool, Meta(description="more series match than are read")]
     is_thinned: Annotated[
         bool,
@@ -184,8 +174,8 @@ class MatrixView(ApiView):
             "filter": write_filter(matrix.shown_filter),
             "fixed": write_fixed(matrix.fixed),
             "range": describe_level_range(matrix.span),
-            "is_cut": matrix.omitted.is_cut,
-            "is_thinned": matrix.omitted.is_thinned,
+            "is_cut": matrix.is_cut,
+            "is_thinned": matrix.is_thinned,
             "omitted_rows": matrix.omitted.rows,
             "omitted_columns": matrix.omitted.columns,
             "omitted_panels": matrix.omitted.panels,
@@ -216,12 +206,10 @@ def _list_names(matrix: Matrix) -> list[str]:
 
 
 def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer], plan: NextRuns | None) -> MatrixAnswer:
-    omitted = matrix.omitted
     return build(
         MatrixAnswer,
         matrix,
         matrix.metric,
-        omitted,
         metric=matrix.metric.name,
         x=matrix.x.dimension.name,
         rows=[one.name for one in matrix.rows],
@@ -236,7 +224,6 @@ def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer], plan: NextRuns 
             for fixed in matrix.fixed
         ],
         counts={state: matrix.count(state) for state in STATES},
-        omitted=build(OmittedAnswer, omitted),
         next_runs=None if plan is None else describe_next_runs(plan),
         cells=cells,
     )

@@ -123,7 +123,7 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
 
 def describe_not_compared(found: ComparisonResult) -> list[str]:
     """Return a sentence for each latency that the sides have of different kinds."""
-    counts = Counter((each.metric, each.a_kinds, each.b_kinds) for each in found.not_compared)
+    counts = Counter((each.metric, each.a_latency_kinds, each.b_latency_kinds) for each in found.not_compared)
     return [
         f"Not compared: {lower_label(CATALOG[metric].label)} of {format_count(count, 'series')}, "
         f"{_name_kinds(a)} against {_name_kinds(b)}."

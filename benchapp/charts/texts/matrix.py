@@ -126,9 +126,9 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         yield f"{text}{_describe_hidden(omitted)}."
     if omitted.unknown_x:
         yield describe_unknown(matrix.x.dimension, omitted.unknown_x)
-    if omitted.is_cut:
+    if matrix.is_cut:
         yield "Only the most recent series are used. Narrow the filter to see the others."
-    if omitted.is_thinned:
+    if matrix.is_thinned:
         yield describe_past_limit("compared in combinations with several")
     yield from describe_mixed_kinds(matrix.latency_kinds)
     if matrix.mixed:

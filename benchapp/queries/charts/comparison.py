@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from benchapp.analysis.charts.comparison import INTERVAL_FROM, Comparison, adjust, compare
@@ -43,6 +44,7 @@ __all__ = [
     "SERIES_MAXIMUM",
     "ComparisonResult",
     "MatchedRows",
+    "NotCompared",
     "Pair",
     "Side",
     "Unmatched",
@@ -124,20 +126,20 @@ class Pair:
 class Unmatched:
     """A series without a matching one on the other side."""
 
-    id: int
+    series: int
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """One latency of what both sides measured, but of different kinds. a_ids, b_ids: series; kinds: clat, lat."""
+    """One latency of what both sides measured, but of different kinds. a_series, b_series: ids."""
 
     title: str
     metric: str
-    a_ids: tuple[int, ...]
-    b_ids: tuple[int, ...]
-    a_kinds: tuple[str, ...]
-    b_kinds: tuple[str, ...]
+    a_series: tuple[int, ...]
+    b_series: tuple[int, ...]
+    a_latency_kinds: Annotated[tuple[str, ...], Meta(description="lat (total), clat (completion)")]
+    b_latency_kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from django.db import connection
+from msgspec import Meta
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import Filter, write_filter
@@ -60,9 +61,9 @@ class FieldChange:
 class EnvironmentChange:
     """The first run in a changed environment."""
 
-    at: datetime
-    run_id: int
-    host_name: str
+    at: Annotated[datetime, Meta(tz=True)]
+    run: Annotated[int, Meta(description="first run in the new environment")]
+    host: str
     fields: tuple[FieldChange, ...]
 
 

@@ -197,25 +197,10 @@ def level_row(level: LevelRow) -> Row:
 
 def environment_rows(history: EnvironmentHistory) -> Row:
     """Return what changed around a series, and how much older is left out."""
-    changes = [
-        {
-            "at": change.at,
-            "run": change.run_id,
-            "host": change.host_name,
-            "fields": [
-                {
-                    "name": each.name,
-                    "label": each.label,
-                    "before": each.before,
-                    "after": each.after,
-                    "compare": each.compare,
-                }
-                for each in change.fields
-            ],
-        }
-        for change in history.changes
-    ]
-    return {"environment_changes": changes, "environment_changes_left_out": history.left_out}
+    return {
+        "environment_changes": list(map(asdict, history.changes)),
+        "environment_changes_left_out": history.left_out,
+    }
 
 
 def fan_rows(fan: Fan) -> list[Row]:

@@ -191,9 +191,9 @@ class _MatrixBuilder:
                 self.hidden_by_fixed,
                 0 if self.span.to_at else count_open_regressions(self.hidden_ids, metric=self.metric.name),
                 self.unknown_x,
-                is_cut,
-                self.is_thinned,
             ),
+            is_cut=is_cut,
+            is_thinned=self.is_thinned,
             latency_kinds=count_kinds(
                 self.table.column("series_id"), self.metric.name, before_at=self.span.to_at
             ),

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
 
 from benchapp.dimensions import Dimension
 from benchapp.grammar import Filter, Value
@@ -58,18 +60,17 @@ class MatrixPanel:
 class Omitted:
     """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
-    hidden_regressions: hidden series with an open regression of the metric. unknown_x: series with unknown x.
-    is_cut: more series match than are read. is_thinned: more than are compared in cells with several, as of a past end.
+    unknown_x: series with unknown x.
     """
 
-    rows: int = 0
-    columns: int = 0
-    panels: int = 0
-    hidden_by_fixed: int = 0
-    hidden_regressions: int = 0
-    unknown_x: int = 0
-    is_cut: bool = False
-    is_thinned: bool = False
+    rows: int
+    columns: int
+    panels: int
+    hidden_by_fixed: int
+    hidden_regressions: Annotated[
+        int, Meta(description="of the hidden series, those with an open regression of the metric")
+    ]
+    unknown_x: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Matrix:
 
     filter: as it was given; shown_filter: with what is fixed. varying: dimensions in which cells differ beside
     the axes. mixed: dimensions that have several values in some cell. latency_kinds: of a latency, in how many series
-    it is of each kind.
+    it is of each kind. is_cut: more series match than are read. is_thinned: more than are compared in cells with
+    several, as of a past end.
     """
 
     filter: Filter
@@ -93,6 +95,8 @@ class Matrix:
     mixed: tuple[str, ...]
     omitted: Omitted
     latency_kinds: Mapping[str, int]
+    is_cut: bool
+    is_thinned: bool
     span: LevelRange = NOW
 
     def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:

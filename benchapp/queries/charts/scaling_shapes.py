@@ -472,15 +472,15 @@ class Counts:
     ungrouped: match the filter but no group.
     """
 
-    shown: int = 0
-    unvalued: int = 0
-    failed: int = 0
-    unknown_x: int = 0
-    hidden_by_fixed: int = 0
-    omitted: int = 0
-    ungrouped: Annotated[int, Meta(description="series with a value in no group")] = 0
-    cells: int = 0
-    filled: int = 0
+    shown: int
+    unvalued: int
+    failed: int
+    unknown_x: int
+    hidden_by_fixed: int
+    omitted: int
+    ungrouped: Annotated[int, Meta(description="series with a value in no group")]
+    cells: int
+    filled: int
 
 
 @dataclass(frozen=True, slots=True)

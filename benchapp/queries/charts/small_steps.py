@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta
 
 from benchapp.analysis.changepoints.detector import change_indices
 from benchapp.analysis.charts.downsampling import SampledPoints
@@ -23,17 +24,15 @@ _SAME_STEP_RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class SmallStep:
-    """A step below the threshold. at: its first run; before, after: medians of the runs since the last step and until
-    the next one, which start at from_at and to_at; relative: after / before − 1. threshold: that of the series.
-    """
+    """A step below the threshold, in the base unit of the metric."""
 
-    at: datetime
-    relative: float
-    before: float
-    after: float
-    from_at: datetime
-    to_at: datetime
-    threshold: float
+    at: Annotated[datetime, Meta(tz=True, description="first run of the step")]
+    relative: Annotated[float, Meta(description="after / before − 1")]
+    before: Annotated[float, Meta(description="median of the runs since the last step, in the base unit")]
+    after: Annotated[float, Meta(description="median of the runs until the next step")]
+    from_at: Annotated[datetime, Meta(tz=True, description="first run of these")]
+    to_at: Annotated[datetime, Meta(tz=True, description="first run of the next step, or the last run")]
+    threshold: Annotated[float, Meta(description="reporting threshold of the series, relative")]
 
 
 def read_small_steps(

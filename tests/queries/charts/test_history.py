@@ -179,7 +179,7 @@ def test_change_of_kernel_is_told_with_before_and_after():
     (line,) = read_history(choose(ids=[series.id]), metrics=["iops"]).lines
 
     (change,) = line.environments.changes
-    assert (change.at, change.host_name) == (NOON + 2 * HOUR, "db-01")
+    assert (change.at, change.host) == (NOON + 2 * HOUR, "db-01")
     assert [(each.label, each.before, each.after) for each in change.fields] == [("kernel", "5.15", "6.1")]
 
 
@@ -195,7 +195,7 @@ def test_hosts_of_a_pool_are_each_held_against_themselves():
     (line,) = read_history(choose(ids=[series.id]), metrics=["iops"]).lines
 
     assert [
-        (change.host_name, [(each.name, each.before, each.after) for each in change.fields])
+        (change.host, [(each.name, each.before, each.after) for each in change.fields])
         for change in line.environments.changes
     ] == [("db-02", [("host", None, "db-02")])]
 

@@ -78,7 +78,7 @@ def test_sides_are_the_runs_with_each_kernel(fleet: dict[str, Series]) -> None:
         "host:db-2": (500, 501, 12),
         "host:db-9": (1000, 780, 12),
     }
-    assert [series.id for series in found.only_a] == [fleet["db-3"].pk]
+    assert [each.series for each in found.only_a] == [fleet["db-3"].pk]
     assert ("kernel", (OLD,), (NEW,)) in [(each.name, each.a, each.b) for each in found.environment]
 
 

@@ -86,8 +86,8 @@ def make_environment_change_lines(history: SeriesHistory | EnvironmentHistory) -
     by_run: dict[int, ChangeLine] = {}
     for name, environments in found:
         for change in environments.changes:
-            known = by_run.get(change.run_id)
-            by_run[change.run_id] = ChangeLine(change, (*(known.names if known else ()), name))
+            known = by_run.get(change.run)
+            by_run[change.run] = ChangeLine(change, (*(known.names if known else ()), name))
     lines = sorted(by_run.values(), key=lambda line: line.change.at, reverse=True)
     left_out = len(lines[_CHANGES_SHOWN:]) + sum(environments.left_out for _, environments in found)
     return ChangeLines(tuple(lines[:_CHANGES_SHOWN]), left_out)
