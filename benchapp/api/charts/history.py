@@ -36,8 +36,7 @@ from benchapp.api.resources.shapes import ERROR_MEANING, MetricAnswer, MetricNam
 from benchapp.dimensions import FACT_NAMES
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
-from benchapp.models import METRIC_FIELDS, ChangeState, DirectionName, PlannedEventKind, Scope
-from benchapp.queries.charts.environment_changes import EnvironmentChange
+from benchapp.models import METRIC_FIELDS, Scope
 from benchapp.queries.charts.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,
@@ -51,60 +50,18 @@ from benchapp.queries.charts.history import (
 from benchapp.queries.charts.history_rows import (
     BUCKET_COLUMNS,
     POINT_COLUMNS,
+    HistoryColor,
+    HistoryEvent,
+    HistorySeries,
     history_batches,
     make_document,
     spread_columns,
 )
-from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import read_marks_version
 from benchapp.queries.incidents.detection_status import read_spreads_version
 from benchapp.queries.maintenance import MARKS_MAXIMUM, read_planned_version
 from benchapp.queries.notifications.chart_thresholds import ChartThreshold, list_chart_thresholds
 from benchapp.thresholds import COMPARISONS
-
-MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
-
-
-class LevelAnswer(ApiAnswer, kw_only=True, frozen=True):
-    from_at: Time
-    to_at: Time
-    first_run: int
-    n: int
-    median: float
-    p10: float
-    p90: float
-    latency_kind: Annotated[
-        str, Meta(description="of a latency: lat (total), clat (completion); levels of both are not compared")
-    ]
-
-
-class ChangeMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    metric: str
-    at: Time
-    run: int | None
-    state: Annotated[str, Meta(extra_json_schema={"enum": MARKED_STATES})]
-    is_drift: Annotated[bool, Meta(description="a gradual change, not a new level")]
-    is_regression: bool
-    relative: Annotated[float, Meta(description="after / before − 1")]
-    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
-    relative_high: float | None
-    recovers_from: Annotated[
-        float | None, Meta(description="the regression that this improvement ends; null if it ends none")
-    ]
-    before: Annotated[float, Meta(description="median of the previous level, in the base unit of the metric")]
-    after: float
-    incident: int | None
-    page: str | None
-
-
-class SpreadIncreaseMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
-    metric: str
-    from_at: Annotated[Time, Meta(description="first run with the larger standard deviation; it lasts")]
-    before: Annotated[
-        float, Meta(description="standard deviation of the runs before it, relative to the level")
-    ]
-    after: Annotated[float, Meta(description="of those since")]
 
 
 class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -162,48 +119,6 @@ class HistoryPointAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A point has the requested metrics."""
 
 
-class HistoryLineAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    name: Annotated[str, Meta(description="the parts of the title that differ between the series")]
-    title: str
-    scope: str
-    rw: str
-    direction: DirectionName
-    measurement_count: int
-    first_at: Time
-    last_at: Time
-    runs: Annotated[int, Meta(description="runs in the time range")]
-    levels: Annotated[
-        Mapping[str, Sequence[LevelAnswer]], Meta(description="by metric, of the whole history")
-    ]
-    changes: Annotated[
-        Sequence[ChangeMarkAnswer], Meta(description="detected changes, without withdrawn ones")
-    ]
-    small_steps: Annotated[
-        Sequence[SmallStep],
-        Meta(description="steps of the first metric below the reporting threshold: no changes"),
-    ]
-    spread_increases: Annotated[
-        Sequence[SpreadIncreaseMarkAnswer],
-        Meta(description="increases of the standard deviation, at most one a metric"),
-    ]
-    environment_changes: Sequence[EnvironmentChange]
-    environment_changes_left_out: int
-    url: str
-    page: str
-
-
-class PlannedMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    kind: PlannedEventKind
-    reason: str
-    filter: str
-    from_at: Time
-    ends_at: Annotated[Time, Meta(description="exclusive; that of a note of one time is its start")]
-    series: Annotated[Sequence[int], Meta(description="ids of the lines that its filter matches")]
-    page: str
-
-
 class ThresholdViolationMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     series: int
     since_at: Annotated[Time, Meta(description="start of the first run of the violation")]
@@ -218,18 +133,9 @@ class ThresholdMarkAnswer(ApiAnswer, kw_only=True, frozen=True):
     violated: Annotated[Sequence[ThresholdViolationMarkAnswer], Meta(description="lines that violate it now")]
 
 
-class HistoryColorAnswer(ApiAnswer, kw_only=True, frozen=True):
-    name: str
-    label: str
-    values: Annotated[Sequence[str], Meta(description="with the most runs, in order")]
-    others: Annotated[
-        int, Meta(description="number of further values; their points and unknown ones have the color null")
-    ]
-
-
 class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
     metrics: Sequence[MetricAnswer]
-    lines: Sequence[HistoryLineAnswer]
+    lines: Sequence[HistorySeries]
     lines_left_out: Annotated[
         int, Meta(description="matching series that are not included; counted up to 1 000")
     ]
@@ -242,10 +148,10 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
             description="set if the time range has more than 240 000 runs: the newest runs included per series"
         ),
     ]
-    color: Annotated[HistoryColorAnswer | None, Meta(description="the requested fact of the environment")]
+    color: Annotated[HistoryColor | None, Meta(description="the requested fact of the environment")]
     hidden: Annotated[int, Meta(description="runs in the time range that the facts of runs in `q` exclude")]
     planned_events: Annotated[
-        Sequence[PlannedMarkAnswer],
+        Sequence[HistoryEvent],
         Meta(description="maintenance, expected changes and notes of the time range, latest start first"),
     ]
     planned_events_left_out: Annotated[

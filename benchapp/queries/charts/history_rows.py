@@ -1,15 +1,17 @@
 """Flat rows of histories: buckets, lines, columns of latencies; what the API answers and charts are drawn from."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from benchapp.metrics import CATALOG
+from benchapp.models import ChangeState, DirectionName, PlannedEventKind
 from benchapp.queries.charts.downsampling import Buckets, SeriesPoints, from_us
-from benchapp.queries.charts.environment_changes import EnvironmentHistory
+from benchapp.queries.charts.environment_changes import EnvironmentChange
 from benchapp.queries.charts.history import (
     ChosenSeries,
     HistoryColors,
@@ -18,12 +20,15 @@ from benchapp.queries.charts.history import (
     SeriesHistory,
 )
 from benchapp.queries.charts.latency import FAN, Fan, Heat
+from benchapp.queries.charts.small_steps import SmallStep
 from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.incidents.detection_status import select_detected
-from benchapp.queries.maintenance import PlannedMark
-from benchapp.queries.series.levels import LevelRow
 
 Row = dict[str, Any]
+Kind = TypeVar("Kind", bound=Struct)
+Time = Annotated[datetime, Meta(tz=True)]
+
+MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 
 _BATCH_ROWS: Final = 1000
 
@@ -33,22 +38,134 @@ POINT_COLUMNS: Final = ("run", "started_at", "error", "is_excluded", "badges")
 FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
 
 
+class HistoryLevel(Struct, kw_only=True, frozen=True):
+    """A level of a metric, in its base unit."""
+
+    from_at: Time
+    to_at: Time
+    first_run: int
+    n: int
+    median: float
+    p10: float
+    p90: float
+    latency_kind: Annotated[
+        str, Meta(description="of a latency: lat (total), clat (completion); levels of both are not compared")
+    ]
+
+
+class HistoryChange(Struct, kw_only=True, frozen=True):
+    """A detected change, without withdrawn ones."""
+
+    id: int
+    metric: str
+    at: Time
+    run: int | None
+    state: Annotated[str, Meta(extra_json_schema={"enum": MARKED_STATES})]
+    is_drift: Annotated[bool, Meta(description="a gradual change, not a new level")]
+    is_regression: bool
+    relative: Annotated[float, Meta(description="after / before − 1")]
+    relative_low: Annotated[float | None, Meta(description="of its 95 % interval")]
+    relative_high: float | None
+    recovers_from: Annotated[
+        float | None, Meta(description="the regression that this improvement ends; null if it ends none")
+    ]
+    before: Annotated[float, Meta(description="median of the previous level, in the base unit of the metric")]
+    after: float
+    incident: int | None
+    page: str | None
+
+
+class HistorySpreadIncrease(Struct, kw_only=True, frozen=True):
+    """An increase of the standard deviation."""
+
+    metric: str
+    from_at: Annotated[Time, Meta(description="first run with the larger standard deviation; it lasts")]
+    before: Annotated[
+        float, Meta(description="standard deviation of the runs before it, relative to the level")
+    ]
+    after: Annotated[float, Meta(description="of those since")]
+
+
+class HistorySeries(Struct, kw_only=True, frozen=True):
+    """A series: title, levels, changes, environment changes."""
+
+    id: int
+    name: Annotated[str, Meta(description="the parts of the title that differ between the series")]
+    title: str
+    scope: str
+    rw: str
+    direction: DirectionName
+    measurement_count: int
+    first_at: Time
+    last_at: Time
+    runs: Annotated[int, Meta(description="runs in the time range")]
+    levels: Annotated[
+        Mapping[str, Sequence[HistoryLevel]], Meta(description="by metric, of the whole history")
+    ]
+    changes: Annotated[Sequence[HistoryChange], Meta(description="detected changes, without withdrawn ones")]
+    small_steps: Annotated[
+        Sequence[SmallStep],
+        Meta(description="steps of the first metric below the reporting threshold: no changes"),
+    ]
+    spread_increases: Annotated[
+        Sequence[HistorySpreadIncrease],
+        Meta(description="increases of the standard deviation, at most one a metric"),
+    ]
+    environment_changes: Sequence[EnvironmentChange]
+    environment_changes_left_out: int
+    url: str
+    page: str
+
+
+class HistoryEvent(Struct, kw_only=True, frozen=True):
+    """Maintenance, an expected change or a note."""
+
+    id: int
+    kind: PlannedEventKind
+    reason: str
+    filter: str
+    from_at: Time
+    ends_at: Annotated[Time, Meta(description="exclusive; that of a note of one time is its start")]
+    series: Annotated[Sequence[int], Meta(description="ids of the lines that its filter matches")]
+    page: str
+
+
+class HistoryColor(Struct, kw_only=True, frozen=True):
+    """A fact of the environment that colors points."""
+
+    name: str
+    label: str
+    values: Annotated[Sequence[str], Meta(description="with the most runs, in order")]
+    others: Annotated[
+        int, Meta(description="number of further values; their points and unknown ones have the color null")
+    ]
+
+
 def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
     """Return all that a chart of histories is drawn from, as the API answers it."""
     rows = [row for batch in history_batches(history) for row in batch]
     return {
         "metrics": [_metric_row(metric) for metric in history.metrics],
-        "lines": [line_row(line) for line in history.lines],
+        "lines": [_make_series(line) for line in history.lines],
         "lines_left_out": chosen.left_out,
         "resolution": history.resolution,
         "newest_of_each": history.newest,
-        "color": None if history.colors is None else _color_row(history.colors),
+        "color": None if history.colors is None else _make_color(history.colors),
         "hidden": history.hidden,
-        "planned_events": list(map(planned_row, history.planned.items)),
+        "planned_events": [
+            _take(HistoryEvent, mark, series=mark.series_ids, page=f"/maintenance/{mark.id}/")
+            for mark in history.planned.items
+        ],
         "planned_events_left_out": history.planned.left_out,
         "points": rows if history.resolution is None else [],
         "buckets": [] if history.resolution is None else rows,
     }
+
+
+def _take(kind: type[Kind], source: object, **values: Any) -> Kind:
+    """Return a part of the document: the values, and attributes of the source."""
+    names = (name for name in kind.__struct_fields__ if name not in values)
+    return kind(**values, **{name: getattr(source, name) for name in names})
 
 
 def history_batches(history: SeriesHistory) -> Iterator[list[Row]]:
@@ -71,13 +188,13 @@ def _color_part(colors: HistoryColors | None, part: HistoryPart) -> Row:
     return {"color": None if part.value is None else colors.describe(part.value)}
 
 
-def _color_row(colors: HistoryColors) -> Row:
-    return {
-        "name": colors.dimension.name,
-        "label": colors.dimension.label,
-        "values": [colors.describe(value) for value in colors.values],
-        "others": colors.others,
-    }
+def _make_color(colors: HistoryColors) -> HistoryColor:
+    return HistoryColor(
+        name=colors.dimension.name,
+        label=colors.dimension.label,
+        values=[colors.describe(value) for value in colors.values],
+        others=colors.others,
+    )
 
 
 def spread_columns(metric: str) -> tuple[str, ...]:
@@ -118,89 +235,42 @@ def point_rows(found: SeriesPoints) -> list[Row]:
     return [dict(zip((*POINT_COLUMNS, *values), row, strict=True)) for row in rows]
 
 
-def line_row(line: HistoryLine) -> Row:
-    """Return a series of a chart: title, levels, changes, environment changes."""
+def _make_series(line: HistoryLine) -> HistorySeries:
     row = line.row
-    return {
-        "id": row.id,
-        "name": line.name,
-        "title": row.title,
-        "scope": row.scope,
-        "rw": row.workload.rw,
-        "direction": row.direction,
-        "measurement_count": row.measurement_count,
-        "first_at": row.first_at,
-        "last_at": row.last_at,
-        "runs": len(line.points.points.at_us),
-        "levels": {metric: list(map(level_row, levels)) for metric, levels in line.levels.items()},
-        "changes": list(map(mark_row, line.changes)),
-        "small_steps": [asdict(step) for step in line.small_steps],
-        "spread_increases": [
-            {"metric": metric, **asdict(found.spread_increase)}
+    return _take(
+        HistorySeries,
+        row,
+        name=line.name,
+        rw=row.workload.rw,
+        runs=len(line.points.points.at_us),
+        levels={
+            metric: [_take(HistoryLevel, level, first_run=level.first_run_id) for level in levels]
+            for metric, levels in line.levels.items()
+        },
+        changes=list(map(_make_change, line.changes)),
+        small_steps=line.small_steps,
+        spread_increases=[
+            _take(HistorySpreadIncrease, found.spread_increase, metric=metric)
             for metric in line.levels
             if (found := select_detected(line.variability, metric)) and found.spread_increase
         ],
-        **environment_rows(line.environments),
-        "url": f"/api/v1/series/{row.id}",
-        "page": f"/series/{row.id}/",
-    }
+        environment_changes=line.environments.changes,
+        environment_changes_left_out=line.environments.left_out,
+        url=f"/api/v1/series/{row.id}",
+        page=f"/series/{row.id}/",
+    )
 
 
-def mark_row(mark: ChangeMark) -> Row:
-    """Return a change as a chart marks it."""
-    return {
-        "id": mark.id,
-        "metric": mark.metric,
-        "at": mark.at,
-        "run": mark.run_id,
-        "state": mark.state,
-        "is_drift": mark.is_drift,
-        "is_regression": mark.is_regression,
-        "relative": mark.relative,
-        "relative_low": mark.relative_low,
-        "relative_high": mark.relative_high,
-        "recovers_from": mark.recovers_from,
-        "before": mark.before_median,
-        "after": mark.after_median,
-        "incident": mark.incident_id,
-        "page": f"/incidents/{mark.incident_id}/" if mark.incident_id else None,
-    }
-
-
-def planned_row(mark: PlannedMark) -> Row:
-    """Return a planned event as a chart marks it."""
-    return {
-        "id": mark.id,
-        "kind": mark.kind.value,
-        "reason": mark.reason,
-        "filter": mark.filter,
-        "from_at": mark.from_at,
-        "ends_at": mark.ends_at,
-        "series": mark.series_ids,
-        "page": f"/maintenance/{mark.id}/",
-    }
-
-
-def level_row(level: LevelRow) -> Row:
-    """Return a level."""
-    return {
-        "from_at": level.from_at,
-        "to_at": level.to_at,
-        "first_run": level.first_run_id,
-        "n": level.n,
-        "median": level.median,
-        "p10": level.p10,
-        "p90": level.p90,
-        "latency_kind": level.latency_kind,
-    }
-
-
-def environment_rows(history: EnvironmentHistory) -> Row:
-    """Return what changed around a series, and how much older is left out."""
-    return {
-        "environment_changes": list(map(asdict, history.changes)),
-        "environment_changes_left_out": history.left_out,
-    }
+def _make_change(mark: ChangeMark) -> HistoryChange:
+    return _take(
+        HistoryChange,
+        mark,
+        run=mark.run_id,
+        before=mark.before_median,
+        after=mark.after_median,
+        incident=mark.incident_id,
+        page=f"/incidents/{mark.incident_id}/" if mark.incident_id else None,
+    )
 
 
 def fan_rows(fan: Fan) -> list[Row]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
+from msgspec import to_builtins
 
 from benchapp.charts.texts.history import format_history_title
 from benchapp.grammar import BadFilter, parse_filter
@@ -145,7 +146,7 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         key=key,
         has_several=len(chosen.rows) > 1,
         owns_address=False,
-        document=make_document(history, chosen),
+        document=to_builtins(make_document(history, chosen)),
         table=make_history_table(history, asked.metric),
     )
 
