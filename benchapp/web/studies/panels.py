@@ -19,7 +19,6 @@ from benchapp.web.charts.comparison.figure import BadComparison, ComparisonFigur
 from benchapp.web.charts.history.figure import HistoryFigure, show_history
 from benchapp.web.charts.matrix.figure import MatrixFigure, show_matrix
 from benchapp.web.charts.scaling.figure import ScalingFigure, show_scaling
-from benchapp.web.charts.scaling.table import ScalingTable
 from benchapp.web.layouts.figure import LayoutsFigure, show_layouts
 from benchapp.web.site.errors import BadParameters
 from benchapp.web.site.markdown import render_markdown
@@ -105,11 +104,13 @@ def _show_scaling(
     request: HttpRequest, panel: PanelRow, place: int, has_links: bool
 ) -> tuple[str, str, ScalingFigure | None, str]:
     try:
-        figure = show_scaling(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
+        base_url = make_base_url(request)
+        figure = show_scaling(
+            QueryDict(panel.query), key=f"panel-{place}", base_url=base_url, has_links=has_links
+        )
     except (BadParameters, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    shown = figure if has_links else _close_scaling(figure)
-    return "studies/panels/_scaling.html", figure.title, shown, ""
+    return "studies/panels/_scaling.html", figure.title, figure, ""
 
 
 def _show_history(
@@ -171,46 +172,6 @@ def _close_history(figure: HistoryFigure) -> HistoryFigure:
     return replace(
         figure, document={**document, "lines": lines}, url="", csv_url="", image_url="", api_line=""
     )
-
-
-def _close_scaling(figure: ScalingFigure) -> ScalingFigure:
-    """Return the figure without links to other pages, which readers of a shared link cannot open."""
-    more = [{**layer, "facets": _close_facets(layer["facets"])} for layer in figure.document["more"]]
-    return replace(
-        figure,
-        document={
-            **figure.document,
-            "facets": _close_facets(figure.document["facets"]),
-            "more": more,
-            "runUrl": "",
-        },
-        table=_close_table(figure.table),
-        more_tables=tuple(map(_close_table, figure.more_tables)),
-        url="",
-        linear_url="",
-        log_url="",
-        csv_url="",
-        image_url="",
-        api_line="",
-    )
-
-
-def _close_facets(facets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {**facet, "lines": [[cell and _close_cell(cell) for cell in line] for line in facet["lines"]]}
-        for facet in facets
-    ]
-
-
-def _close_cell(cell: dict[str, Any]) -> dict[str, Any]:
-    """Return the cell without links, and its runs without their hosts."""
-    runs = {"runs": {**cell["runs"], "ids": [], "names": [], "hosts": []}} if "runs" in cell else {}
-    return {**cell, **runs, "url": None}
-
-
-def _close_table(table: ScalingTable) -> ScalingTable:
-    rows = [replace(row, cells=tuple(replace(cell, url="") for cell in row.cells)) for row in table.rows]
-    return replace(table, rows=tuple(rows))
 
 
 # Kind → renderer: template, title, context of the template, and what is wrong with the address.

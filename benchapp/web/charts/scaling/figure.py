@@ -53,7 +53,7 @@ class ScalingFigure:
 
     key: unique on the page. narrowed: how many series are shown and with which fixed values, "" if all are. document:
     the input of static/js/charts/scaling/scaling.js. url: the link that reproduces the chart; linear_url, log_url: with
-    the other axis.
+    the other axis. Links are "" for readers who cannot open them.
     """
 
     key: str
@@ -71,14 +71,14 @@ class ScalingFigure:
     table: ScalingTable
     more_tables: tuple[ScalingTable, ...]
     model_tables: tuple[ModelTable, ...]
-    url: str
-    linear_url: str
-    log_url: str
-    csv_url: str
-    image_url: str
-    api_line: str
     file_name: str
     is_log: bool
+    url: str = ""
+    linear_url: str = ""
+    log_url: str = ""
+    csv_url: str = ""
+    image_url: str = ""
+    api_line: str = ""
 
     @property
     def query(self) -> str:
@@ -107,15 +107,22 @@ class ScalingFigure:
         )
 
 
-def show_scaling(query: QueryDict, *, key: str = "scaling", base_url: str) -> ScalingFigure:
-    """Return the figure for the query string of a scaling page. Raises BadParameters and BadChart."""
+def show_scaling(
+    query: QueryDict, *, key: str = "scaling", base_url: str, has_links: bool = True
+) -> ScalingFigure:
+    """Return the figure for the query string of a scaling page; as make_scaling_figure.
+
+    Raises BadParameters and BadChart.
+    """
     request, errors = read_request(query)
     require_valid(errors)
-    return make_scaling_figure(read_scaling(request), key=key, base_url=base_url)
+    return make_scaling_figure(read_scaling(request), key=key, base_url=base_url, has_links=has_links)
 
 
-def make_scaling_figure(chart: ScalingChart, *, key: str, base_url: str) -> ScalingFigure:
-    """Return the figure of a chart."""
+def make_scaling_figure(
+    chart: ScalingChart, *, key: str, base_url: str, has_links: bool = True
+) -> ScalingFigure:
+    """Return the figure of a chart; has_links: False for readers of a shared link: no other pages, no hosts of runs."""
     findings = find_findings(chart)
     keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
     models = [find_models(each) for each in chart.stack]
@@ -139,7 +146,7 @@ def make_scaling_figure(chart: ScalingChart, *, key: str, base_url: str) -> Scal
             hidden_else=chart.counts.unknown_x,
         ),
         facts=tuple(_list_facts(chart)),
-        document=_make_document(chart, models),
+        document=_make_document(chart, models, has_links=has_links),
         panels=tuple(
             ScalingPanel(
                 f"{key}-panel-{place}",
@@ -148,22 +155,29 @@ def make_scaling_figure(chart: ScalingChart, *, key: str, base_url: str) -> Scal
             )
             for place, facet in enumerate(chart.facets)
         ),
-        table=make_scaling_table(chart, key=key),
+        table=make_scaling_table(chart, key=key, has_links=has_links),
         more_tables=tuple(
-            make_scaling_table(each, key=own) for each, own in zip(chart.more, keys[1:], strict=True)
+            make_scaling_table(each, key=own, has_links=has_links)
+            for each, own in zip(chart.more, keys[1:], strict=True)
         ),
         model_tables=tuple(
             make_model_table(each, own) for each, own in zip(chart.stack, models, strict=True) if own
         ),
-        url=link_chart(chart),
-        linear_url=link_chart(chart, scale=None),
-        log_url=link_chart(chart, scale="log"),
-        csv_url=link_api(chart, format="csv"),
-        image_url=link_image(chart),
-        api_line=format_curl_command(f"{base_url}{link_api(chart)}"),
         file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
         is_log=chart.request.is_log,
+        **(_list_links(chart, base_url) if has_links else {}),
     )
+
+
+def _list_links(chart: ScalingChart, base_url: str) -> dict[str, str]:
+    return {
+        "url": link_chart(chart),
+        "linear_url": link_chart(chart, scale=None),
+        "log_url": link_chart(chart, scale="log"),
+        "csv_url": link_api(chart, format="csv"),
+        "image_url": link_image(chart),
+        "api_line": format_curl_command(f"{base_url}{link_api(chart)}"),
+    }
 
 
 def _list_sentences(
@@ -207,12 +221,17 @@ def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
         yield "Solid lines with a name: targets."
 
 
-def _make_document(chart: ScalingChart, models: Sequence[Sequence[CurveModel]]) -> dict[str, Any]:
+def _make_document(
+    chart: ScalingChart, models: Sequence[Sequence[CurveModel]], *, has_links: bool
+) -> dict[str, Any]:
     """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
     x = chart.x
     return {
-        **_make_layer(chart, models[0]),
-        "more": [_make_layer(each, own) for each, own in zip(chart.more, models[1:], strict=True)],
+        **_make_layer(chart, models[0], has_links=has_links),
+        "more": [
+            _make_layer(each, own, has_links=has_links)
+            for each, own in zip(chart.more, models[1:], strict=True)
+        ],
         "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
             "label": x.dimension.label,
@@ -224,7 +243,7 @@ def _make_document(chart: ScalingChart, models: Sequence[Sequence[CurveModel]]) 
         "draw": chart.draw_mode,
         "scale": chart.request.scale or "linear",
         "ideal": chart.request.is_ideal,
-        "runUrl": reverse("run", args=[0]) if chart.request.has_runs else "",
+        "runUrl": reverse("run", args=[0]) if has_links and chart.request.has_runs else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
             for line in chart.facets[0].lines
@@ -232,23 +251,23 @@ def _make_document(chart: ScalingChart, models: Sequence[Sequence[CurveModel]]) 
     }
 
 
-def _make_layer(chart: ScalingChart, models: Sequence[CurveModel]) -> dict[str, Any]:
+def _make_layer(chart: ScalingChart, models: Sequence[CurveModel], *, has_links: bool) -> dict[str, Any]:
     """Return what differs between the metrics of a chart."""
     metric = chart.metric
     return {
         "metric": {"label": metric.label, "unit": metric.unit, "better": metric.better},
         "facets": [
-            _make_facet(chart, facet) | {"models": make_model_curves(models, place)}
+            _make_facet(chart, facet, has_links=has_links) | {"models": make_model_curves(models, place)}
             for place, facet in enumerate(chart.facets)
         ],
     }
 
 
-def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
+def _make_facet(chart: ScalingChart, facet: ScalingFacet, *, has_links: bool) -> dict[str, Any]:
     return {
         "label": facet.label,
         "lines": [
-            [_make_cell(chart, facet, line, place) for place in range(len(line.cells))]
+            [_make_cell(chart, facet, line, place, has_links=has_links) for place in range(len(line.cells))]
             for line in facet.lines
         ],
         "limits": [
@@ -269,7 +288,7 @@ def _make_facet(chart: ScalingChart, facet: ScalingFacet) -> dict[str, Any]:
 
 
 def _make_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int
+    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int, *, has_links: bool
 ) -> dict[str, Any] | None:
     cell: ScalingPoint = line.cells[place]
     if cell.state in ("missing", "unvalued"):
@@ -290,22 +309,23 @@ def _make_cell(
         "badges": cell.badges,
         "settings": describe_settings(cell.settings, chart.varying),
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
-        "url": link_cell(chart, facet, line, place=place),
-        **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell)}),
+        "url": link_cell(chart, facet, line, place=place) if has_links else None,
+        **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
     }
 
 
-def _make_runs(cell: ScalingPoint) -> dict[str, Any]:
-    """Return the runs of a cell by column; hosts: indexes into names."""
-    names = sorted({run.host for run in cell.runs})
+def _make_runs(cell: ScalingPoint, *, has_links: bool) -> dict[str, Any]:
+    """Return the runs of a cell by column; hosts: indexes into names. Runs without links have no hosts."""
+    named = cell.runs if has_links else ()
+    names = sorted({run.host for run in named})
     places = {name: place for place, name in enumerate(names)}
     return {
         "values": [run.value for run in cell.runs],
         "overs": [run.over for run in cell.runs] if cell.over is not None else [],
         "times": [int(run.started_at.timestamp() * 1000) for run in cell.runs],
-        "ids": [run.run for run in cell.runs],
+        "ids": [run.run for run in named],
         "names": names,
-        "hosts": [places[run.host] for run in cell.runs],
+        "hosts": [places[run.host] for run in named],
     }
 
 

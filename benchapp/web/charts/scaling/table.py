@@ -79,8 +79,8 @@ class ScalingTable:
     limits: tuple[LimitRow, ...]
 
 
-def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
-    """Make the data table of a chart; key: the prefix of its anchors, unique on the page."""
+def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> ScalingTable:
+    """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
     scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
     shown = [
         (row, column, facet, line)
@@ -101,6 +101,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str) -> ScalingTable:
                     scale=scale,
                     key=f"{key}-{row}-{column}-{place}",
                     settings=settings,
+                    url=link_cell(chart, facet, line, place=place) if has_links else "",
                 )
                 for place, settings in enumerate(of_cells)
             ),
@@ -156,6 +157,7 @@ def _make_cell(
     scale: Scale,
     key: str,
     settings: str,
+    url: str,
 ) -> ScalingCell:
     cell = line.cells[place]
     return ScalingCell(
@@ -164,7 +166,7 @@ def _make_cell(
         raw=cell.value,
         title=_format_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
-        url=link_cell(chart, facet, line, place=place),
+        url=url,
         below=(
             *_list_below(cell, scale),
             *_list_missed(facet, cell, place),
