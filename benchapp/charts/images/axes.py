@@ -6,16 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Literal
 
 from django.utils.timezone import get_current_timezone
 
-from benchapp.charts.images.frame import TEXT_PX, Canvas
+from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox
 from benchapp.metrics import find_step, format_integer
 from benchapp.times import name_zone
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LEADS: Final = (1, 2, 5)
@@ -81,47 +78,122 @@ def make_value_axis(
     )
 
 
-def show_value_axis(canvas: Canvas, axes: Axes, axis: ValueAxis, label: str) -> None:
-    """Set limits, ticks, faint horizontal grid and title of the y axis."""
-    if axis.is_log:
-        axes.set_yscale("log")
-    axes.set_ylim(axis.low, axis.high)
-    axes.set_yticks(axis.ticks, [axis.format_tick(value) for value in axis.ticks])
-    axes.minorticks_off()
-    axes.grid(axis="y", color=canvas.colors.line, linewidth=1)
-    axes.set_axisbelow(True)
-    axes.set_ylabel(axis.name(label), fontsize=TEXT_PX, color=canvas.colors.muted, labelpad=6)
+class Plot:
+    """Axes in a box of an image, and the marks that charts are made of; x and y in units of the axes."""
+
+    def __init__(self, canvas: Canvas, box: ImageBox) -> None:
+        self.canvas, self.box, self.colors = canvas, box, canvas.colors
+        self.axes = canvas.add_axes(box)
+
+    def show_values(self, axis: ValueAxis, label: str) -> None:
+        """Set limits, ticks, faint horizontal grid and title of the y axis."""
+        axes = self.axes
+        if axis.is_log:
+            axes.set_yscale("log")
+        axes.set_ylim(axis.low, axis.high)
+        axes.set_yticks(axis.ticks, [axis.format_tick(value) for value in axis.ticks])
+        axes.set_ylabel(axis.name(label), fontsize=TEXT_PX, color=self.colors.muted, labelpad=6)
+        self.show_grid("y")
+
+    def show_grid(self, axis: Literal["x", "y"]) -> None:
+        """Draw faint lines at the ticks of an axis, below the marks."""
+        self.axes.minorticks_off()
+        self.axes.grid(axis=axis, color=self.colors.line, linewidth=1)
+        self.axes.set_axisbelow(True)
+
+    def show_times(self, first: datetime, last: datetime, *, has_labels: bool = True) -> None:
+        """Set limits, ticks and title of a time axis in the zone of the image."""
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+        axes, zone = self.axes, get_current_timezone()
+        low, high = float(date2num(first)), float(date2num(last))
+        room = max((high - low) * 0.015, 1 / 48)
+        axes.set_xlim(low - room, high + room)
+        locator = AutoDateLocator(tz=zone, minticks=3, maxticks=max(4, self.canvas.options.width // 120))
+        axes.xaxis.set_major_locator(locator)
+        formatter = ConciseDateFormatter(locator, tz=zone, show_offset=False)
+        # Day and month before the year; times with the day at midnight.
+        formatter.formats = ["%Y", "%b", "%-d %b", "%H:%M", "%H:%M", "%S.%f"]
+        formatter.zero_formats = ["", "%b %Y", "%-d %b", "%-d %b", "%H:%M", "%H:%M"]
+        axes.xaxis.set_major_formatter(formatter)
+        self.show_line_below(f"Time, {name_zone()}" if has_labels else "")
+        if not has_labels:
+            axes.tick_params(axis="x", labelbottom=False)
+
+    def show_line_below(self, title: str = "") -> None:
+        """Draw the x axis as a line with ticks below, and its title."""
+        self.axes.spines["bottom"].set_visible(True)
+        self.axes.spines["bottom"].set_color(self.colors.field_line)
+        self.axes.tick_params(axis="x", length=4, pad=3)
+        if title:
+            self.axes.set_xlabel(title, fontsize=TEXT_PX, color=self.colors.muted, labelpad=3)
+
+    def draw_line(
+        self, x: Any, y: Any, color: str, *, width: float = 2, dash: Any = "-", **more: Any
+    ) -> None:
+        """Draw a line; dash: of matplotlib, in line widths."""
+        self.axes.plot(x, y, color=color, linewidth=width, linestyle=dash, **more)
+
+    def draw_points(
+        self,
+        x: Any,
+        y: Any,
+        marker: Any,
+        color: str,
+        *,
+        size: float = 7,
+        edge: float = 0,
+        is_hollow: bool = False,
+        **more: Any,
+    ) -> None:
+        """Draw marks without a line; edge: width of their outlines; hollow ones have the color of the paper inside."""
+        self.axes.plot(
+            x,
+            y,
+            linestyle="",
+            marker=marker,
+            markersize=size,
+            markerfacecolor=self.colors.paper if is_hollow else color,
+            markeredgecolor=color,
+            markeredgewidth=edge,
+            **more,
+        )
+
+    def draw_crosses(self, x: Any, y: Any, **more: Any) -> None:
+        """Draw hollow crosses, also at the edge: failures."""
+        self.draw_points(x, y, "X", self.colors.ink, size=9, edge=1.25, is_hollow=True, clip_on=False, **more)
+
+    def draw_band(self, x: Any, low: Any, high: Any, color: str, alpha: float) -> None:
+        """Fill between two lines."""
+        self.axes.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
+
+    def write(
+        self,
+        text: str,
+        at: tuple[float, float],
+        shift: tuple[float, float],
+        *,
+        units: Any = "data",
+        color: str = "",
+        size: float = TEXT_PX,
+        **more: Any,
+    ) -> None:
+        """Write a text beside a place. shift: in pixels, to the right and up; units: of x and y, as of matplotlib."""
+        self.axes.annotate(
+            text,
+            at,
+            xycoords=units,
+            xytext=shift,
+            textcoords="offset points",
+            fontsize=size,
+            color=color or self.colors.ink,
+            **more,
+        )
 
 
-def show_time_axis(
-    canvas: Canvas, axes: Axes, first: datetime, last: datetime, *, has_labels: bool = True
-) -> None:
-    """Set limits, ticks and title of a time axis in the zone of the image."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-
-    zone, colors = get_current_timezone(), canvas.colors
-    low, high = float(date2num(first)), float(date2num(last))
-    room = max((high - low) * 0.015, 1 / 48)
-    axes.set_xlim(low - room, high + room)
-    locator = AutoDateLocator(tz=zone, minticks=3, maxticks=max(4, canvas.options.width // 120))
-    axes.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, tz=zone, show_offset=False)
-    # Day and month before the year; times with the day at midnight.
-    formatter.formats = ["%Y", "%b", "%-d %b", "%H:%M", "%H:%M", "%S.%f"]
-    formatter.zero_formats = ["", "%b %Y", "%-d %b", "%-d %b", "%H:%M", "%H:%M"]
-    axes.xaxis.set_major_formatter(formatter)
-    show_line_below(canvas, axes)
-    if has_labels:
-        axes.set_xlabel(f"Time, {name_zone()}", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
-    else:
-        axes.tick_params(axis="x", labelbottom=False)
-
-
-def show_line_below(canvas: Canvas, axes: Axes) -> None:
-    """Draw the x axis as a line with ticks below."""
-    axes.spines["bottom"].set_visible(True)
-    axes.spines["bottom"].set_color(canvas.colors.field_line)
-    axes.tick_params(axis="x", length=4, pad=3)
+# Units of a place at the lower or upper edge, and at the right one.
+AT_EDGE: Final = ("data", "axes fraction")
+AT_RIGHT: Final = ("axes fraction", "data")
 
 
 def spread_apart(places: Sequence[float], *, top: float, bottom: float, height: float) -> list[float]:

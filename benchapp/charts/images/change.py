@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
-from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.axes import Plot, make_value_axis
+from benchapp.charts.images.frame import Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.metrics import (
     CATALOG,
@@ -37,17 +37,17 @@ def draw_change(title: str, change: ChangeRow | None, sides: Sides | None, optio
             return
         _draw(canvas, box, change, sides)
 
-    return draw_image(options, title=title, foot=list(_list_foot(change, sides, options)), draw=draw)
+    return draw_image(options, title=title, foot=_list_foot(change, sides), draw=draw)
 
 
 def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> None:
     metric, colors = CATALOG[change.metric], canvas.colors
-    plot = ImageBox(
+    area = ImageBox(
         box.left + _AXIS_ROOM, box.top + _HEAD, box.width - _AXIS_ROOM - 12, box.height - _HEAD - _BELOW
     )
-    axes = canvas.add_axes(plot)
+    plot = Plot(canvas, area)
     values = [point.value for point in (*sides.before, *sides.after)]
-    show_value_axis(canvas, axes, make_value_axis(values, metric.unit), metric.label)
+    plot.show_values(make_value_axis(values, metric.unit), metric.label)
     worse = colors.regression if change.is_regression else colors.improvement
     start = 0
     ticks = []
@@ -58,29 +58,22 @@ def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> Non
         if spread is None:
             continue
         span = (places[0] - 0.5, places[-1] + 0.5)
-        axes.fill_between(span, spread.p10, spread.p90, color=color, alpha=0.16, linewidth=0)
-        axes.plot(span, (spread.median, spread.median), color=color, linewidth=2)
-        axes.plot(
-            places,
-            [point.value for point in points],
-            linestyle="none",
-            marker="o" if name == "before" else "s",
-            markersize=4,
-            color=color,
-        )
+        plot.draw_band(span, spread.p10, spread.p90, color, 0.16)
+        plot.draw_line(span, (spread.median, spread.median), color)
+        values = [point.value for point in points]
+        plot.draw_points(places, values, "o" if name == "before" else "s", color, size=4, edge=1)
         middle = (span[0] + span[1]) / 2
         ticks.append((middle, f"{name}: {format_count(len(points), 'run')}"))
-        text = shorten_text(_describe_side(spread, change), plot.width / 2 - 8)
+        text = shorten_text(_describe_side(spread, change), area.width / 2 - 8)
         is_first = name == "before"
         canvas.write(
-            plot.left if is_first else plot.right, box.top, text, align="left" if is_first else "right"
+            area.left if is_first else area.right, box.top, text, align="left" if is_first else "right"
         )
-    axes.set_xlim(-1, start - _GAP)
-    axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
+    plot.axes.set_xlim(-1, start - _GAP)
+    plot.axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
     if sides.before and sides.after:
-        axes.axvline(len(sides.before) + _GAP / 2 - 0.5, color=colors.field_line, linestyle=(0, (3, 3)))
-    show_line_below(canvas, axes)
-    axes.set_xlabel("Runs in order of time", fontsize=TEXT_PX, color=colors.muted, labelpad=4)
+        plot.axes.axvline(len(sides.before) + _GAP / 2 - 0.5, color=colors.field_line, linestyle=(0, (3, 3)))
+    plot.show_line_below("Runs in order of time")
 
 
 def _describe_side(spread: ChangeSideSpread, change: ChangeRow) -> str:
@@ -89,7 +82,7 @@ def _describe_side(spread: ChangeSideSpread, change: ChangeRow) -> str:
     return f"median {format_with_unit(spread.median, metric)}, p10–p90 {low} to {high}, n = {spread.n}"
 
 
-def _list_foot(change: ChangeRow | None, sides: Sides | None, options: ImageOptions) -> Iterator[str]:
+def _list_foot(change: ChangeRow | None, sides: Sides | None) -> Iterator[str]:
     if change is not None and sides is not None:
         series = change.series
         yield f"Most affected series: {series.scope_name} · {series.workload_title} · {series.target_title}"
@@ -104,5 +97,3 @@ def _list_foot(change: ChangeRow | None, sides: Sides | None, options: ImageOpti
             f" {format_moment(change.started_at)}, clock of the hosts"
         )
         yield "Marks: valid runs; lines: median of each side; bands: p10 to p90."
-    if options.address:
-        yield options.address

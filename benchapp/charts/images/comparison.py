@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.charts.images.axes import show_line_below
-from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.axes import Plot
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.texts.comparison import (
     describe_comparison,
@@ -86,7 +86,7 @@ def draw_comparison(
     return draw_image(
         options,
         title=describe_comparison_title(found, *names),
-        foot=list(_list_foot(found, names, common, options)),
+        foot=_list_foot(found, names, common),
         draw=draw,
         body_height=_ROW_HEIGHT * _count_rows(pairs[:LINES_MAXIMUM]) + _AXIS_ROOM + LINE,
     )
@@ -126,8 +126,9 @@ def _make_line(pair: Pair, text: str) -> _Line:
 
 def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden: int) -> None:
     names, values = box.width * _NAME_SHARE, box.width * _VALUES_SHARE
-    plot = ImageBox(box.left + names, box.top, box.width - names - values, len(lines) * _ROW_HEIGHT)
-    axes = canvas.add_axes(plot)
+    area = ImageBox(box.left + names, box.top, box.width - names - values, len(lines) * _ROW_HEIGHT)
+    plot = Plot(canvas, area)
+    axes = plot.axes
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xscale("log")
@@ -137,16 +138,11 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden
     axes.set_xlim(least / room, most * room)
     ticks = _choose_ticks(least / room, most * room)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.grid(axis="x", color=canvas.colors.line, linewidth=1)
-    axes.set_axisbelow(True)
-    show_line_below(canvas, axes)
-    axes.set_xlabel(
-        "← worse · B relative to A, log · better →", fontsize=TEXT_PX, color=canvas.colors.muted, labelpad=3
-    )
+    plot.show_grid("x")
+    plot.show_line_below("← worse · B relative to A, log · better →")
     axes.axvline(1, color=canvas.colors.ink, linewidth=1)
     for place, line in enumerate(lines):
-        middle = plot.top + (place + 0.5) * _ROW_HEIGHT
+        middle = area.top + (place + 0.5) * _ROW_HEIGHT
         if line.pair is None:
             canvas.write(
                 box.left,
@@ -158,21 +154,11 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden
             continue
         color = _choose_color(canvas, line.pair)
         if line.low and line.high:
-            axes.plot([line.low, line.high], [place, place], color=color, linewidth=2)
-        is_sure = line.pair.is_different
-        axes.plot(
-            [line.at],
-            [place],
-            linestyle="",
-            marker="o",
-            markersize=7,
-            markerfacecolor=color if is_sure else canvas.colors.paper,
-            markeredgecolor=color,
-            markeredgewidth=1.5,
-        )
+            plot.draw_line([line.low, line.high], [place, place], color)
+        plot.draw_points([line.at], [place], "o", color, edge=1.5, is_hollow=not line.pair.is_different)
         canvas.write(box.left + 8, middle, shorten_text(line.text, names - 20), middle=True)
         text = shorten_text(_describe_values(line.pair), values - 12)
-        canvas.write(plot.right + 12, middle, text, color=color, middle=True)
+        canvas.write(area.right + 12, middle, text, color=color, middle=True)
     if hidden > 0:
         text = f"and {format_count(hidden, 'more value')}; the page and the API have all"
         canvas.write(box.left, box.bottom - LINE, text, color=canvas.colors.muted)
@@ -207,9 +193,7 @@ def _choose_ticks(low: float, high: float) -> list[float]:
     return chosen
 
 
-def _list_foot(
-    found: ComparisonResult, names: tuple[str, str], common: str, options: ImageOptions
-) -> Iterator[str]:
+def _list_foot(found: ComparisonResult, names: tuple[str, str], common: str) -> Iterator[str]:
     yield f"A (baseline): {names[0]} · B: {names[1]}" + (f" · both: {common}" if common else "")
     shared = find_shared_parts([pair.title for pair in found.pairs])
     counts = f"{format_count(found.counts[0], 'series')} of A, {found.counts[1]} of B"
@@ -220,5 +204,3 @@ def _list_foot(
     )
     if found.pairs:
         yield describe_comparison(found, *names)[-1]
-    if options.address:
-        yield options.address

@@ -11,7 +11,7 @@ import io
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -141,11 +141,11 @@ def draw_image(
     options: ImageOptions,
     *,
     title: str,
-    foot: Sequence[str],
+    foot: Iterable[str],
     draw: Callable[[Canvas, ImageBox], None],
     body_height: float | None = None,
 ) -> bytes:
-    """Return the image: title, what `draw` puts into its box, and the lines of the footer.
+    """Return the image: title, what `draw` puts into its box, and the lines of the footer, which ends with the address.
 
     body_height: what the chart needs, where that depends on its rows. Equal arguments give equal bytes. One image is
     drawn at a time. Raises TooManyDrawings if WAITING_MAXIMUM requests wait already, and TooManyPixels.
@@ -162,13 +162,13 @@ def _draw(
     options: ImageOptions,
     *,
     title: str,
-    foot: Sequence[str],
+    foot: Iterable[str],
     draw: Callable[[Canvas, ImageBox], None],
     body_height: float | None,
 ) -> bytes:
     width = options.width - 2 * MARGIN
     head = wrap_text(options.title or title, width, size=_TITLE_PX, weight="bold", most=_TITLE_LINES)
-    below = [line for each in foot if each for line in wrap_text(each, width)]
+    below = [line for each in (*foot, options.address) if each for line in wrap_text(each, width)]
     top = MARGIN + len(head) * _TITLE_LINE + 6
     height = options.height or HEIGHT_DEFAULT
     if options.height is None and body_height is not None:

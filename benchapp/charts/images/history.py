@@ -7,21 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.charts.images.axes import (
-    ValueAxis,
-    make_value_axis,
-    show_time_axis,
-    show_value_axis,
-    spread_apart,
-)
+from benchapp.charts.images.axes import AT_EDGE, Plot, ValueAxis, make_value_axis, spread_apart
 from benchapp.charts.images.frame import (
     LINE,
-    TEXT_PX,
     Canvas,
     ImageBox,
     draw_image,
@@ -58,9 +51,6 @@ from benchapp.queries.incidents.changes import ChangeMark
 from benchapp.queries.incidents.detection_status import select_detected
 from benchapp.queries.notifications.chart_thresholds import ChartThreshold
 from benchapp.times import format_day, format_moment
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PANELS_MAXIMUM: Final = 3
 # Up to so many lines have their names at their ends; bands of more than three would overlap.
@@ -122,7 +112,7 @@ def draw_history(
     return draw_image(
         options,
         title=format_history_title(history, metrics[0]),
-        foot=list(_list_foot(history, chosen, asked, options)),
+        foot=_list_foot(history, chosen, asked),
         draw=draw,
     )
 
@@ -182,31 +172,31 @@ class _HistoryPanel:
 
     def draw(self, box: ImageBox, *, is_last: bool) -> None:
         has_ends = 1 < len(self.lines) <= _END_LABELS and self.canvas.options.width >= 640
-        plot = ImageBox(box.left, box.top, box.width - (_END_ROOM if has_ends else 4), box.height)
-        axes = self.canvas.add_axes(plot)
-        show_value_axis(self.canvas, axes, self.axis, self.metric.label)
-        show_time_axis(self.canvas, axes, *self.span, has_labels=is_last)
-        self._draw_planned(axes, plot, has_names=is_last)
-        self._draw_environment(axes, has_names=is_last)
+        area = ImageBox(box.left, box.top, box.width - (_END_ROOM if has_ends else 4), box.height)
+        plot = Plot(self.canvas, area)
+        plot.show_values(self.axis, self.metric.label)
+        plot.show_times(*self.span, has_labels=is_last)
+        self._draw_planned(plot, has_names=is_last)
+        self._draw_environment(plot, has_names=is_last)
         for line, style in self.lines:
             if len(self.lines) <= _BANDS:
-                self._draw_bands(axes, line, style)
+                self._draw_bands(plot, line, style)
         # Few points are above the steps, many below them.
         layers = (
             [self._draw_parts, self._draw_steps] if self.is_crowded else [self._draw_steps, self._draw_parts]
         )
         for draw_layer in layers:
             for line, style in self.lines:
-                draw_layer(axes, line, style)
+                draw_layer(plot, line, style)
         for line, style in self.lines:
-            self._draw_small_steps(axes, line)
-            self._draw_spread_increase(axes, line, style, plot=plot)
-        self._draw_changes(axes, plot)
-        self._draw_thresholds(axes, plot)
+            self._draw_small_steps(plot, line)
+            self._draw_spread_increase(plot, line, style)
+        self._draw_changes(plot)
+        self._draw_thresholds(plot)
         if not any(True for _ in self._list_values()):
-            self.canvas.write_message(plot, f"No run has a value of {self.metric.label}.")
+            self.canvas.write_message(area, f"No run has a value of {self.metric.label}.")
         if has_ends:
-            self._write_ends(plot)
+            self._write_ends(area)
 
     def _list_values(self) -> Iterator[float]:
         name = self.metric.name
@@ -243,14 +233,12 @@ class _HistoryPanel:
             for level, end in zip(levels, ends, strict=True)
         ]
 
-    def _draw_bands(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+    def _draw_bands(self, plot: Plot, line: HistoryLine, style: LineStyle) -> None:
         for level, start, end in self._list_level_spans(line):
             if level.n > 2:
-                axes.fill_between(
-                    [start, end], level.p10, level.p90, color=style.color, alpha=0.14, linewidth=0
-                )
+                plot.draw_band([start, end], level.p10, level.p90, style.color, 0.14)
 
-    def _draw_steps(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+    def _draw_steps(self, plot: Plot, line: HistoryLine, style: LineStyle) -> None:
         spans = self._list_level_spans(line)
         if not spans:
             return
@@ -262,61 +250,48 @@ class _HistoryPanel:
                 x, y = [*x, start], [*y, math.nan]
             x, y = [*x, start, end], [*y, level.median, level.median]
         # The halo separates the line from points of the same color.
-        axes.plot(x, y, color=self.colors.paper, alpha=0.7, linewidth=4, solid_capstyle="butt")
-        axes.plot(
-            x,
-            y,
-            color=style.color,
-            linewidth=2,
-            linestyle=write_dash(style) if len(self.lines) > 1 else "-",
-            solid_capstyle="butt",
-        )
+        plot.draw_line(x, y, self.colors.paper, width=4, alpha=0.7, solid_capstyle="butt")
+        dash = write_dash(style) if len(self.lines) > 1 else "-"
+        plot.draw_line(x, y, style.color, dash=dash, solid_capstyle="butt")
 
-    def _draw_small_steps(self, axes: Axes, line: HistoryLine) -> None:
+    def _draw_small_steps(self, plot: Plot, line: HistoryLine) -> None:
         if self.metric.name != self.history.metrics[0]:
             return
         for step in line.small_steps:
             if step.to_at >= self.span[0] and step.from_at <= self.span[1]:
                 start, at, end = (_number(moment) for moment in (step.from_at, step.at, step.to_at))
-                axes.plot(
-                    [start, at, at, end],
-                    [step.before, step.before, step.after, step.after],
-                    color=self.colors.ink,
-                    linewidth=1,
-                    linestyle=(0, (2, 2)),
-                )
+                y = [step.before, step.before, step.after, step.after]
+                plot.draw_line([start, at, at, end], y, self.colors.ink, width=1, dash=(0, (2, 2)))
 
-    def _draw_spread_increase(
-        self, axes: Axes, line: HistoryLine, style: LineStyle, *, plot: ImageBox
-    ) -> None:
+    def _draw_spread_increase(self, plot: Plot, line: HistoryLine, style: LineStyle) -> None:
         """Draw a hatched bar at the bottom, from the first run with the larger standard deviation on."""
         found = select_detected(line.variability, self.metric.name)
         if found is None or found.spread_increase is None:
             return
         start, end = max(found.spread_increase.from_at, self.span[0]), min(line.row.last_at, self.span[1])
         if start < end:
-            axes.axvspan(
+            plot.axes.axvspan(
                 _number(start),
                 _number(end),
-                ymax=_SPREAD_PX / plot.height,
+                ymax=_SPREAD_PX / plot.box.height,
                 facecolor=self.colors.paper,
                 edgecolor=style.color,
                 hatch="////",
                 linewidth=0,
             )
 
-    def _draw_parts(self, axes: Axes, line: HistoryLine, style: LineStyle) -> None:
+    def _draw_parts(self, plot: Plot, line: HistoryLine, style: LineStyle) -> None:
         for part in line.parts:
             own = style
             if self.history.colors is not None:
                 values = self.history.colors.values
                 own = style_of_value(None if part.value is None else values.index(part.value))
             if part.buckets is not None:
-                self._draw_buckets(axes, part, own)
+                self._draw_buckets(plot, part, own)
             else:
-                self._draw_points(axes, part, own)
+                self._draw_points(plot, part, own)
 
-    def _draw_points(self, axes: Axes, part: HistoryPart, style: LineStyle) -> None:
+    def _draw_points(self, plot: Plot, part: HistoryPart, style: LineStyle) -> None:
         points = part.points.points
         x, y = points.at_us / _US, points.values[self.metric.name]
         known = ~np.isnan(y)
@@ -324,82 +299,50 @@ class _HistoryPanel:
         size = 4 if self.is_crowded else 6
         good, doubtful = counts & ~points.is_doubtful, counts & points.is_doubtful
         excluded = points.is_excluded & ~points.has_failed & known
-        mark: dict[str, Any] = {"linestyle": "", "marker": style.marker, "markersize": size}
-        axes.plot(
-            _numbers(x[good]),
-            y[good],
-            **mark,
-            markerfacecolor=style.color,
-            markeredgewidth=0,
-            alpha=0.45 if self.is_crowded else 0.75,
-        )
-        hollow = {**mark, "markerfacecolor": self.colors.paper, "markeredgewidth": 1.25}
-        axes.plot(_numbers(x[doubtful]), y[doubtful], **hollow, markeredgecolor=style.color)
-        axes.plot(_numbers(x[excluded]), y[excluded], **hollow, markeredgecolor=self.colors.muted)
-        # Struck through.
-        axes.plot(
-            _numbers(x[excluded]),
-            y[excluded],
-            linestyle="",
-            marker=[(-1, -1), (1, 1)],
-            markersize=10,
-            markeredgecolor=self.colors.muted,
-            markeredgewidth=1.25,
-        )
+        alpha = 0.45 if self.is_crowded else 0.75
+        plot.draw_points(_numbers(x[good]), y[good], style.marker, style.color, size=size, alpha=alpha)
+        hollow: dict[str, Any] = {"size": size, "edge": 1.25, "is_hollow": True}
+        plot.draw_points(_numbers(x[doubtful]), y[doubtful], style.marker, style.color, **hollow)
+        plot.draw_points(_numbers(x[excluded]), y[excluded], style.marker, self.colors.muted, **hollow)
+        struck = [(-1, -1), (1, 1)]
+        plot.draw_points(_numbers(x[excluded]), y[excluded], struck, self.colors.muted, size=10, edge=1.25)
         failed = points.has_failed
-        self._draw_crosses(axes, _numbers(x[failed]), y[failed])
+        self._draw_crosses(plot, _numbers(x[failed]), y[failed])
 
-    def _draw_buckets(self, axes: Axes, part: HistoryPart, style: LineStyle) -> None:
+    def _draw_buckets(self, plot: Plot, part: HistoryPart, style: LineStyle) -> None:
         buckets = part.buckets
         if buckets is None:
             return
         spread = buckets.spreads[self.metric.name]
         x = _numbers((buckets.first_us + buckets.last_us) / 2 / _US)
         known = ~np.isnan(spread.median)
-        axes.vlines(
+        plot.axes.vlines(
             x[known], spread.minimum[known], spread.maximum[known], color=style.color, alpha=0.5, linewidth=2
         )
-        axes.plot(
-            x[known],
-            spread.median[known],
-            linestyle="",
-            marker="_",
-            markersize=4,
-            markeredgecolor=style.color,
-            markeredgewidth=1.5,
-        )
+        plot.draw_points(x[known], spread.median[known], "_", style.color, size=4, edge=1.5)
         failed = buckets.failed > 0
-        self._draw_crosses(axes, x[failed], np.full(int(failed.sum()), np.nan))
+        self._draw_crosses(plot, x[failed], np.full(int(failed.sum()), np.nan))
 
-    def _draw_crosses(self, axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    def _draw_crosses(self, plot: Plot, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
         """Draw failed runs: a hollow cross at the value, at the lower edge without one."""
         if not x.size:
             return
         inside = np.clip(np.where(np.isnan(y), self.axis.low, y), self.axis.low, self.axis.high)
-        axes.plot(
-            x,
-            inside,
-            linestyle="",
-            marker="X",
-            markersize=9,
-            markerfacecolor=self.colors.paper,
-            markeredgecolor=self.colors.ink,
-            markeredgewidth=1.25,
-            clip_on=False,
-        )
+        plot.draw_crosses(x, inside)
 
-    def _draw_thresholds(self, axes: Axes, plot: ImageBox) -> None:
+    def _draw_thresholds(self, plot: Plot) -> None:
         """Draw the thresholds as dashed lines with their labels at the left."""
-        labels = []
+        axes, labels = plot.axes, []
         for found in self.thresholds:
             limit = found.threshold.limit
             axes.axhline(limit, color=self.colors.ink, linewidth=1.25, linestyle=(0, (5, 3)))
             name = name_threshold(found, series_count=len(self.lines))
             labels.append(LineLabel(name, axes.get_xlim()[0], limit))
-        write_line_labels(self.canvas, axes, labels, width=plot.width)
+        write_line_labels(plot, labels)
 
-    def _draw_planned(self, axes: Axes, plot: ImageBox, *, has_names: bool) -> None:
+    def _draw_planned(self, plot: Plot, *, has_names: bool) -> None:
         """Shade planned events from a line at their start, named above the environment changes where there is room."""
+        axes, width = plot.axes, plot.box.width
         low, high = axes.get_xlim()
         free = -1.0
         for mark in reversed(self.history.planned.items):
@@ -408,23 +351,15 @@ class _HistoryPanel:
                 continue
             axes.axvspan(start, end, facecolor=self.colors.muted, alpha=0.12, linewidth=0)
             axes.axvline(start, color=self.colors.muted, linewidth=1)
-            place = (start - low) / (high - low) * plot.width
+            place = (start - low) / (high - low) * width
             if has_names and place >= free:
                 text = shorten_text(mark.reason, _PLANNED_ROOM, size=9)
-                is_left = place + _PLANNED_ROOM > plot.width
-                axes.annotate(
-                    text,
-                    (start, 0),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(-3 if is_left else 3, 14),
-                    textcoords="offset points",
-                    ha="right" if is_left else "left",
-                    fontsize=9,
-                    color=self.colors.ink,
-                )
+                is_left = place + _PLANNED_ROOM > width
+                shift, side = ((-3, 14), "right") if is_left else ((3, 14), "left")
+                plot.write(text, (start, 0), shift, units=AT_EDGE, ha=side, size=9)
                 free = place + measure_text(text, size=9) + 12
 
-    def _draw_environment(self, axes: Axes, *, has_names: bool) -> None:
+    def _draw_environment(self, plot: Plot, *, has_names: bool) -> None:
         """Draw environment changes as dotted lines, named above the axis where there is room."""
         low, high = (_number(moment) for moment in self.span)
         changes = sorted(
@@ -435,27 +370,20 @@ class _HistoryPanel:
         )
         free = -1.0
         for x, labels in changes:
-            axes.axvline(x, color=self.colors.field_line, linewidth=1, linestyle=(0, (1, 3)))
+            plot.axes.axvline(x, color=self.colors.field_line, linewidth=1, linestyle=(0, (1, 3)))
             place = (x - low) / max(high - low, 1e-9) * self.canvas.options.width
             if has_names and place >= free:
                 name = labels[0] if len(set(labels)) == 1 else f"{labels[0]} +{len(set(labels)) - 1}"
-                axes.annotate(
-                    shorten_text(name, 90, size=9),
-                    (x, 0),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(3, 2),
-                    textcoords="offset points",
-                    fontsize=9,
-                    color=self.colors.muted,
-                )
+                text = shorten_text(name, 90, size=9)
+                plot.write(text, (x, 0), (3, 2), units=AT_EDGE, size=9, color=self.colors.muted)
                 free = place + max(_ENVIRONMENT_GAP, measure_text(name, size=9) + 8)
 
-    def _draw_changes(self, axes: Axes, plot: ImageBox) -> None:
+    def _draw_changes(self, plot: Plot) -> None:
         """Draw detected changes as vertical lines with direction, size and incident; dashed while suspected.
 
         A switch of the kind of latency is drawn likewise, with the kind that begins.
         """
-        low, high = axes.get_xlim()
+        low, high = plot.axes.get_xlim()
         free = -1.0
         has_incident = self.canvas.options.has_incidents
         marks = [
@@ -475,23 +403,21 @@ class _HistoryPanel:
         ]
         for at, text, color, is_suspected in sorted(marks):
             x = _number(at)
-            axes.axvline(x, color=color, linewidth=1.5, linestyle=(0, (3, 3)) if is_suspected else "-")
-            place = (x - low) / (high - low) * plot.width
+            plot.axes.axvline(x, color=color, linewidth=1.5, linestyle=(0, (3, 3)) if is_suspected else "-")
+            place = (x - low) / (high - low) * plot.box.width
             if place < free:
                 continue
             width = measure_text(text, weight="bold") + 6
-            is_left = place + width > plot.width
-            axes.annotate(
+            is_left = place + width > plot.box.width
+            plot.write(
                 text,
                 (x, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(-4 if is_left else 4, -2),
-                textcoords="offset points",
+                (-4 if is_left else 4, -2),
+                units=AT_EDGE,
+                color=color,
                 ha="right" if is_left else "left",
                 va="top",
-                fontsize=TEXT_PX,
                 fontweight="bold",
-                color=color,
                 bbox={"facecolor": self.colors.paper, "edgecolor": "none", "pad": 1, "alpha": 0.8},
             )
             free = place + width
@@ -578,9 +504,7 @@ def _write_rows(canvas: Canvas, rows: Sequence[LegendEntry], box: ImageBox, *, b
         )
 
 
-def _list_foot(
-    history: SeriesHistory, chosen: ChosenSeries, asked: HistorySpan, options: ImageOptions
-) -> Iterator[str]:
+def _list_foot(history: SeriesHistory, chosen: ChosenSeries, asked: HistorySpan) -> Iterator[str]:
     titles = [line.row.title for line in history.lines]
     scopes = sorted({line.row.scope_name for line in history.lines})
     common = find_shared_parts(titles) if len(titles) > 1 else titles
@@ -608,8 +532,6 @@ def _list_foot(
     if history.newest is not None:
         reading += f" Only the newest {history.newest} runs of each series."
     yield reading
-    if options.address:
-        yield options.address
 
 
 def _has_spread_increase(line: HistoryLine, metrics: Sequence[str]) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Final
 
-from benchapp.charts.images.axes import show_line_below
-from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.axes import AT_RIGHT, Plot
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import assign_styles
 from benchapp.charts.texts.level_range import describe_level_range
@@ -67,7 +67,7 @@ def draw_host(
     return draw_image(
         options,
         title=_describe_host(host, patterns, span),
-        foot=list(_list_foot(host, options, days, span=span)),
+        foot=_list_foot(host, days, span=span),
         draw=draw,
     )
 
@@ -89,16 +89,17 @@ def _draw_pattern(canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color:
         worse = colors.regression if pattern.mark.is_regression else colors.improvement
         shade = worse if pattern.mark.state == "open" else colors.muted
         canvas.write(box.left, box.top + 2 * LINE, shorten_text(text, box.width), color=shade)
-    plot = ImageBox(
+    area = ImageBox(
         box.left + _LEFT_ROOM,
         box.top + _HEAD,
         box.width - _LEFT_ROOM - _END_ROOM,
         box.height - _HEAD - _AXIS_ROOM,
     )
     known = [value * 100 for value in pattern.history if value is not None]
-    if not known or plot.height < 20:
+    if not known or area.height < 20:
         return
-    axes = canvas.add_axes(plot)
+    plot = Plot(canvas, area)
+    axes = plot.axes
     least, most = min(*known, 100.0), max(*known, 100.0)
     room = max((most - least) * 0.15, 2.0)
     axes.set_ylim(least - room, most + room)
@@ -109,19 +110,9 @@ def _draw_pattern(canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color:
     axes.step(places, values, where="post", color=color, linewidth=2)
     axes.set_xlim(0, max(len(places) - 1, 1))
     axes.set_xticks([0, places[-1]], [format_day(days.first_at, has_year=False), format_day(days.last_at)])
-    show_line_below(canvas, axes)
+    plot.show_line_below()
     end = next(value for value in reversed(values) if value == value)
-    axes.annotate(
-        f"{end:.0f} %",
-        (1, end),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=TEXT_PX,
-        color=colors.ink,
-        annotation_clip=False,
-    )
+    plot.write(f"{end:.0f} %", (1, end), (4, 0), units=AT_RIGHT, va="center", annotation_clip=False)
 
 
 def _describe_host(host: HostRow, patterns: Sequence[HostPattern], span: LevelRange) -> str:
@@ -137,7 +128,7 @@ def _describe_host(host: HostRow, patterns: Sequence[HostPattern], span: LevelRa
     return f"{name}: {regressions}, {shown}"
 
 
-def _list_foot(host: HostRow, options: ImageOptions, days: DayRange, *, span: LevelRange) -> Iterator[str]:
+def _list_foot(host: HostRow, days: DayRange, *, span: LevelRange) -> Iterator[str]:
     scope = f"pool {host.pool}" if host.pool else f"host {host.name}"
     range = describe_level_range(span)
     yield f"Series of {scope} · {format_count(days.count, 'day')} until {format_moment(days.end_at)}" + (
@@ -149,5 +140,3 @@ def _list_foot(host: HostRow, options: ImageOptions, days: DayRange, *, span: Le
         f" first one; geometric mean, above 100 % is faster. Values: {'' if span.to_at else 'current '}level of the"
         f" series {shown}: median, p10 to p90, n runs."
     )
-    if options.address:
-        yield options.address

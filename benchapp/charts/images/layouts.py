@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
-from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.axes import Plot, make_value_axis
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.legend import LegendEntry, place_legend, write_legend
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import GRAY_STYLE, SERIES_COLORS, LineStyle
@@ -62,7 +62,7 @@ def draw_layouts(ranking: LayoutRanking, options: ImageOptions) -> bytes:
     return draw_image(
         options,
         title=format_layouts_title(ranking),
-        foot=list(_list_foot(ranking, options, has_prices=bool(marks))),
+        foot=_list_foot(ranking, has_prices=bool(marks)),
         draw=draw,
         body_height=None if marks or not shown else len(shown) * _ROW_HEIGHT + LINE,
     )
@@ -94,22 +94,22 @@ def _draw_prices(
         entries.append(LegendEntry("p99 latency unknown", _UNKNOWN_STYLE, has_line=False))
     rows = place_legend(entries, box.width)
     below = len(rows) * LINE + 6
-    plot = ImageBox(
+    area = ImageBox(
         box.left + _LEFT_ROOM, box.top + 6, box.width - _LEFT_ROOM - 12, box.height - 6 - _AXIS_ROOM - below
     )
     required = _find_required(ranking, metric)
     y = make_value_axis(
         [*(mark.throughput.median or 0.0 for mark in marks), required or 0.0], metric.unit, has_zero=True
     )
-    axes = canvas.add_axes(plot)
-    show_value_axis(canvas, axes, y, metric.label)
-    show_line_below(canvas, axes)
+    plot = Plot(canvas, area)
+    axes = plot.axes
+    plot.show_values(y, metric.label)
+    plot.show_line_below(f"{ranking.currency} per month")
     axes.set_xlim(0, max(mark.price for mark in marks) * 1.08 or 1.0)
     ticks = axes.get_xticks()
     axes.set_xticks(
         ticks[:-1], [f"{tick:g}" if tick < 1000 else group_thousands(tick) for tick in ticks[:-1]]
     )
-    axes.set_xlabel(f"{ranking.currency} per month", fontsize=TEXT_PX, color=canvas.colors.muted, labelpad=3)
     _draw_required(canvas, axes, required, is_vertical=False)
     front = sorted(
         ((mark.price, mark.throughput.median or 0.0) for mark in marks if mark.row.is_on_front),
@@ -120,17 +120,9 @@ def _draw_prices(
         axes.step(*zip(*front, strict=True), where="post", color=canvas.colors.ink, linewidth=1)
     for mark, place in zip(marks, places, strict=True):
         style = _UNKNOWN_STYLE if place is None else _take_style(place)
-        axes.plot(
-            [mark.price],
-            [mark.throughput.median or 0.0],
-            marker=style.marker,
-            markersize=9,
-            markeredgecolor=style.color,
-            markeredgewidth=1.5,
-            markerfacecolor=style.color if mark.row.verdict == "meets" else canvas.colors.paper,
-            linestyle="",
-        )
-    write_legend(canvas, rows, ImageBox(box.left, plot.bottom + _AXIS_ROOM + 6, box.width, below))
+        at, is_hollow = ([mark.price], [mark.throughput.median or 0.0]), mark.row.verdict != "meets"
+        plot.draw_points(*at, style.marker, style.color, size=9, edge=1.5, is_hollow=is_hollow)
+    write_legend(canvas, rows, ImageBox(box.left, area.bottom + _AXIS_ROOM + 6, box.width, below))
 
 
 def _draw_rows(
@@ -203,7 +195,7 @@ def _describe_class(bounds: Sequence[float], place: int) -> str:
     return f"p99 above {low}" if high is None else f"p99 {low} to {high}"
 
 
-def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: bool) -> Iterator[str]:
+def _list_foot(ranking: LayoutRanking, *, has_prices: bool) -> Iterator[str]:
     yield f"Required: {describe_requirement(ranking.question, ranking.currency)}."
     if ranking.all_rows:
         yield f"{describe_counts(ranking)}."
@@ -223,5 +215,3 @@ def _list_foot(ranking: LayoutRanking, options: ImageOptions, *, has_prices: boo
         yield (
             "Bars: median throughput; line: p10 to p90; hatched: does not meet the requirement; dashed line: required."
         )
-    if options.address:
-        yield options.address

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from benchapp.charts.images.axes import Plot
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, measure_text, shorten_text
 from benchapp.charts.images.styles import LineStyle
 
@@ -51,7 +52,8 @@ def write_legend(canvas: Canvas, rows: Sequence[Sequence[tuple[float, LegendEntr
 
 def draw_sample(canvas: Canvas, entry: LegendEntry, left: float, middle: float) -> None:
     """Draw the sample of an entry: a line with its mark, or a piece of a bar."""
-    axes = canvas.add_axes(ImageBox(left, middle - 5, _SAMPLE_PX, 10))
+    plot = Plot(canvas, ImageBox(left, middle - 5, _SAMPLE_PX, 10))
+    axes = plot.axes
     axes.set_axis_off()
     axes.set_xlim(0, _SAMPLE_PX)
     axes.set_ylim(0, 10)
@@ -68,8 +70,8 @@ def draw_sample(canvas: Canvas, entry: LegendEntry, left: float, middle: float) 
         )
         return
     if entry.has_line:
-        axes.plot([0, _SAMPLE_PX], [5, 5], color=style.color, linewidth=2, linestyle=write_dash(style))
-    axes.plot([12], [5], linestyle="", marker=style.marker, markersize=6, color=style.color)
+        plot.draw_line([0, _SAMPLE_PX], [5, 5], style.color, dash=write_dash(style))
+    plot.draw_points([12], [5], style.marker, style.color, size=6, edge=1)
 
 
 def write_dash(style: LineStyle) -> Any:

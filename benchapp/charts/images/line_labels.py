@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from benchapp.charts.images.frame import TEXT_PX, Canvas, shorten_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from benchapp.charts.images.axes import Plot
+from benchapp.charts.images.frame import shorten_text
 
 _HEIGHT: Final = 13
 # Between a line and its label, and of the stroke from one of several labels to its line.
@@ -79,22 +77,19 @@ class _Stack:
         )
 
 
-def write_line_labels(canvas: Canvas, axes: Axes, labels: Sequence[LineLabel], *, width: float) -> None:
-    """Write labels at lines, so that none covers another. width: of the plot. Needs the limits of the axes."""
+def write_line_labels(plot: Plot, labels: Sequence[LineLabel]) -> None:
+    """Write labels at lines, so that none covers another. Needs the limits of the axes."""
+    axes = plot.axes
     lines = [-float(axes.transData.transform((label.x, label.value))[1]) for label in labels]
     places = place_labels(lines, top=-float(axes.bbox.y1), bottom=-float(axes.bbox.y0))
-    color = canvas.colors.ink
-    leader = {"arrowstyle": "-", "color": color, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+    leader = {"arrowstyle": "-", "color": plot.colors.ink, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
     for label, line, place in zip(labels, lines, places, strict=True):
         indent = 4 + (_LEADER_WIDTH if place.is_apart else 0)
-        axes.annotate(
-            shorten_text(label.text, width - 4 - indent),
+        plot.write(
+            shorten_text(label.text, plot.box.width - 4 - indent),
             (label.x, label.value),
-            xytext=(indent, line - place.y),
-            textcoords="offset points",
+            (indent, line - place.y),
             va="center",
-            fontsize=TEXT_PX,
-            color=color,
-            bbox={"facecolor": canvas.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
+            bbox={"facecolor": plot.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
             arrowprops=leader if place.is_apart else None,
         )

@@ -62,7 +62,7 @@ def draw_matrix(matrix: Matrix, options: ImageOptions) -> bytes:
     return draw_image(
         options,
         title=describe_matrix(matrix),
-        foot=list(_list_foot(matrix, options)),
+        foot=_list_foot(matrix),
         draw=draw,
         body_height=heads + rows + LINE,
     )
@@ -235,7 +235,7 @@ class _Table:
         )
 
 
-def _list_foot(matrix: Matrix, options: ImageOptions) -> Iterator[str]:
+def _list_foot(matrix: Matrix) -> Iterator[str]:
     yield from islice(describe_changes(matrix), 2)
     filter = write_filter(matrix.shown_filter)
     parts = [f"Filter: {filter}"] if filter else []
@@ -256,5 +256,3 @@ def _list_foot(matrix: Matrix, options: ImageOptions) -> Iterator[str]:
         f"Cell: median {matrix.metric.label} of the {cell};"
         f" {matrix.metric.better} is better. Rows: {names}; columns: {lower_label(matrix.x.dimension.label)}."
     )
-    if options.address:
-        yield options.address

@@ -10,13 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.charts.images.axes import (
-    ValueAxis,
-    make_value_axis,
-    show_time_axis,
-    show_value_axis,
-    spread_apart,
-)
+from benchapp.charts.images.axes import Plot, ValueAxis, make_value_axis, spread_apart
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import assign_styles
@@ -44,7 +38,7 @@ def draw_percentiles(row: SeriesRow, fan: Fan, options: ImageOptions) -> bytes:
             return
         _draw(canvas, box, row, fan, lines)
 
-    return draw_image(options, title=_describe(row), foot=list(_list_foot(row, fan, options)), draw=draw)
+    return draw_image(options, title=_describe(row), foot=_list_foot(row, fan), draw=draw)
 
 
 def _list_lines(fan: Fan) -> dict[str, NDArray[np.float64]]:
@@ -58,25 +52,27 @@ def _draw(
 ) -> None:
     from matplotlib.dates import date2num
 
-    plot = ImageBox(box.left + _AXIS_ROOM, box.top, box.width - _AXIS_ROOM - _END_ROOM, box.height - _BELOW)
-    axes = canvas.add_axes(plot)
+    plot = Plot(
+        canvas,
+        ImageBox(box.left + _AXIS_ROOM, box.top, box.width - _AXIS_ROOM - _END_ROOM, box.height - _BELOW),
+    )
     axis = make_value_axis(np.concatenate(list(lines.values())).tolist(), "ns", is_log=True)
-    show_value_axis(canvas, axes, axis, "Completion latency")
+    plot.show_values(axis, "Completion latency")
     first, last = from_us(int(fan.first_us[0])), from_us(int(fan.last_us[-1]))
-    show_time_axis(canvas, axes, first, last)
+    plot.show_times(first, last)
     times: list[float] = [
         float(date2num(_find_middle(begin, end)))
         for begin, end in zip(fan.first_us.tolist(), fan.last_us.tolist(), strict=True)
     ]
     color = assign_styles([(row.workload.rw, row.direction)])[0].color
     for (below, above), alpha in zip(pairwise(lines.values()), _ALPHAS, strict=False):
-        axes.fill_between(times, below, above, color=color, alpha=alpha, linewidth=0)
+        plot.draw_band(times, below, above, color, alpha)
     for place, values in enumerate(lines.values()):
         dash = _DASHES[place % len(_DASHES)]
-        axes.plot(times, values, color=color, linewidth=2 if place == 0 else 1.2, linestyle=dash)
+        plot.draw_line(times, values, color, width=2 if place == 0 else 1.2, dash=dash)
         if len(times) == 1:
-            axes.plot(times, values, color=color, marker="o", markersize=4)
-    _write_ends(canvas, plot, axis, lines)
+            plot.draw_points(times, values, "o", color, size=4, edge=1)
+    _write_ends(canvas, plot.box, axis, lines)
 
 
 def _write_ends(
@@ -103,7 +99,7 @@ def _describe(row: SeriesRow) -> str:
     return f"Latency percentiles over time · {row.scope_name}"
 
 
-def _list_foot(row: SeriesRow, fan: Fan, options: ImageOptions) -> Iterator[str]:
+def _list_foot(row: SeriesRow, fan: Fan) -> Iterator[str]:
     yield row.title
     if len(fan.runs):
         first, last = from_us(int(fan.first_us[0])), from_us(int(fan.last_us[-1]))
@@ -114,5 +110,3 @@ def _list_foot(row: SeriesRow, fan: Fan, options: ImageOptions) -> Iterator[str]
         f"Lines: p50 to p99.99 of each run{columns}; gaps: fewer than 10 samples above the percentile; without failed"
         " and excluded runs; values at the right: newest."
     )
-    if options.address:
-        yield options.address

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite, log2, nan
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from benchapp.charts.images.axes import make_value_axis, show_line_below, show_value_axis
-from benchapp.charts.images.frame import LINE, TEXT_PX, Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.axes import Plot, make_value_axis
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
 from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
@@ -29,9 +29,6 @@ from benchapp.queries.charts.scaling_findings import (
 from benchapp.queries.charts.scaling_shapes import ScalingLimit
 from benchapp.queries.titles import describe_value
 from benchapp.times import format_moment
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _COLUMNS_MAXIMUM: Final = 3
 _PANEL_HEIGHT_MINIMUM: Final = 110
@@ -70,7 +67,7 @@ def draw_scaling(chart: ScalingChart, options: ImageOptions) -> bytes:
         write_legend(canvas, rows, ImageBox(box.left, panels.bottom + 6, box.width, below))
 
     title = describe_scaling(chart, find_findings(chart))
-    return draw_image(options, title=title, foot=list(_list_foot(chart, options, is_bars=is_bars)), draw=draw)
+    return draw_image(options, title=title, foot=_list_foot(chart, is_bars=is_bars), draw=draw)
 
 
 def _place_panels(
@@ -128,32 +125,31 @@ class _ScalingPanel:
 
     def draw(self, facet: ScalingFacet, box: ImageBox) -> None:
         label = _LABEL_ROOM if facet.label else 0
-        plot = ImageBox(
+        area = ImageBox(
             box.left + _LEFT_ROOM,
             box.top + label + 6,
             box.width - _LEFT_ROOM - 12,
             box.height - label - 6 - _AXIS_ROOM,
         )
         if facet.label:
-            text = shorten_text(facet.label, plot.width, weight="bold")
-            self.canvas.write(plot.left, box.top, text, weight="bold")
-        axes = self.canvas.add_axes(plot)
-        show_value_axis(self.canvas, axes, self.axis, self.chart.metric.label)
-        self._show_x(axes, plot)
+            text = shorten_text(facet.label, area.width, weight="bold")
+            self.canvas.write(area.left, box.top, text, weight="bold")
+        plot = Plot(self.canvas, area)
+        plot.show_values(self.axis, self.chart.metric.label)
+        self._show_x(plot)
         for index, line in enumerate(facet.lines):
-            self._draw_line(axes, line, index, width_px=plot.width)
+            self._draw_line(plot, line, index)
         for found in self.models:
             if found.model is not None and self.chart.facets[found.facet] is facet:
-                self._draw_model(axes, found, found.model)
-        labels = (self._draw_limit(axes, facet, limit) for limit in facet.limits)
-        write_line_labels(self.canvas, axes, [each for each in labels if each], width=plot.width)
-        self._draw_knees(axes, facet)
+                self._draw_model(plot, found, found.model)
+        labels = (self._draw_limit(plot, facet, limit) for limit in facet.limits)
+        write_line_labels(plot, [each for each in labels if each])
+        self._draw_knees(plot, facet)
         if not any(cell.spread or cell.state == "failed" for line in facet.lines for cell in line.cells):
-            self.canvas.write_message(plot, "No values")
+            self.canvas.write_message(area, "No values")
 
-    def _show_x(self, axes: Axes, plot: ImageBox) -> None:
-        x, over = self.chart.x, self.over_axis
-        show_line_below(self.canvas, axes)
+    def _show_x(self, plot: Plot) -> None:
+        x, over, axes = self.chart.x, self.over_axis, plot.axes
         if over is not None and self.chart.over is not None:
             axes.set_xlim(over.low, over.high)
             axes.set_xticks(over.ticks, [over.format_tick(value) for value in over.ticks])
@@ -164,12 +160,12 @@ class _ScalingPanel:
             last = max([places[-1], *(log2(width) for width in widths)])
             room = 0.5 if self.is_bars else (last - places[0]) * 0.06 or 1.0
             axes.set_xlim(places[0] - room, last + room)
-            each = plot.width / max(len(places), 1)
-            skip = max(1, -(-len(places) * 34 // int(max(plot.width, 34))))
+            each = plot.box.width / max(len(places), 1)
+            skip = max(1, -(-len(places) * 34 // int(max(plot.box.width, 34))))
             ticks = ["\n".join(shorten_text(part, each * skip - 4) for part in tick[:2]) for tick in x.ticks]
             axes.set_xticks(places[::skip], ticks[::skip])
             name = x.dimension.label
-        axes.set_xlabel(name, fontsize=TEXT_PX, color=self.colors.muted, labelpad=3)
+        plot.show_line_below(name)
 
     def _list_places(self) -> list[float]:
         return (
@@ -191,15 +187,15 @@ class _ScalingPanel:
         """Return the distance of the bars of one x."""
         return _GROUP_SHARE / len(self.styles)
 
-    def _draw_line(self, axes: Axes, line: ScalingLine, index: int, *, width_px: float) -> None:
+    def _draw_line(self, plot: Plot, line: ScalingLine, index: int) -> None:
         style = self.styles[index]
         places = [self._place_cell(cell, index, place) for place, cell in enumerate(line.cells)]
         values = [nan if cell.value is None else cell.value for cell in line.cells]
         if self.is_bars:
-            axes.bar(
+            plot.axes.bar(
                 places,
                 values,
-                width=min(self._bar_step(), _BAR_PX_MAXIMUM / width_px * len(places)) * _BAR_SHARE,
+                width=min(self._bar_step(), _BAR_PX_MAXIMUM / plot.box.width * len(places)) * _BAR_SHARE,
                 bottom=0,
                 color=style.color,
                 alpha=_LOG_ALPHA if self.axis.is_log else _SOLID,
@@ -208,78 +204,43 @@ class _ScalingPanel:
                 linewidth=0,
             )
         else:
-            axes.plot(
-                places,
-                values,
-                color=style.color,
-                linewidth=2,
-                linestyle=write_dash(style),
-                marker=style.marker,
-                markersize=7,
-                markeredgewidth=0,
-            )
+            plot.draw_line(places, values, style.color, dash=write_dash(style))
+            plot.draw_points(places, values, style.marker, style.color)
         if self.is_ideal:
             ideals = [nan if cell.ideal is None else cell.ideal for cell in line.cells]
             if any(map(isfinite, ideals)):
-                axes.plot(places, ideals, color=style.color, linewidth=1.25, linestyle=(0, (6, 4)))
+                plot.draw_line(places, ideals, style.color, width=1.25, dash=(0, (6, 4)))
         for cell, x in zip(line.cells, places, strict=True):
             if isfinite(x):
-                self._draw_cell(axes, cell, x, style)
+                self._draw_cell(plot, cell, x, style)
 
-    def _draw_cell(self, axes: Axes, cell: ScalingPoint, x: float, style: LineStyle) -> None:
+    def _draw_cell(self, plot: Plot, cell: ScalingPoint, x: float, style: LineStyle) -> None:
         """Draw what a cell has beside its value: spread, runs, earlier value, failure, change."""
         color = self.colors.ink if self.is_bars else style.color
         if cell.state == "failed":
-            axes.plot(
-                [x],
-                [0.04],
-                transform=axes.get_xaxis_transform(),
-                linestyle="",
-                marker="X",
-                markersize=9,
-                markerfacecolor=self.colors.paper,
-                markeredgecolor=self.colors.ink,
-                markeredgewidth=1.25,
-                clip_on=False,
-            )
+            plot.draw_crosses([x], [0.04], transform=plot.axes.get_xaxis_transform())
         spread = cell.spread
         if spread is None:
             return
         if cell.state == "apart":
-            axes.vlines([x], [spread.p10], [spread.p90], color=style.color, linewidth=8)
-            axes.vlines([x], [spread.p10], [spread.p90], color=self.colors.paper, linewidth=5)
+            plot.axes.vlines([x], [spread.p10], [spread.p90], color=style.color, linewidth=8)
+            plot.axes.vlines([x], [spread.p10], [spread.p90], color=self.colors.paper, linewidth=5)
         elif spread.n > 1:
-            axes.vlines([x], [spread.p10], [spread.p90], color=color, linewidth=1.25)
-            marks: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 7, "markeredgewidth": 1.25}
-            axes.plot([x, x], [spread.p10, spread.p90], color=color, **marks)
+            plot.axes.vlines([x], [spread.p10], [spread.p90], color=color, linewidth=1.25)
+            plot.draw_points([x, x], [spread.p10, spread.p90], "_", color, edge=1.25)
         if cell.earlier is not None and cell.earlier.median is not None:
-            axes.plot(
-                [x],
-                [cell.earlier.median],
-                linestyle="",
-                marker=style.marker,
-                markersize=7,
-                markerfacecolor=self.colors.paper,
-                markeredgecolor=color,
-            )
+            plot.draw_points([x], [cell.earlier.median], style.marker, color, edge=1, is_hollow=True)
         if cell.runs:
             own = [run for run in cell.runs if self.chart.over is None or run.over is not None]
             xs = [x if self.chart.over is None else run.over or 0.0 for run in own]
             values = [run.value for run in own]
-            axes.plot(xs, values, linestyle="", marker=".", markersize=3, color=color, alpha=0.6)
+            plot.draw_points(xs, values, ".", color, size=3, edge=1, alpha=0.6)
         if cell.mark is not None and cell.mark.state == "open":
-            worse = cell.mark.is_regression
-            axes.annotate(
-                "▲" if cell.mark.relative > 0 else "▼",
-                (x, spread.p90),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                fontsize=TEXT_PX,
-                color=self.colors.regression if worse else self.colors.improvement,
-            )
+            color = self.colors.regression if cell.mark.is_regression else self.colors.improvement
+            sign = "▲" if cell.mark.relative > 0 else "▼"
+            plot.write(sign, (x, spread.p90), (0, 2), ha="center", color=color)
 
-    def _draw_limit(self, axes: Axes, facet: ScalingFacet, limit: ScalingLimit) -> LineLabel | None:
+    def _draw_limit(self, plot: Plot, facet: ScalingFacet, limit: ScalingLimit) -> LineLabel | None:
         """Draw a limit at each x: targets solid, others dashed; one above the axis is named only.
 
         Return its label; None where it is not known.
@@ -300,49 +261,34 @@ class _ScalingPanel:
         if len(shown) == 1 and not half:
             x, y = [shown[0][0] - 0.5, shown[0][0] + 0.5], [shown[0][1]] * 2
         if shown:
-            axes.plot(x, y, color=self.colors.ink, linewidth=1.25, linestyle=line)
+            plot.draw_line(x, y, self.colors.ink, width=1.25, dash=line)
         place, value = shown[0] if shown else (known[0][0], self.axis.high)
         size = format_with_unit(known[0][1], self.chart.metric)
         # Names of published limits have it.
         text = f"{name if size in name else f'{name} {size}'}{'' if shown else ' ↑'}"
         return LineLabel(text, place - half, value)
 
-    def _draw_model(self, axes: Axes, found: CurveModel, model: ScalingModel) -> None:
+    def _draw_model(self, plot: Plot, found: CurveModel, model: ScalingModel) -> None:
         """Draw a scaling model with its band, and hollow points at the predicted widths."""
         color = self.styles[found.line].color
         band = [model.predict(width) for width in found.list_widths()]
         x = [log2(each.width) for each in band]
         low, high = [each.throughput.low for each in band], [each.throughput.high for each in band]
-        axes.fill_between(x, low, high, color=color, alpha=0.14, linewidth=0)
-        axes.plot(x, [each.throughput.value for each in band], color=color, linewidth=1.5, linestyle=":")
+        plot.draw_band(x, low, high, color, 0.14)
+        plot.draw_line(x, [each.throughput.value for each in band], color, width=1.5, dash=":")
         for each in found.predictions:
             if not each.is_measured:
                 at = log2(each.width), each.throughput.value
-                axes.plot(*at, marker="o", markersize=8, markerfacecolor=self.colors.paper, color=color)
-                axes.annotate(
-                    str(each.width),
-                    at,
-                    xytext=(0, 7),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=TEXT_PX,
-                    color=self.colors.ink,
-                )
+                plot.draw_points(*at, "o", color, size=8, edge=1, is_hollow=True)
+                plot.write(str(each.width), at, (0, 7), ha="center")
 
-    def _draw_knees(self, axes: Axes, facet: ScalingFacet) -> None:
+    def _draw_knees(self, plot: Plot, facet: ScalingFacet) -> None:
         for bend in find_bends(self.chart):
             if bend.place is None or self.chart.facets[bend.facet] is not facet:
                 continue
             cell = facet.lines[bend.line].cells[bend.place]
             if cell.over is not None and cell.value is not None:
-                axes.annotate(
-                    f"knee: {self.chart.x.labels[bend.place]}",
-                    (cell.over, cell.value),
-                    xytext=(6, 8),
-                    textcoords="offset points",
-                    fontsize=TEXT_PX,
-                    color=self.colors.ink,
-                )
+                plot.write(f"knee: {self.chart.x.labels[bend.place]}", (cell.over, cell.value), (6, 8))
 
 
 def _hatch(style: LineStyle) -> str:
@@ -355,7 +301,7 @@ def _list_values(cell: ScalingPoint) -> list[float]:
     return [value for value in (*found, *(run.value for run in cell.runs)) if value is not None]
 
 
-def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> Iterator[str]:
+def _list_foot(chart: ScalingChart, *, is_bars: bool) -> Iterator[str]:
     shown = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
     yield " · ".join(
         f"{DIMENSIONS[name].label} {describe_value(name, value)}"
@@ -385,5 +331,3 @@ def _list_foot(chart: ScalingChart, options: ImageOptions, *, is_bars: bool) -> 
         f"{mark}: median of the {level}; whiskers: p10 to p90; gaps: no value; hollow crosses: failed;"
         f" {chart.metric.better} is better. By {', '.join(names)}."
     )
-    if options.address:
-        yield options.address
