@@ -155,7 +155,7 @@ def _load_measurements(loading: _Loading) -> None:
         loading.insert(name)
     loading.insert("submissions", "JOIN new_submissions AS own ON own.id = staged.id")
     loading.insert("runs")
-    loading.insert("series", more={"judging_resumes": "FALSE"})
+    loading.insert("series")
     loading.insert_in_parts("measurements", _NEW_RUNS)
     loading.insert_in_parts("traces", _NEW_RUNS)
 

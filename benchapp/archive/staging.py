@@ -73,7 +73,7 @@ def stage_archive(file: IO[bytes], manifest: Manifest, *, show: Callable[[int, i
 
 
 def _create_staged(table: ArchiveTable) -> None:
-    columns = ", ".join(table.columns)
+    columns = ", ".join([*table.columns, *(f"NULL::text AS {column}" for column in table.dropped)])
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE TEMPORARY TABLE {table.staged} ON COMMIT DROP AS"  # noqa: S608
@@ -104,7 +104,7 @@ def _read_columns(name: str, table: ArchiveTable, header: bytes) -> list[str]:
     Those that are missing get their default. Raises BadArchive for unknown columns, and missing ones without a default.
     """
     columns = header[:_HEADER_MAXIMUM_BYTES].decode("utf-8", "replace").split(",")
-    if unknown := [column for column in columns if column not in table.columns]:
+    if unknown := [column for column in columns if column not in (*table.columns, *table.dropped)]:
         raise BadArchive(
             f"{name}: unknown column {unknown[0][:80]!r}; a newer version of benchapp wrote it, or it is damaged"
         )

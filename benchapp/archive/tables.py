@@ -1,13 +1,13 @@
 """The tables of an archive and their columns: format 1.
 
-An import gives columns that an older archive does not have their default, and refuses those that it does not know. So
-`FORMAT` is raised only if a column is removed, is added without a default, or gets another meaning.
+An import gives columns that an older archive does not have their default, ignores dropped ones, and refuses those that
+it does not know. So `FORMAT` is raised only if a column is added without a default, or gets another meaning.
 
 Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations, e-mail
 addresses, audit records; configuration that is not history (subscriptions, prices, wanted schedules, confirmation
 policies); what belongs to users (pinned charts, saved views) or to this instance (notices, links and snapshots of
 studies, requested runs, request policies, adopted schedules); and what is calculated again (violations of thresholds,
-answers to layout questions, dry runs, states of detection).
+answers to layout questions, dry runs).
 """
 
 from dataclasses import dataclass
@@ -45,11 +45,15 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTable:
-    """A table. name: in archives; columns: in the order of archives, `id` first."""
+    """A table. name: in archives; columns: in the order of archives, `id` first.
+
+    dropped: columns that older archives have and no import reads.
+    """
 
     name: str
     model: type[models.Model]
     columns: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -62,9 +66,15 @@ class ArchiveTable:
         return f"staged_{self.name}"
 
 
-def _describe(name: str, model: type[models.Model], *, without: tuple[str, ...] = ()) -> ArchiveTable:
+def _describe(
+    name: str,
+    model: type[models.Model],
+    *,
+    without: tuple[str, ...] = (),
+    dropped: tuple[str, ...] = (),
+) -> ArchiveTable:
     columns = (str(field.column) for field in model._meta.local_fields)
-    return ArchiveTable(name, model, tuple(column for column in columns if column not in without))
+    return ArchiveTable(name, model, tuple(column for column in columns if column not in without), dropped)
 
 
 def list_foreign_keys(model: type[models.Model]) -> list[tuple[str, Any]]:
@@ -86,7 +96,7 @@ TABLES: Final = {
         _describe("environments", Environment),
         _describe("submissions", Submission, without=("retry_at", "time_outs")),
         _describe("runs", Run),
-        _describe("series", Series, without=("judging_resumes",)),
+        _describe("series", Series),
         _describe("measurements", Measurement),
         _describe("traces", Trace),
         _describe("series_environments", SeriesEnvironment),
@@ -96,7 +106,7 @@ TABLES: Final = {
         _describe("incident_events", IncidentEvent),
         _describe("changes", Change),
         _describe("levels", Level),
-        _describe("detection_results", DetectionResult),
+        _describe("detection_results", DetectionResult, without=("input_hash",), dropped=("level",)),
         _describe("pooled_evaluations", PooledEvaluation),
         _describe("detection_policies", DetectionPolicy),
         _describe("detection_policy_log", DetectionPolicyLogEntry),

@@ -1,4 +1,4 @@
-"""Changes, detection status of metrics, what detection keeps of a series, and when pooled levels were evaluated."""
+"""Changes, detection status of metrics, and when pooled levels were evaluated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -158,6 +158,8 @@ class DetectionResult(models.Model):
     (`pipeline.detection.series`). seasons: {hour: 24 factors, weekday: 7 factors} that are removed before detection.
     baseline_from_at: start of the accepted baseline; earlier runs are not compared. smallest_change: the threshold that
     was applied, relative; null if it was evaluated before thresholds were stored, with that of the catalog.
+    evaluated_to_at: start of the newest run that was evaluated; later ones only extend the level. input_hash: of all
+    that the evaluation depends on; while it stays, it is not repeated (`pipeline.detection.evaluation_plans`).
     """
 
     series = models.ForeignKey(
@@ -166,7 +168,6 @@ class DetectionResult(models.Model):
     metric = models.CharField(max_length=30)
     status = models.CharField(max_length=8, choices=DetectionStatus)
     n = models.PositiveIntegerField()
-    level = models.FloatField(null=True, blank=True)
     spread = models.FloatField(null=True, blank=True)
     smallest_detectable_change = models.FloatField(null=True, blank=True)
     runs_needed = models.PositiveIntegerField(null=True, blank=True)
@@ -177,6 +178,8 @@ class DetectionResult(models.Model):
     baseline_from_at = models.DateTimeField(null=True, blank=True)
     method = models.CharField(max_length=50)
     judged_at = models.DateTimeField(help_text="server's clock")
+    evaluated_to_at = models.DateTimeField(null=True, blank=True)
+    input_hash = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = (
@@ -189,24 +192,6 @@ class DetectionResult(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} of series {self.series_id}: {self.status}"
-
-
-class DetectionState(models.Model):
-    """What detection keeps of a series from one evaluation to the next (`pipeline.detection.quiet_runs`).
-
-    Valid only while `Series.judging_resumes`. fingerprint: of the detector, its settings and the format of `content`.
-    measurement_count, last_at: of the series when it was written. position: its valid measurements.
-    """
-
-    series = models.OneToOneField(Series, on_delete=models.CASCADE, primary_key=True, related_name="+")
-    fingerprint = models.CharField(max_length=64)
-    measurement_count = models.PositiveIntegerField()
-    last_at = models.DateTimeField()
-    position = models.PositiveIntegerField()
-    content = models.BinaryField()
-
-    def __str__(self) -> str:
-        return f"detection state of series {self.series_id} after {self.measurement_count} measurements"
 
 
 class PooledEvaluation(models.Model):

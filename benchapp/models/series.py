@@ -41,9 +41,6 @@ class Series(TargetFields, WorkloadFields):
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     judging_is_due = models.BooleanField(default=False, help_text="measurements changed since detection")
-    judging_resumes = models.BooleanField(
-        default=False, help_text="no measurement known to detection changed: its state is valid"
-    )
 
     class Meta:
         verbose_name_plural = "series"

@@ -94,4 +94,4 @@ def _mark_measurements(run_id: int, *, is_excluded: bool) -> None:
         )
         touched = sorted({series_id for (series_id,) in cursor.fetchall()})
     list(Series.objects.select_for_update().filter(pk__in=touched).order_by("pk").values_list("pk"))
-    Series.objects.filter(pk__in=touched).update(judging_is_due=True, judging_resumes=False)
+    Series.objects.filter(pk__in=touched).update(judging_is_due=True)

@@ -4,10 +4,9 @@ Whoever changes measurements marks their series (`judging_is_due`) in the same t
 the mark; concurrent workers take different series. `redetect` evaluates history again, for example with a new method.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final
 
 from django.db import connection, transaction
@@ -19,6 +18,7 @@ from benchapp.models import METRIC_FIELDS, ChangeState, Series
 from benchapp.models.filtering import match_series
 from benchapp.pipeline.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.pipeline.detection.drift import judge_drift
+from benchapp.pipeline.detection.evaluation_plans import EvaluationPlan, hash_inputs, plan_evaluations
 from benchapp.pipeline.detection.histories import (
     EVALUATION_WINDOW,
     Claimed,
@@ -28,21 +28,16 @@ from benchapp.pipeline.detection.histories import (
 )
 from benchapp.pipeline.detection.levels import store_levels
 from benchapp.pipeline.detection.pooled import judge_pooled
-from benchapp.pipeline.detection.quiet_runs import (
-    EvaluationPlan,
-    ExtendedResult,
-    extend_quiet_series,
-    plan_evaluations,
-    write_states,
-)
 from benchapp.pipeline.detection.rows import (
     ChangeRecord,
     MetricKey,
+    StoredResult,
     insert_changes,
-    read_baselines,
     read_changes,
+    read_results,
     read_usual_spreads,
     update_changes,
+    update_counts,
     upsert_statuses,
 )
 from benchapp.pipeline.detection.series import SeriesOutcome, judge_series_metric, select_metric
@@ -80,10 +75,6 @@ class Judged:
     has_notices: bool = False
 
 
-# Claims of one batch. Each adds 8 statements; a batch with changes has 45 others.
-_CLAIMS_MAXIMUM: Final = 5
-
-
 def has_judging_due() -> bool:
     """Return whether any series is due."""
     return Series.objects.filter(judging_is_due=True).exists()
@@ -93,31 +84,16 @@ def has_judging_due() -> bool:
 def judge_due(*, limit: int = 1000) -> Judged:
     """Evaluate series that are due, and group changes; `series_ids` is empty if none is left.
 
-    Series with quiet runs only are extended, in a tenth of the time. Therefore `limit` series are claimed up to 5
-    times, until half as many must be evaluated. Also bounded by measurements: batches of long histories are smaller.
+    Those with quiet runs only are not evaluated again. Also bounded by measurements: batches of long histories are
+    smaller.
     """
-    evaluated: list[Claimed] = []
-    quiet: list[Claimed] = []
-    results: dict[MetricKey, ExtendedResult] = {}
-    after_id = 0
-    for _ in range(_CLAIMS_MAXIMUM):
-        claimed = claim_due(limit, after_id=after_id, known=evaluated)
-        if not claimed:
-            break
-        extended = extend_quiet_series(claimed, now=timezone.now())
-        quiet += [series for series in claimed if series.series_id in extended.series_ids]
-        evaluated += [series for series in claimed if series.series_id not in extended.series_ids]
-        results |= extended.results
-        if len(claimed) < limit or len(evaluated) >= limit // 2:
-            break
-        after_id = claimed[-1].series_id
-    return _judge(evaluated, quiet=quiet, extended=results)
+    return _judge(claim_due(limit))
 
 
 @transaction.atomic
 def judge_series(ids: Sequence[int]) -> Judged:
-    """Evaluate these series, due or not; only the first ones if they have too many measurements for one batch."""
-    return _judge(lock_series(ids))
+    """Evaluate these series again; only the first ones if they have too many measurements for one batch."""
+    return _judge(lock_series(ids), repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +105,16 @@ class _Written:
     stored: Mapping[MetricKey, Sequence[ChangeRecord]] = field(default_factory=dict)
 
 
-def _judge(
-    claimed: Sequence[Claimed],
-    *,
-    quiet: Sequence[Claimed] = (),
-    extended: Mapping[MetricKey, ExtendedResult] = MappingProxyType({}),
-) -> Judged:
-    """Evaluate series. quiet: others, whose levels are extended already; extended: results of quiet metrics."""
-    if not claimed and not quiet:
+def _judge(claimed: Sequence[Claimed], *, repeats: bool = False) -> Judged:
+    """Evaluate series; repeats: also those of which nothing changed that the evaluation depends on."""
+    if not claimed:
         return Judged()
-    ids, quiet_ids = ([series.series_id for series in each] for each in (claimed, quiet))
-    _clear_due(quiet_ids, resumable=quiet_ids)
-    written = _evaluate(claimed, extended) if claimed else _Written()
+    ids = [series.series_id for series in claimed]
+    written = _evaluate(claimed, repeats=repeats)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE benchapp_series SET judging_is_due = FALSE WHERE id = ANY(%s)", [ids])
     # After the marks are cleared: it marks the series of pooled changes.
-    pooled = judge_pooled({series.scope for series in (*claimed, *quiet)}, now=timezone.now())
+    pooled = judge_pooled({series.scope for series in claimed}, now=timezone.now())
     change_ids = (
         *(record.id for record in written.records if record.id is not None),
         *written.drift_ids,
@@ -150,7 +122,7 @@ def _judge(
     )
     grouped = group_changes(change_ids, ids)
     return Judged(
-        (*quiet_ids, *ids),
+        tuple(ids),
         change_ids,
         grouped.incident_ids,
         grouped.event_ids,
@@ -158,19 +130,59 @@ def _judge(
     )
 
 
-def _evaluate(claimed: Sequence[Claimed], extended: Mapping[MetricKey, ExtendedResult]) -> _Written:
-    """Detect changes and drifts in these series, write them with levels and states, and clear the marks.
-
-    extended: results of metrics in which no change is detected, because their new runs are quiet.
-    """
+def _evaluate(claimed: Sequence[Claimed], *, repeats: bool) -> _Written:
+    """Detect changes and drifts in the series whose evaluation would differ, and write levels of all."""
     ids = [series.series_id for series in claimed]
     # A separate statement after the locks, so that it sees everything committed before them.
-    plans = plan_evaluations(claimed, read_histories(ids, window=EVALUATION_WINDOW))
-    # Without a state to be written, every metric is evaluated.
-    extended = {key: result for key, result in extended.items() if plans[key[0]].references}
+    results = read_results(ids)
+    plans = plan_evaluations(claimed, read_histories(ids, window=EVALUATION_WINDOW), results)
+    usual_spreads = read_usual_spreads([series_id for series_id in ids if plans[series_id].history.is_young])
+    hashes = hash_inputs(claimed, plans, results, usual_spreads)
+    moved = {
+        series_id for (series_id, _), result in results.items() if result.input_hash != hashes[series_id]
+    }
+    quiet = set() if repeats else {series_id for series_id, _ in results} - moved
+    update_counts(
+        {
+            key: _count_values(plans[key[0]], key, result)
+            for key, result in results.items()
+            if key[0] in quiet
+        },
+        now=timezone.now(),
+    )
+    written = _detect(
+        [series for series in claimed if series.series_id not in quiet],
+        plans,
+        results,
+        usual_spreads=usual_spreads,
+        hashes=hashes,
+    )
+    metrics = {series.series_id: series.metrics for series in claimed}
+    store_levels({series_id: plan.window for series_id, plan in plans.items()}, metrics)
+    return written
+
+
+def _count_values(plan: EvaluationPlan, key: MetricKey, result: StoredResult) -> int:
+    """Return the number of valid runs of a metric, as an evaluation counts them."""
+    evaluated = plan.select_evaluated([key[1]])[key[1]]
+    measured = select_metric(evaluated, *key, baseline_from_at=result.baseline_from_at)
+    return len(measured.values) + plan.count_quiet(key[1])
+
+
+def _detect(
+    claimed: Sequence[Claimed],
+    plans: Mapping[int, EvaluationPlan],
+    results: Mapping[MetricKey, StoredResult],
+    *,
+    usual_spreads: Mapping[MetricKey, float],
+    hashes: Mapping[int, int],
+) -> _Written:
+    """Detect changes and drifts in these series, and write them."""
+    if not claimed:
+        return _Written()
+    ids = [series.series_id for series in claimed]
     stored = read_changes(ids)
-    judged = _detect_all(claimed, plans, stored, extended)
-    outcomes = list(judged.values())
+    outcomes = _detect_all(claimed, plans, stored, results, usual_spreads)
     updates = [record for outcome in outcomes for record in outcome.updates]
     inserts = [record for outcome in outcomes for record in outcome.inserts]
     if updates:
@@ -178,54 +190,49 @@ def _evaluate(claimed: Sequence[Claimed], extended: Mapping[MetricKey, ExtendedR
         lock_incidents()
     update_changes(updates)
     inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
-    upsert_statuses([outcome.status for outcome in outcomes if outcome.status], ids, extended=extended)
+    upsert_statuses(
+        [
+            replace(outcome.status, input_hash=hashes[outcome.status.series_id])
+            for outcome in outcomes
+            if outcome.status
+        ],
+        ids,
+    )
     metrics = {series.series_id: series.metrics for series in claimed}
-    evaluated = {series_id: plan.evaluated for series_id, plan in plans.items()}
+    evaluated = {series_id: plans[series_id].evaluated for series_id in ids}
     thresholds = {series.series_id: series.thresholds for series in claimed}
     drifted = judge_drift(evaluated, metrics, thresholds=thresholds, now=timezone.now())
-    levels = store_levels({series_id: plan.window for series_id, plan in plans.items()}, metrics)
-    found = {key: outcome.level for key, outcome in judged.items() if outcome.level}
-    _clear_due(ids, resumable=write_states(claimed, plans, found, extended=extended, levels=levels))
     return _Written([*updates, *inserted], drifted, stored)
-
-
-def _clear_due(ids: Collection[int], *, resumable: Collection[int]) -> None:
-    """Clear the mark of these series; resumable: those that have a valid state."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE benchapp_series SET judging_is_due = FALSE, judging_resumes = id = ANY(%s) WHERE id = ANY(%s)",
-            [list(resumable), list(ids)],
-        )
 
 
 def _detect_all(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
-    stored: dict[MetricKey, list[ChangeRecord]],
-    extended: Mapping[MetricKey, ExtendedResult],
-) -> dict[MetricKey, SeriesOutcome]:
-    baselines, now = read_baselines([series.series_id for series in claimed]), timezone.now()
-    usual_spreads = read_usual_spreads(
-        [series.series_id for series in claimed if plans[series.series_id].history.is_young]
-    )
-    outcomes = {}
+    stored: Mapping[MetricKey, Sequence[ChangeRecord]],
+    results: Mapping[MetricKey, StoredResult],
+    usual_spreads: Mapping[MetricKey, float],
+) -> list[SeriesOutcome]:
+    now = timezone.now()
+    outcomes = []
     for series in claimed:
         plan = plans[series.series_id]
         metrics = [
             metric
             for metric in METRIC_FIELDS
-            if (key := (series.series_id, metric)) not in extended
-            and (metric in series.metrics or key in stored)
+            if metric in series.metrics or (series.series_id, metric) in stored
         ]
         for metric, evaluated in plan.select_evaluated(metrics).items():
             key = (series.series_id, metric)
-            outcomes[key] = judge_series_metric(
-                select_metric(evaluated, *key, baseline_from_at=baselines.get(key)),
-                stored.get(key, ()),
-                smallest_change=series.thresholds[metric],
-                quiet=plan.list_quiet(metric),
-                usual_spread=usual_spreads.get(key),
-                now=now,
+            baseline_from_at = results[key].baseline_from_at if key in results else None
+            outcomes.append(
+                judge_series_metric(
+                    select_metric(evaluated, *key, baseline_from_at=baseline_from_at),
+                    stored.get(key, ()),
+                    smallest_change=series.thresholds[metric],
+                    quiet_count=plan.count_quiet(metric),
+                    usual_spread=usual_spreads.get(key),
+                    now=now,
+                )
             )
     return outcomes
 

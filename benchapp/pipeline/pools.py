@@ -14,7 +14,6 @@ from benchapp.models import (
     Change,
     ChangeState,
     DetectionResult,
-    DetectionState,
     Host,
     Incident,
     Level,
@@ -183,7 +182,7 @@ def _move_all(host: Host, pool: str, sources: Sequence[_MovingSeries], move: Poo
         _move_rows(host, moved)
     recalculate_series(sorted(known))
     emptied = [source.series.pk for source, _ in moved if not source.is_shared]
-    for model in (Level, DetectionResult, DetectionState, ThresholdViolation):
+    for model in (Level, DetectionResult, ThresholdViolation):
         model._default_manager.filter(series__in=emptied).delete()
     _follow(host, pool, known)
 

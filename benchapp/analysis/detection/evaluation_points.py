@@ -40,8 +40,6 @@ _CHANGE_SHARE: Final = 0.8
 # one bad run is quiet.
 _MOST_CHANGES: Final = 2.0
 _ERRORS: Final = np.sqrt(1 / _NEWEST + 1 / _BEFORE)
-# Differences of means that are calculated together: about 50 MB.
-_CONTRASTS_AT_ONCE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,52 +50,27 @@ class Reference:
     spread: float
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationPoint:
-    """Evaluation of the first `ends` runs, by metric.
-
-    first: index of the first run that the references are measured from. references: of each metric, None if it has no
-    values there. Without references every later run is evaluated.
-    """
-
-    ends: tuple[int, ...]
-    first: int
-    references: tuple[Reference | None, ...]
-
-
-def is_grid_point(position: int, previous: int) -> bool:
-    """Return whether a run is evaluated by its position, which counts from 1; previous: of the run before it."""
-    return position // EVALUATED_EVERY > previous // EVALUATED_EVERY
-
-
-def find_evaluation_point(
+def find_evaluation_points(
     values: Array, positions: NDArray[np.int64], *, smallest_changes: Sequence[float]
-) -> EvaluationPoint:
-    """Return the last evaluation point of each metric.
+) -> tuple[int, ...]:
+    """Return of each metric how many runs its last evaluation point has.
 
     values: a row for each metric, a column for each run, oldest first; NaN where unknown. positions: of the runs in the
     series, ascending. smallest_changes: threshold of each metric.
     """
     metrics, count = values.shape
-    every_run = EvaluationPoint((count,) * metrics, count, ())
     grid = np.flatnonzero(np.diff(positions // EVALUATED_EVERY))
     end = int(grid[-1]) + 2 if len(grid) else 0
-    if end < ALWAYS_EVALUATED:
-        return every_run
     first = max(end - _REFERENCE_RUNS, 0)
-    references = _measure_references(values[:, first:end])
-    if references is None:
-        return every_run
-    flags = flag_runs(values[:, first:], references, start=end - first, smallest_changes=smallest_changes)
-    ends = (
-        np.where(flags.any(axis=1), count - flags[:, ::-1].argmax(axis=1), end)
-        if end < count
-        else [end] * metrics
-    )
-    return EvaluationPoint(tuple(map(int, ends)), first, references)
+    references = _measure_references(values[:, first:end]) if end >= ALWAYS_EVALUATED else None
+    if references is None or end == count:
+        return tuple([count] * metrics)
+    flags = _flag_runs(values[:, first:], references, start=end - first, smallest_changes=smallest_changes)
+    ends: list[int] = np.where(flags.any(axis=1), count - flags[:, ::-1].argmax(axis=1), end).tolist()
+    return tuple(ends)
 
 
-def flag_runs(
+def _flag_runs(
     values: Array,
     references: Sequence[Reference | None],
     *,
@@ -108,68 +81,19 @@ def flag_runs(
 
     values: from the first run of the references on, a row for each metric.
     """
-    criteria = QuietCriteria(tuple(references), tuple(smallest_changes))
-    sums = criteria.sum_ratios(values[:, :start])
-    flags: NDArray[np.bool_] = _flag_runs([criteria], sums[np.newaxis], values[np.newaxis, :, start:])[0]
-    return flags
-
-
-@dataclass(frozen=True, slots=True)
-class QuietCriteria:
-    """What decides which runs of a series are quiet: reference and threshold of each metric."""
-
-    references: tuple[Reference | None, ...]
-    smallest_changes: tuple[float, ...]
-
-    @property
-    def known(self) -> list[int]:
-        """Return the numbers of the metrics with a reference."""
-        return [number for number, reference in enumerate(self.references) if reference is not None]
-
-    @property
-    def limits(self) -> list[tuple[float, float, float]]:
-        """Return median, spread and threshold of the logarithms of each metric with a reference."""
-        return [
+    # A metric without a reference is evaluated with its first value.
+    flags: NDArray[np.bool_] = np.isfinite(values[:, start:])
+    known = [number for number, reference in enumerate(references) if reference is not None]
+    limits = np.array(
+        [
             (reference.median, reference.spread, math.log1p(smallest))
-            for reference, smallest in zip(self.references, self.smallest_changes, strict=True)
+            for reference, smallest in zip(references, smallest_changes, strict=True)
             if reference is not None
         ]
-
-    def sum_ratios(self, values: Array) -> Array:
-        """Return what is needed of earlier runs to decide about later ones: at most the newest 128 running sums.
-
-        values: from the first run of the references on, a row for each metric. A row for each metric with a reference.
-        """
-        limits = np.array(self.limits).reshape(-1, 3)
-        ratios = _take_clipped_ratios(values[self.known], limits)
-        return np.pad(np.cumsum(ratios, axis=1), ((0, 0), (1, 0)))[:, -2 * _WINDOW :]
-
-
-def are_quiet(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
-    """Return for each series, a row, and each metric whether `flag_runs` flags none of the newest runs.
-
-    All have the same metrics with a reference. sums: of the runs before, as of `sum_ratios`; values: of the newest runs
-    by metric; an element for each series.
-    """
-    contrasts = max(values.shape[2] * sums.shape[1] * len(_NEWEST), 1)
-    at_once = max(_CONTRASTS_AT_ONCE // contrasts, 1)
-    quiet = np.ones(values.shape[:2], np.bool_)
-    for first in range(0, len(criteria), at_once):
-        part = slice(first, first + at_once)
-        quiet[part] = ~_flag_runs(criteria[part], sums[part], values[part]).any(axis=2)
-    return quiet
-
-
-def _flag_runs(criteria: Sequence[QuietCriteria], sums: Array, values: Array) -> NDArray[np.bool_]:
-    """Return for each series, metric and newest run whether it is evaluated; as of `are_quiet`."""
-    # A metric without a reference is evaluated with its first value.
-    flags: NDArray[np.bool_] = np.isfinite(values)
-    known = criteria[0].known
-    if known:
-        measured = values[:, known]
-        limits = np.array([of.limits for of in criteria]).reshape(-1, 3)
-        far = _find_contrasts(sums.reshape(len(limits), -1), measured.reshape(len(limits), -1), limits)
-        flags[:, known] = far.reshape(measured.shape) | ~(measured > 0) | ~np.isfinite(measured)
+    ).reshape(-1, 3)
+    sums = np.pad(np.cumsum(_take_clipped_ratios(values[known], limits), axis=1), ((0, 0), (1, 0)))
+    newest = values[known, start:]
+    flags[known] = _find_contrasts(sums, start, limits) | ~(newest > 0) | ~np.isfinite(newest)
     return flags
 
 
@@ -183,13 +107,12 @@ def _take_clipped_ratios(values: Array, limits: Array) -> Array:
     return ratios
 
 
-def _find_contrasts(sums: Array, values: Array, limits: Array) -> NDArray[np.bool_]:
-    """Return for each row and each of its values whether windows that end with it are far apart."""
-    start, count = sums.shape[1] - 1, values.shape[1]
-    # Continued from the last sum, as if all were summed at once.
-    newer = np.cumsum(np.concatenate([sums[:, -1:], _take_clipped_ratios(values, limits)], axis=1), axis=1)
-    sums = np.concatenate([sums, newer[:, 1:]], axis=1)
-    ends = np.arange(start + 1, start + count + 1)[:, np.newaxis]
+def _find_contrasts(sums: Array, start: int, limits: Array) -> NDArray[np.bool_]:
+    """Return for each row and each run from `start` on whether windows that end with it are far apart.
+
+    sums: running sums of the clipped ratios of all runs, from 0.
+    """
+    ends = np.arange(start + 1, sums.shape[1])[:, np.newaxis]
     places = ends - _NEWEST
     before = np.minimum(_BEFORE, places)
     is_short = before < LEAST_LEVEL

@@ -18,6 +18,7 @@ from benchapp.metrics import CATALOG, KIND_NAMES, format_count, format_percent, 
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.pipeline.detection.drift import compare_metric_to_baseline
+from benchapp.pipeline.detection.evaluation_plans import plan_evaluation, read_watched
 from benchapp.pipeline.detection.histories import (
     EVALUATION_WINDOW,
     WINDOW,
@@ -33,8 +34,7 @@ from benchapp.pipeline.detection.metric import (
     MetricResult,
     judge_metric,
 )
-from benchapp.pipeline.detection.quiet_runs import plan_evaluation, read_watched
-from benchapp.pipeline.detection.rows import read_baselines, read_usual_spreads
+from benchapp.pipeline.detection.rows import read_results, read_usual_spreads
 from benchapp.pipeline.detection.series import STATUSES, MetricHistory, select_metric
 from benchapp.times import format_moment
 
@@ -127,9 +127,11 @@ def report_detection(
     if block_size is None:
         raise UnknownSeries(f"series {series_id} does not exist")
     thresholds = read_thresholds([series_id])[series_id]
+    results = {name: result for (_, name), result in read_results([series_id]).items()}
     policy = Policy(
         smallest_change=thresholds[metric] if smallest_change is None else smallest_change,
-        baseline_from_at=baseline_from_at or read_baselines([series_id]).get((series_id, metric)),
+        baseline_from_at=baseline_from_at
+        or (results[metric].baseline_from_at if metric in results else None),
         until_at=until_at,
     )
     history = _read_history(series_id, policy)
@@ -139,6 +141,7 @@ def report_detection(
         metrics,
         smallest_changes=[thresholds[each] for each in metrics],
         watched=read_watched([series_id]).get(series_id, frozenset()),
+        evaluated_to={name: result.evaluated_to_at for name, result in results.items()},
     )
     history = plan.window
     measured = select_metric(

@@ -33,12 +33,8 @@ _BATCH_POINTS: Final = 400_000
 _POSTGRES_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_CLAIMED: Final = (
-    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count, last_at FROM benchapp_series"
-)
-_CLAIM: Final = (
-    f"{_CLAIMED} WHERE judging_is_due AND id > %s ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
-)
+_CLAIMED: Final = "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
+_CLAIM: Final = f"{_CLAIMED} WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
 _LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # Newest first, in PostgreSQL's binary form: a tenth of the time of percentile_cont over the same rows (measured).
 _SELECT_NEWEST: Final = sql.SQL(
@@ -63,16 +59,14 @@ def select_newest(metrics: Iterable[str]) -> sql.Composed:
     )
 
 
-def pack_columns(
-    metrics: Iterable[str], *, kind_code: str = "kind_code", condition: str = ""
-) -> sql.Composed:
+def pack_columns(metrics: Iterable[str], *, kind_code: str = "kind_code") -> sql.Composed:
     """Return the values of each metric as one value of 8 bytes for each measurement, NaN where unknown; then the codes.
 
-    kind_code: SQL of the code of a measurement's kinds of latency. condition: SQL after each aggregate.
+    kind_code: SQL of the code of a measurement's kinds of latency.
     """
     values = [sql.SQL("coalesce({}, 'NaN')").format(sql.Identifier(name)) for name in metrics]
     return sql.SQL(", ").join(
-        sql.SQL("string_agg(float8send({}), ''::bytea){}").format(value, sql.SQL(condition))
+        sql.SQL("string_agg(float8send({}), ''::bytea)").format(value)
         for value in (*values, sql.SQL(kind_code))
     )
 
@@ -89,15 +83,12 @@ _READ: Final = sql.SQL(
 class Claimed:
     """A series that is evaluated now, its row locked. metrics: those that are evaluated.
 
-    measurement_count, last_at: of all its measurements, valid or not. thresholds: smallest change of each metric,
-    relative, by its policies.
+    thresholds: smallest change of each metric, relative, by its policies.
     """
 
     series_id: int
     scope: str
     metrics: tuple[str, ...]
-    measurement_count: int
-    last_at: datetime | None
     thresholds: Mapping[str, float]
 
     @property
@@ -146,13 +137,6 @@ class StoredHistory:
             },
         )
 
-    @property
-    def kind_code(self) -> int:
-        """Return the code of the kinds of the newest run; -1 if the values of a latency are of another kind."""
-        code = int(self.kind_codes[-1]) if len(self.kind_codes) else 0
-        is_same = all(kind in ("", read_kind_code(name, code)) for name, kind in self.kinds.items())
-        return code if is_same else -1
-
     def count_other_kind(self, metric: str) -> int:
         """Return the number of runs with another kind of a latency than its values."""
         kind = self.kinds.get(metric, "")
@@ -187,28 +171,24 @@ EMPTY: Final = StoredHistory(
 )
 
 
-def claim_due(limit: int, *, after_id: int = 0, known: Sequence[Claimed] = ()) -> list[Claimed]:
-    """Lock up to `limit` series that are due, with a larger id, except those locked by another process.
-
-    known: series that are evaluated in the same batch; none is claimed if they have all the measurements of a batch.
-    """
-    left = _BATCH_POINTS - sum(min(series.measurement_count, WINDOW) for series in known)
-    return _claim(_CLAIM, [after_id, limit], points_maximum=left) if left > 0 else []
+def claim_due(limit: int) -> list[Claimed]:
+    """Lock up to `limit` series that are due, except those locked by another process, and beyond one batch."""
+    return _claim(_CLAIM, [limit])
 
 
 def lock_series(ids: Sequence[int]) -> list[Claimed]:
     """Lock these series, waiting for them; series beyond the measurements of one batch are omitted."""
-    return _claim(_LOCK, [list(ids)], points_maximum=_BATCH_POINTS)
+    return _claim(_LOCK, [list(ids)])
 
 
-def _claim(statement: str, parameters: Sequence[int | list[int]], *, points_maximum: int) -> list[Claimed]:
+def _claim(statement: str, parameters: Sequence[int | list[int]]) -> list[Claimed]:
     rows: list[tuple[Any, ...]] = []
     points = 0
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         for row in cursor.fetchall():
             points += min(row[3], WINDOW)
-            if rows and points > points_maximum:
+            if rows and points > _BATCH_POINTS:
                 break
             rows.append(row)
     thresholds = read_thresholds([row[0] for row in rows])
@@ -217,11 +197,9 @@ def _claim(statement: str, parameters: Sequence[int | list[int]], *, points_maxi
             series_id,
             scope,
             list_judged_metrics(has_one_block_size=has_one_block_size),
-            count,
-            last_at,
             thresholds[series_id],
         )
-        for series_id, scope, has_one_block_size, count, last_at in rows
+        for series_id, scope, has_one_block_size, _ in rows
     ]
 
 

@@ -98,25 +98,14 @@ class _Boundary:
     is_newest: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentValues:
-    """The values of the current level of a metric, and the newest of the series, oldest first."""
-
-    level: NDArray[np.float64]
-    recent: list[float]
-
-
-def store_levels(
-    histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]
-) -> dict[int, dict[str, CurrentValues]]:
+def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]) -> None:
     """Store the levels of these series, whose rows are locked; one or two queries, and three statements.
 
     metrics: those in which changes are detected, by series. Of a history that was not read whole, the first level
-    continues the stored one. Return the values of the current level of each metric, by series.
+    continues the stored one.
     """
     changes = _read_changes(histories)
     continued = _read_continued(histories)
-    current: dict[int, dict[str, CurrentValues]] = {series_id: {} for series_id in histories}
     rows = [
         row
         for series_id, history in histories.items()
@@ -126,7 +115,6 @@ def store_levels(
             changes.get(series_id, {}),
             metrics[series_id],
             continued.get(series_id, {}),
-            current[series_id],
         )
     ]
     document = orjson.dumps(rows).decode()
@@ -140,7 +128,6 @@ def store_levels(
         # Before the new ones: each metric of a series has one current level.
         cursor.execute(_END_OTHERS, [ids, *_list_keys([row for row in rows if row["is_current"]])])
         cursor.execute(_UPSERT, [document])
-    return current
 
 
 def _list_keys(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
@@ -177,9 +164,8 @@ def _list_rows(
     changes: Mapping[str, Sequence[Change]],
     detected: Sequence[str],
     continued: Mapping[str, Level],
-    current: dict[str, CurrentValues],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all levels; fill `current`."""
+    """Yield the rows of all levels."""
     boundaries = {
         metric: [
             boundary
@@ -201,9 +187,6 @@ def _list_rows(
                 if boundary is None or not boundary.is_newest:
                     before = previous
                 is_current = section is sections[-1] and level is levels[-1]
-                recent = values[-RECENT_MAXIMUM:].tolist() if is_current else []
-                if is_current:
-                    current[metric] = CurrentValues(values[level.first :], recent)
                 row: dict[str, Any] = {
                     "series_id": series_id,
                     "metric": metric,
@@ -217,7 +200,7 @@ def _list_rows(
                     "is_recovery": boundary is not None and boundary.is_recovery,
                     "is_current": is_current,
                     "latency_kind": section.kind,
-                    "recent": recent,
+                    "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else [],
                 }
                 if section is sections[0] and previous is None and metric in continued:
                     row |= {name: getattr(continued[metric], name) for name in _CONTINUED}

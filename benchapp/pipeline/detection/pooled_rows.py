@@ -37,7 +37,7 @@ _SIDE_RUNS: Final = 60
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 # Without waiting for other evaluations, which have these rows while they wait for the lock of incidents.
 _MARK: Final = (
-    "UPDATE benchapp_series SET judging_is_due = TRUE, judging_resumes = FALSE WHERE id IN ("
+    "UPDATE benchapp_series SET judging_is_due = TRUE WHERE id IN ("
     "SELECT id FROM benchapp_series WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)"
 )
 

@@ -1,6 +1,6 @@
 """Rows of changes and detection status: read and written in bulk."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -64,13 +64,15 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRecord:
-    """A row of `DetectionResult` without the accepted baseline, which detection does not change."""
+    """A row of `DetectionResult` without the accepted baseline, which detection does not change.
+
+    input_hash: as of `evaluation_plans.hash_inputs`; None until it is known.
+    """
 
     series_id: int
     metric: str
     status: DetectionStatus
     n: int
-    level: float | None
     spread: float | None
     smallest_detectable_change: float | None
     runs_needed: int | None
@@ -80,6 +82,17 @@ class StatusRecord:
     smallest_change: float
     method: str
     judged_at: datetime
+    evaluated_to_at: datetime
+    input_hash: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What an evaluation reads of a row of `DetectionResult`."""
+
+    baseline_from_at: datetime | None
+    evaluated_to_at: datetime | None
+    input_hash: int | None
 
 
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(ChangeRecord))
@@ -128,7 +141,6 @@ _STATUS: Final = {
     "metric": "varchar",
     "status": "varchar",
     "n": "int",
-    "level": "float8",
     "spread": "float8",
     "smallest_detectable_change": "float8",
     "runs_needed": "int",
@@ -138,6 +150,8 @@ _STATUS: Final = {
     "smallest_change": "float8",
     "method": "varchar",
     "judged_at": "timestamptz",
+    "evaluated_to_at": "timestamptz",
+    "input_hash": "bigint",
 }
 # An accepted baseline (baseline_from_at) is not changed.
 _UPSERT_STATUSES: Final = (
@@ -145,6 +159,11 @@ _UPSERT_STATUSES: Final = (
     f" FROM json_to_recordset(%s::json) AS updated({', '.join(f'{name} {kind}' for name, kind in _STATUS.items())})"
     " ON CONFLICT (series_id, metric) DO UPDATE"
     f" SET {', '.join(f'{name} = excluded.{name}' for name in _STATUS if name not in ('series_id', 'metric'))}"
+)
+_UPDATE_COUNTS: Final = (
+    "UPDATE benchapp_detectionresult AS stored SET n = counted.n, judged_at = %s"
+    " FROM unnest(%s::bigint[], %s::varchar[], %s::int[]) AS counted(series_id, metric, n)"
+    " WHERE (stored.series_id, stored.metric) = (counted.series_id, counted.metric)"
 )
 
 
@@ -187,6 +206,16 @@ def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:
     }
 
 
+def read_results(series_ids: Sequence[int]) -> dict[MetricKey, StoredResult]:
+    """Return the stored results of these series, by series and metric."""
+    rows = DetectionResult.objects.filter(series_id__in=series_ids)
+    columns = [field.name for field in fields(StoredResult)]
+    return {
+        (series_id, metric): StoredResult(*row)
+        for series_id, metric, *row in rows.values_list("series_id", "metric", *columns)
+    }
+
+
 def read_usual_spreads(series_ids: Sequence[int]) -> dict[MetricKey, float]:
     """Return the usual relative spread of each metric of these series: the median of series with the same workload.
 
@@ -221,14 +250,8 @@ def insert_changes(records: Iterable[ChangeRecord]) -> list[int]:
     return [change.pk for change in created]
 
 
-def upsert_statuses(
-    records: Sequence[StatusRecord], series_ids: Sequence[int], *, extended: Collection[MetricKey] = ()
-) -> None:
-    """Write the detection status of these series; delete that of metrics without values and baseline.
-
-    extended: metrics that are not evaluated again.
-    """
-    kept = [*((record.series_id, record.metric) for record in records), *extended]
+def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) -> None:
+    """Write the detection status of these series; delete that of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_detectionresult AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"
@@ -236,9 +259,17 @@ def upsert_statuses(
             "  WHERE updated.series_id = stored.series_id AND updated.metric = stored.metric)",
             [
                 list(series_ids),
-                [series_id for series_id, _ in kept],
-                [metric for _, metric in kept],
+                [record.series_id for record in records],
+                [record.metric for record in records],
             ],
         )
         if records:
             cursor.execute(_UPSERT_STATUSES, [orjson.dumps(records).decode()])
+
+
+def update_counts(counts: Mapping[MetricKey, int], *, now: datetime) -> None:
+    """Write the number of valid runs of metrics that are not evaluated again."""
+    if counts:
+        ids, metrics = zip(*counts, strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(_UPDATE_COUNTS, [now, list(ids), list(metrics), list(counts.values())])

@@ -39,7 +39,6 @@ from benchapp.pipeline.detection.reconcile import (
 )
 from benchapp.pipeline.detection.rows import TRANSITIONS_MAXIMUM, ChangeRecord, StatusRecord
 
-_NONE: Final = np.zeros(0)
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
 # Runs around a change for the usual interval.
@@ -84,21 +83,12 @@ class MetricHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedLevel:
-    """The values of the level that detection found to be current. n: all values of the metric."""
-
-    n: int
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
 class SeriesOutcome:
-    """The rows to write for one metric of one series. status, level: None without values."""
+    """The rows to write for one metric of one series. status: None without values."""
 
     updates: tuple[ChangeRecord, ...]
     inserts: tuple[ChangeRecord, ...]
     status: StatusRecord | None
-    level: JudgedLevel | None
 
 
 def select_metric(
@@ -138,16 +128,16 @@ def judge_series_metric(
     records: Sequence[ChangeRecord],
     *,
     smallest_change: float,
-    quiet: NDArray[np.float64] = _NONE,
+    quiet_count: int = 0,
     usual_spread: float | None = None,
     now: datetime,
 ) -> SeriesOutcome:
     """Return the rows to write after an evaluation of the values.
 
     records: all stored changes of the metric. Its values without their seasons are evaluated. smallest_change: the
-    relative threshold. quiet: finite values since, which extend the level. usual_spread: as of `judge_metric`.
+    relative threshold. quiet_count: values since. usual_spread: as of `judge_metric`.
     """
-    measured, history = history.values, history.without_seasons()
+    history = history.without_seasons()
     values = history.values
     updatable = {
         record.id: record
@@ -155,7 +145,7 @@ def judge_series_metric(
         if record.id is not None and to_microseconds(record.started_at) >= history.updates_from
     }
     if not len(values) and not updatable:
-        return SeriesOutcome((), (), None, None)
+        return SeriesOutcome((), (), None)
     stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
     confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
     judged = judge_metric(
@@ -168,11 +158,11 @@ def judge_series_metric(
     decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)
-    level = JudgedLevel(len(values) + len(quiet), np.concatenate([measured[judged.level_start :], quiet]))
     status = None
     if len(values):
-        status = _make_status(history, judged, level, smallest_change=smallest_change, now=now)
-    return SeriesOutcome(tuple(updates), tuple(inserts), status, level if len(values) else None)
+        count = len(values) + quiet_count
+        status = _make_status(history, judged, count, smallest_change=smallest_change, now=now)
+    return SeriesOutcome(tuple(updates), tuple(inserts), status)
 
 
 def _locate(history: MetricHistory, change_id: int, record: ChangeRecord) -> StoredChange:
@@ -365,14 +355,13 @@ def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
 
 
 def _make_status(
-    history: MetricHistory, judged: MetricResult, level: JudgedLevel, *, smallest_change: float, now: datetime
+    history: MetricHistory, judged: MetricResult, count: int, *, smallest_change: float, now: datetime
 ) -> StatusRecord:
     return StatusRecord(
         series_id=history.series_id,
         metric=history.metric,
         status=STATUSES[judged.state.state],
-        n=level.n,
-        level=take_median(level.values),
+        n=count,
         spread=judged.profile.spread,
         smallest_detectable_change=judged.profile.smallest_change,
         runs_needed=judged.state.runs_needed,
@@ -382,4 +371,5 @@ def _make_status(
         smallest_change=smallest_change,
         method=METHOD,
         judged_at=now,
+        evaluated_to_at=to_time(int(history.times[-1])),
     )

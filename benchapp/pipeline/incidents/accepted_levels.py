@@ -85,7 +85,7 @@ def accept_level(
     incident = lock_incident(incident_id)
     check_acceptable(incident, accepted)
     before = {**describe_state(incident), "baselines": [_set_baseline(level) for level in accepted]}
-    Series.objects.filter(pk__in=series).update(judging_is_due=True, judging_resumes=False)
+    Series.objects.filter(pk__in=series).update(judging_is_due=True)
     now = timezone.now()
     incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.EXPECTED
     incident.resolved_at = incident.updated_at = now
@@ -118,7 +118,7 @@ def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> Non
         )
     if baselines:
         touched = {series_id for series_id, _, _ in baselines}
-        Series.objects.filter(pk__in=touched).update(judging_is_due=True, judging_resumes=False)
+        Series.objects.filter(pk__in=touched).update(judging_is_due=True)
 
 
 def _set_baseline(level: AcceptedLevel) -> tuple[int, str, str | None]:

@@ -336,4 +336,4 @@ def _mark_affected(planned_event: PlannedEvent) -> None:
     filter = read_stored_filter(planned_event.filter)
     affected = list(in_period.filter(match_series(filter)).values_list("pk", flat=True)) if filter else []
     list(Series.objects.select_for_update().filter(pk__in=affected).order_by("pk").values_list("pk"))
-    Series.objects.filter(pk__in=affected).update(judging_is_due=True, judging_resumes=False)
+    Series.objects.filter(pk__in=affected).update(judging_is_due=True)

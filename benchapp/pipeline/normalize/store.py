@@ -54,7 +54,7 @@ _COPIED_COLUMNS = (*_OWN_COLUMNS, *_PLAIN_COLUMNS, *_JSON_COLUMNS, _ARRAY_COLUMN
 _COPY_MEASUREMENTS = f"COPY benchapp_measurement ({', '.join(_COPIED_COLUMNS)}) FROM STDIN"
 
 _RECOUNT = (
-    "UPDATE benchapp_series SET judging_is_due = TRUE, judging_resumes = FALSE,"
+    "UPDATE benchapp_series SET judging_is_due = TRUE,"
     " measurement_count = counted.count, first_at = counted.first_at,"
     " last_at = counted.last_at FROM ("
     "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"

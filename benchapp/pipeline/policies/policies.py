@@ -197,7 +197,7 @@ def _log_action(
     )
     ids = list_matching_series(policy.filter, policy.label)
     list(Series.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
-    Series.objects.filter(pk__in=ids).update(judging_is_due=True, judging_resumes=False)
+    Series.objects.filter(pk__in=ids).update(judging_is_due=True)
     repeat_pooled_evaluations(ids)
     log.info(
         "detection_policy.action",

@@ -155,12 +155,11 @@ def test_detection_starts_at_six_runs_and_is_learning_below_twenty() -> None:
     assert not Change.objects.exists()
 
 
-def test_detection_status_has_level_spread_and_smallest_change() -> None:
+def test_detection_status_has_spread_and_smallest_change() -> None:
     make_judged(make_level(1000.0, 30))
 
     result = DetectionResult.objects.get()
     assert (result.status, result.n) == (DetectionStatus.STEADY, 30)
-    assert result.level == pytest.approx(1001.5, abs=2)
     assert result.spread == pytest.approx(0.01, abs=0.003)
     assert result.smallest_detectable_change and 0.02 < result.smallest_detectable_change < 0.05
     assert result.runs_needed is None

@@ -1,16 +1,18 @@
-"""A series is evaluated run by run as if all its runs were evaluated at once; quiet runs do not read its history."""
+"""A series is evaluated run by run as if all its runs were evaluated at once; quiet runs do not detect again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
+from django.conf import settings
+from django.test import override_settings
 
 from benchapp.models import (
     Change,
+    DetectionPolicy,
     DetectionResult,
-    DetectionState,
     Level,
     Measurement,
     PlannedEventKind,
@@ -19,6 +21,8 @@ from benchapp.models import (
 )
 from benchapp.pipeline import judge
 from benchapp.pipeline.detection import histories
+from benchapp.pipeline.detection.drift import judge_drift
+from benchapp.pipeline.detection.histories import StoredHistory
 from benchapp.pipeline.detection.series import MetricHistory, SeriesOutcome, judge_series_metric
 from benchapp.pipeline.exclusions import exclude_run
 from benchapp.pipeline.judge import judge_due, judge_series
@@ -29,7 +33,7 @@ from tests.pipeline.detection.judging import add_runs, make_cells, make_level, n
 pytestmark = pytest.mark.django_db
 RUNS = 140
 # Of an evaluation itself, not of its result.
-CLOCKS = ("judged_at", "updated_at")
+CLOCKS = ("judged_at", "updated_at", "input_hash")
 
 
 def make_noise(kind: str, seed: int) -> list[float]:
@@ -78,33 +82,29 @@ def make_series_of_two(values: Sequence[float], latencies: Sequence[float]) -> S
 
 
 def make_quiet_series(runs: int = 100) -> Series:
-    """Return a steady series with a valid state, evaluated at its 96th run."""
+    """Return a steady series, evaluated at its 96th run."""
     (series,) = make_cells(make_host(), [make_level(1000.0, runs)])
     judge_due()
     return series
 
 
-def is_resumable(series: Series) -> bool:
-    return Series.objects.values_list("judging_resumes", flat=True).get(pk=series.pk)
+def note_detections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the metric of each detection in values, and "drift" of each search for drifts."""
+    noted: list[str] = []
 
+    def judge_metric(history: MetricHistory, *arguments: Any, **options: Any) -> SeriesOutcome:
+        noted.extend([history.metric] if len(history.values) else [])
+        return judge_series_metric(history, *arguments, **options)
 
-def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that has an entry for each time that the history is read."""
-    reads: list[int] = []
+    def find_drifts(
+        histories: Mapping[int, StoredHistory], *arguments: Any, **options: Any
+    ) -> tuple[int, ...]:
+        noted.extend("drift" for _ in histories)
+        return judge_drift(histories, *arguments, **options)
 
-    def read(ids: Sequence[int], **options: Any) -> Any:
-        reads.append(len(ids))
-        return histories.read_histories(ids, **options)
-
-    monkeypatch.setattr(judge, "read_histories", read)
-    return reads
-
-
-def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*arguments: object, **options: object) -> None:
-        raise AssertionError("the history is read")
-
-    monkeypatch.setattr(judge, "read_histories", read)
+    monkeypatch.setattr(judge, "judge_series_metric", judge_metric)
+    monkeypatch.setattr(judge, "judge_drift", find_drifts)
+    return noted
 
 
 @pytest.mark.parametrize(
@@ -127,47 +127,24 @@ def test_runs_one_by_one_give_the_rows_of_a_full_evaluation(
     judge_due()
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5], RUNS)
     first = 70
-    reads = count_reads(monkeypatch)
+    detected = note_detections(monkeypatch)
     compared = 0
 
     while first < RUNS:
         added = slice(first, first + sizes[first])
         add_runs(series, values[added], latencies=latencies[added])
         first += sizes[first]
-        before = len(reads)
+        before = len(detected)
         judge_due()
-        is_quiet = len(reads) == before
+        is_quiet = len(detected) == before
         compared += is_quiet
-        # An evaluation that reads the history is a full one already: of these, some are repeated.
+        # Of those that detect, some are repeated.
         if is_quiet or first % 5 == 0 or first >= RUNS:
             resumed = read_rows(series)
             judge_series([series.pk])
             assert read_rows(series) == resumed
 
     assert (compared > 0) == has_quiet_runs
-
-
-def test_change_is_detected_in_the_metric_alone_whose_run_is_unusual(monkeypatch: pytest.MonkeyPatch) -> None:
-    iops, latencies = make_level(1000.0, 99), make_level(5e6, 99, shift=3)
-    series = make_series_of_two(iops[:97], latencies[:97])
-    judge_due()
-    iops[96:] = [value * 0.9 for value in iops[96:]]
-    evaluated: list[str] = []
-
-    def judge_metric(history: MetricHistory, *arguments: Any, **options: Any) -> SeriesOutcome:
-        evaluated.extend([history.metric] if len(history.values) else [])
-        return judge_series_metric(history, *arguments, **options)
-
-    monkeypatch.setattr(judge, "judge_series_metric", judge_metric)
-    add_runs(series, iops[97:], latencies=latencies[97:])
-    judge_due()
-
-    assert evaluated == ["iops"]
-    resumed = read_rows(series)
-    judge_series([series.pk])
-    assert read_rows(series) == resumed
-    latency = DetectionResult.objects.get(series=series, metric="latency_mean_ns")
-    assert (latency.n, latency.level) == (99, float(np.median(latencies)))
 
 
 def test_resumed_levels_are_those_of_all_runs() -> None:
@@ -185,54 +162,27 @@ def test_resumed_levels_are_those_of_all_runs() -> None:
     assert level.recent == make_noise("even", 3)[91:111]
 
 
-def test_quiet_run_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_does_not_move_the_evaluation_point_is_not_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     series = make_quiet_series()
-    refuse_to_read(monkeypatch)
+    detected = note_detections(monkeypatch)
 
     add_runs(series, [1001.0])
     judged = judge_due()
 
-    assert (judged.series_ids, judged.change_ids) == ((series.pk,), ())
+    assert (judged.series_ids, judged.change_ids, detected) == ((series.pk,), (), [])
     assert not Series.objects.filter(judging_is_due=True).exists()
-    assert DetectionResult.objects.get(series=series).n == 101
+    result = DetectionResult.objects.get(series=series)
+    assert (result.n, result.evaluated_to_at) == (101, NOON + timedelta(hours=95))
     level = Level.objects.get(series=series, metric="iops")
     assert (level.n, level.last) == (101, 1001.0)
     assert level.to_at == series.measurements.latest("started_at").started_at
 
 
-def judge_batches(values: Sequence[float], *, limit: int, batches: int) -> list[tuple[int, ...]]:
-    """Evaluate series of 100 runs, then one run more in each in batches; return the series of each batch."""
-    cells = make_cells(make_host(), [make_level(1000.0, 100)] * len(values))
-    while judge_due(limit=limit).series_ids:
-        pass
-    for series, value in zip(cells, values, strict=True):
-        add_runs(series, [value])
-    return [judge_due(limit=limit).series_ids for _ in range(batches)]
-
-
-def test_batch_extends_five_times_its_limit_of_quiet_series() -> None:
-    batches = judge_batches([1001.0] * 12, limit=2, batches=3)
-
-    assert [len(of) for of in batches] == [10, 2, 0]
-    assert sorted(batches[0] + batches[1]) == sorted(Series.objects.values_list("pk", flat=True))
-    assert set(DetectionResult.objects.filter(metric="iops").values_list("n", flat=True)) == {101}
-
-
-@pytest.mark.parametrize(("loud", "sizes"), [((0,), [2, 6, 0]), ((0, 1), [2, 6, 0]), ((3, 5), [4, 2, 2])])
-def test_batch_claims_no_more_once_half_of_its_limit_is_to_be_evaluated(
-    loud: tuple[int, ...], sizes: list[int]
-) -> None:
-    """With a limit of 2, one evaluated series is half of it."""
-    values = [0.0 if number in loud else 1001.0 for number in range(8)]
-
-    batches = judge_batches(values, limit=2, batches=3)
-
-    assert [len(of) for of in batches] == sizes
-
-
 def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     series = make_quiet_series()
-    refuse_to_read(monkeypatch)
+    detected = note_detections(monkeypatch)
     run = make_run(series.host, started_at=NOON + timedelta(days=9))
 
     Measurement.objects.create(
@@ -241,6 +191,7 @@ def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch
     note_measurements(series)
     judge_due()
 
+    assert detected == []
     assert DetectionResult.objects.get(series=series).n == 100
     assert Level.objects.get(series=series, metric="iops").n == 100
 
@@ -256,27 +207,27 @@ def test_run_of_a_maintenance_window_extends_nothing(monkeypatch: pytest.MonkeyP
     )
     (series,) = make_cells(make_host("db-1"), [make_level(1000.0, 100)])
     judge_due()
-    refuse_to_read(monkeypatch)
+    detected = note_detections(monkeypatch)
 
     add_runs(series, [500.0, 1001.0])
     judge_due()
 
+    assert detected == []
     assert DetectionResult.objects.get(series=series).n == 101
     assert Level.objects.get(series=series, metric="iops").last == 1001.0
 
 
 @pytest.mark.parametrize("values", [[900.0] * 3, [950.0] * 15, [0.0], [1000.0] * 16])
-def test_unusual_run_and_every_16th_are_evaluated(values: list[float]) -> None:
+def test_unusual_run_and_every_16th_are_evaluated(
+    values: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     series = make_quiet_series()
-    written = DetectionState.objects.get(series=series).measurement_count
+    detected = note_detections(monkeypatch)
 
     add_runs(series, values)
     judge_due()
 
-    resumed = read_rows(series)
-    judge_series([series.pk])
-    assert read_rows(series) == resumed
-    assert DetectionState.objects.get(series=series).measurement_count != written or not is_resumable(series)
+    assert detected == ["iops", "drift"]
 
 
 def test_change_that_may_be_withdrawn_is_evaluated_with_every_run() -> None:
@@ -313,30 +264,52 @@ def add_late_run(series: Series) -> None:
     note_measurements(series)
 
 
-@pytest.mark.parametrize("act", [exclude_old_run, plan_maintenance, add_late_run])
-def test_changed_history_is_evaluated_again(act: Callable[[Series], None]) -> None:
+def apply_another_policy(series: Series) -> None:
+    DetectionPolicy.objects.create(metric="iops", smallest_change=0.3, reason="noisy")
+
+
+def accept_baseline(series: Series) -> None:
+    DetectionResult.objects.update(baseline_from_at=NOON + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    "act", [exclude_old_run, plan_maintenance, add_late_run, apply_another_policy, accept_baseline]
+)
+def test_anything_else_that_an_evaluation_depends_on_repeats_it(
+    act: Callable[[Series], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     series = make_quiet_series()
-    assert is_resumable(series)
+    detected = note_detections(monkeypatch)
 
     act(series)
     add_runs(series, [1001.0])
     judge_due()
 
-    valid = {exclude_old_run: 100, plan_maintenance: 91, add_late_run: 102}[act]
-    resumed = read_rows(series)
-    assert DetectionResult.objects.get(series=series).n == valid
-    judge_series([series.pk])
-    assert read_rows(series) == resumed
+    assert detected == ["iops", "drift"]
+    valid = {exclude_old_run: 100, plan_maintenance: 91, add_late_run: 102, accept_baseline: 100}
+    assert DetectionResult.objects.get(series=series).n == valid.get(act, 101)
 
 
-def test_state_of_other_settings_is_not_used() -> None:
+def test_another_setting_repeats_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     series = make_quiet_series()
-    DetectionState.objects.update(fingerprint="changepoints-v1", content=b"")
+    detected = note_detections(monkeypatch)
 
     add_runs(series, [1001.0])
+    with override_settings(DETECTION_SEASONS=not settings.DETECTION_SEASONS):
+        judge_due()
+
+    assert detected == ["iops", "drift"]
+
+
+def test_excluded_run_does_not_undo_the_newest_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one run less, the 96th is the newest but one: the evaluation point before it is the 80th."""
+    series = make_quiet_series(96)
+
+    exclude_old_run(series)
     judge_due()
 
-    assert DetectionState.objects.get(series=series).measurement_count == 101
+    result = DetectionResult.objects.get(series=series)
+    assert (result.n, result.evaluated_to_at) == (95, NOON + timedelta(hours=95))
 
 
 def test_repetitions_of_the_newest_run_are_merged() -> None:
@@ -349,13 +322,12 @@ def test_repetitions_of_the_newest_run_are_merged() -> None:
     judge_due()
 
     assert DetectionResult.objects.get(series=series).n == 101
-    assert not is_resumable(series)
 
 
-def test_history_longer_than_the_window_is_resumed_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_longer_than_the_window_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (histories, judge):
         monkeypatch.setattr(module, "EVALUATION_WINDOW", 115)
-    monkeypatch.setattr("benchapp.pipeline.detection.quiet_runs.WINDOW", 100)
+    monkeypatch.setattr("benchapp.pipeline.detection.evaluation_plans.WINDOW", 100)
     (series,) = make_cells(make_host(), [make_noise("even", 4)[:118]])
     judge_due()
 
@@ -369,10 +341,10 @@ def test_history_longer_than_the_window_is_resumed_exactly(monkeypatch: pytest.M
     assert 100 <= Level.objects.get(series=series, metric="iops", is_current=True).n <= 115
 
 
-def test_batch_has_at_most_the_measurements_of_one_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit of 4, other series would be claimed until two are to be evaluated."""
+def test_batch_has_at_most_so_many_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(histories, "_BATCH_POINTS", 100)
+    make_cells(make_host(), [make_level(1000.0, 100)] * 3)
 
-    batches = judge_batches([0.0] * 3, limit=4, batches=4)
+    batches = [judge_due(limit=4).series_ids for _ in range(4)]
 
     assert [len(of) for of in batches] == [1, 1, 1, 0]
