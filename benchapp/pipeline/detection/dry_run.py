@@ -140,7 +140,7 @@ def report_detection(
         history,
         metrics,
         smallest_changes=[thresholds[each] for each in metrics],
-        watched=read_watched([series_id]).get(series_id, frozenset()),
+        watched=read_watched([series_id]).get(series_id, ()),
         evaluated_to={name: result.evaluated_to_at for name, result in results.items()},
     )
     history = plan.window

@@ -9,25 +9,16 @@ from typing import Final
 import numpy as np
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q
 
 from benchapp.analysis.detection.baselines import DRIFT_METHOD
 from benchapp.analysis.detection.evaluation_points import find_evaluation_points
 from benchapp.analysis.detection.repetitions import may_have_repetitions
-from benchapp.models import METRIC_FIELDS, ChangeState, IncidentState
+from benchapp.models import METRIC_FIELDS, Change, ChangeState
 from benchapp.pipeline.detection.histories import WINDOW, Claimed, StoredHistory, to_microseconds
 from benchapp.pipeline.detection.metric import METHOD
 from benchapp.pipeline.detection.rows import MetricKey, StoredResult
 
-_LIVE: Final = [ChangeState.SUSPECTED.value, ChangeState.PROVISIONAL.value]
-# A metric with a change that may still be withdrawn, that drifts, or whose incident may recover, is evaluated with
-# every run.
-_READ_WATCHED: Final = (
-    "SELECT DISTINCT live.series_id, live.metric"
-    " FROM benchapp_change AS live LEFT JOIN benchapp_incident AS incident ON incident.id = live.incident_id"
-    " WHERE live.state <> 'withdrawn' AND (live.state = ANY(%(live)s) OR incident.state <> %(resolved)s"
-    "  OR live.evidence->>'continues' = 'true')"
-    " AND live.series_id = ANY(%(ids)s)"
-)
 # Everything that is read of the changes of a series, and of their incidents.
 _READ_CHANGES: Final = (
     "SELECT change.series_id, md5(string_agg(concat(change::text, incident.state, incident.scope,"
@@ -99,7 +90,7 @@ def plan_evaluations(
             histories[series.series_id],
             series.metrics,
             smallest_changes=series.smallest_changes,
-            watched=watched.get(series.series_id, frozenset()),
+            watched=watched.get(series.series_id, ()),
             evaluated_to={
                 metric: result.evaluated_to_at
                 for metric in series.metrics
@@ -110,16 +101,17 @@ def plan_evaluations(
     }
 
 
-def read_watched(ids: Sequence[int]) -> dict[int, frozenset[str]]:
-    """Return the metrics of these series that are evaluated with every run; one query."""
+def read_watched(ids: Sequence[int]) -> dict[int, set[str]]:
+    """Return the metrics of these series that are evaluated with every run; one query.
+
+    Those with a change that may still be withdrawn, and those that drift.
+    """
+    is_unsettled = Q(state__in=(ChangeState.SUSPECTED, ChangeState.PROVISIONAL)) | Q(evidence__continues=True)
+    rows = Change.objects.filter(is_unsettled, series_id__in=ids).exclude(state=ChangeState.WITHDRAWN)
     found: dict[int, set[str]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _READ_WATCHED, {"ids": list(ids), "live": _LIVE, "resolved": IncidentState.RESOLVED.value}
-        )
-        for series_id, metric in cursor.fetchall():
-            found.setdefault(series_id, set()).add(metric)
-    return {series_id: frozenset(metrics) for series_id, metrics in found.items()}
+    for series_id, metric in rows.values_list("series_id", "metric").distinct():
+        found.setdefault(series_id, set()).add(metric)
+    return found
 
 
 def plan_evaluation(
