@@ -179,7 +179,12 @@ def _load_triage(loading: _Loading) -> None:
 def _load_detection(loading: _Loading) -> None:
     """Insert changes, and what is derived from the measurements of complete series."""
     loading.insert("changes")
-    for name in ("series_environments", "levels"):
+    # Levels of older archives have them.
+    run(
+        "INSERT INTO staged_newest_values (id, series_id, metric, to_at, recent)"
+        " SELECT id, series_id, metric, to_at, recent::float8[] FROM staged_levels WHERE is_current AND recent <> '{}'"
+    )
+    for name in ("series_environments", "levels", "newest_values"):
         loading.insert(name, _COMPLETE_SERIES)
     # Accepted baselines are of people.
     loading.insert(

@@ -84,6 +84,7 @@ _CONDITIONS: Final = {
     "incident_events": "incident_id IN (SELECT id FROM selected_incidents)",
     "changes": "id IN (SELECT id FROM selected_changes)",
     "levels": _BY_SERIES,
+    "newest_values": _BY_SERIES,
     "detection_results": _BY_SERIES,
     "pooled_evaluations": (
         "scope IN (SELECT scope FROM benchapp_series WHERE id IN (SELECT id FROM selected_series))"

@@ -24,6 +24,7 @@ from benchapp.pipeline.intake.stored_secrets import STORED, clean_rows
 _METRIC_TABLES: Final = (
     "changes",
     "levels",
+    "newest_values",
     "detection_results",
     "detection_policies",
     "incidents",

@@ -28,7 +28,7 @@ from benchapp.models.incident import (
     label_link,
 )
 from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
-from benchapp.models.level import Level
+from benchapp.models.level import Level, NewestValues
 from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
 from benchapp.models.notifications.layout_answer import StoredLayoutAnswer
 from benchapp.models.personal.pinned_chart import PinnedChart
@@ -131,6 +131,7 @@ __all__ = [
     "LatencyKind",
     "Level",
     "Measurement",
+    "NewestValues",
     "Notice",
     "NoticeState",
     "PanelKind",

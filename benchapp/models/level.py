@@ -18,8 +18,7 @@ class Level(models.Model):
     previous_median, previous_until_at: of the level before, to the start of its last run; null for the first level, and
     if that is of another kind of latency.
     change: the change that begins it; if is_recovery, the one that the series recovered from; null for the first level.
-    is_current: no later level exists. recent: the newest values of the series in chronological order, for a sparkline;
-    empty unless current.
+    is_current: no later level exists.
     """
 
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="levels", db_index=False)
@@ -40,7 +39,6 @@ class Level(models.Model):
     is_recovery = models.BooleanField(default=False)
     is_current = models.BooleanField()
     latency_kind = models.CharField(max_length=4, choices=LatencyKind, blank=True, default="")
-    recent = ArrayField(models.FloatField(), default=list, blank=True)
 
     class Meta:
         constraints = (
@@ -55,3 +53,22 @@ class Level(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} of series {self.series_id} since {self.from_at:%Y-%m-%d}: {self.median}"
+
+
+class NewestValues(models.Model):
+    """The newest values of a metric of a series that has a current level, in the metric's base unit.
+
+    Apart from the levels, which charts read of all series. recent: at most 20, in chronological order, also of the
+    level before. to_at: start of the last run, as of the level.
+    """
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="+", db_index=False)
+    metric = models.CharField(max_length=30)
+    to_at = models.DateTimeField()
+    recent = ArrayField(models.FloatField())
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["series", "metric"], name="newest_values_are_unique"),)
+
+    def __str__(self) -> str:
+        return f"newest values of {self.metric} of series {self.series_id}"

@@ -17,6 +17,7 @@ from benchapp.models import (
     Host,
     Incident,
     Level,
+    NewestValues,
     Series,
     ThresholdViolation,
     User,
@@ -182,7 +183,7 @@ def _move_all(host: Host, pool: str, sources: Sequence[_MovingSeries], move: Poo
         _move_rows(host, moved)
     recalculate_series(sorted(known))
     emptied = [source.series.pk for source, _ in moved if not source.is_shared]
-    for model in (Level, DetectionResult, ThresholdViolation):
+    for model in (Level, NewestValues, DetectionResult, ThresholdViolation):
         model._default_manager.filter(series__in=emptied).delete()
     _follow(host, pool, known)
 

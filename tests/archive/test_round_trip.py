@@ -33,6 +33,7 @@ from benchapp.models import (
     IncidentEvent,
     Level,
     Measurement,
+    NewestValues,
     Notice,
     PlannedEvent,
     Role,
@@ -68,6 +69,7 @@ from tests.factories import (
     make_measurement,
     make_planned_event,
     make_run,
+    make_series,
     make_user,
 )
 
@@ -334,6 +336,25 @@ def test_contradicting_rows_are_named_and_nothing_is_stored(tmp_path: Path) -> N
     Submission.objects.update(digest=b"other")
     with pytest.raises(CommandError, match=f"{run.submission_id} is stored here with another body"):
         import_archive(archive)
+
+
+def test_newest_values_of_an_older_archive_are_those_of_its_levels(tmp_path: Path) -> None:
+    make_series([1000.0])
+    calculate_levels()
+    NewestValues.objects.all().delete()
+    export(tmp_path / "history.tar.zst")
+    start_other_instance()
+
+    import_archive(
+        rewrite_member(
+            tmp_path / "history.tar.zst",
+            "levels",
+            (b",latency_kind\n", b",latency_kind,recent\n"),
+            (b',t,""\n', b',t,"","{7,8}"\n'),
+        )
+    )
+
+    assert list(NewestValues.objects.values_list("metric", "to_at", "recent")) == [("iops", NOON, [7.0, 8.0])]
 
 
 def test_row_stored_during_the_import_is_named_and_the_import_can_be_repeated(

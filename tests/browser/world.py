@@ -423,9 +423,7 @@ def _make_incidents(owner: User) -> tuple[Incident, Series]:
         text=f"{HOSTILE} https://example.com/",
     )
     for status, series in zip(("steady", "noisy", "learning"), moved, strict=True):
-        make_detection_result(
-            series, status, level=8500.0, spread=0.02, smallest_detectable_change=0.08, runs_needed=12
-        )
+        make_detection_result(series, status, spread=0.02, smallest_detectable_change=0.08, runs_needed=12)
     return incident, moved[0]
 
 

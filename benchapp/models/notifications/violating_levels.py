@@ -8,14 +8,14 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from benchapp.grammar import Filter
 from benchapp.models.filtering import match_series
-from benchapp.models.level import Level
+from benchapp.models.level import NewestValues
 from benchapp.thresholds import COMPARISONS, MISSES, NEWEST_RUNS, Threshold
 
 _SIGNS: Final[Mapping[str, str]] = {sign: sign for sign in COMPARISONS}
 
 
 class _IsViolated(Func):
-    """Whether enough of the newest values of a level miss a threshold; as `benchapp.thresholds.is_violated`."""
+    """Whether enough of the newest values miss a threshold; as `benchapp.thresholds.is_violated`."""
 
     output_field = BooleanField()
 
@@ -35,7 +35,7 @@ class _IsViolated(Func):
         return condition, [*values, *values, *values, self.threshold.limit]
 
 
-def select_violating(threshold: Threshold, filter: Filter) -> QuerySet[Level]:
-    """Return the current levels of the matching series whose newest runs violate a threshold."""
-    levels = Level.objects.filter(match_series(filter, "series__"), is_current=True, metric=threshold.metric)
-    return levels.alias(is_violated=_IsViolated(threshold)).filter(is_violated=True)
+def select_violating(threshold: Threshold, filter: Filter) -> QuerySet[NewestValues]:
+    """Return the newest values of the matching series that violate a threshold."""
+    values = NewestValues.objects.filter(match_series(filter, "series__"), metric=threshold.metric)
+    return values.alias(is_violated=_IsViolated(threshold)).filter(is_violated=True)

@@ -48,7 +48,6 @@ _COLUMNS: Final = {
     "is_recovery": "boolean",
     "is_current": "boolean",
     "latency_kind": "varchar",
-    "recent": "float8[]",
 }
 _KEY: Final = ("series_id", "metric", "from_at")
 # What a level keeps whose first runs are not read.
@@ -58,7 +57,8 @@ _CONTINUED: Final = (
 _VALUES: Final = [name for name in _COLUMNS if name not in _KEY]
 # One JSON document for all rows: psycopg takes four times as long to write arrays of 5 000 values each (measured).
 _FRESH: Final = (
-    f"json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())})"
+    f"json_to_recordset(%s::json) AS fresh({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())},"
+    " recent float8[])"
 )
 # The keys alone where the other columns are not needed: a document takes PostgreSQL ten times as long to read.
 _FRESH_KEYS: Final = f"unnest(%s::bigint[], %s::varchar[], %s::timestamptz[]) AS fresh({', '.join(_KEY)})"
@@ -71,17 +71,27 @@ _DELETE_OTHERS: Final = (
     " = (stored.series_id, stored.metric, stored.from_at))"
 )
 _END_OTHERS: Final = (
-    "UPDATE benchapp_level AS stored SET is_current = FALSE, recent = '{}' WHERE series_id = ANY(%s) AND is_current"  # noqa: S608
+    "UPDATE benchapp_level AS stored SET is_current = FALSE WHERE series_id = ANY(%s) AND is_current"  # noqa: S608
     f" AND NOT EXISTS (SELECT 1 FROM {_FRESH_KEYS}"
     " WHERE (fresh.series_id, fresh.metric, fresh.from_at) = (stored.series_id, stored.metric, stored.from_at))"
 )
 # Equal rows are not written again: most runs of old history change nothing. (Names of our own columns.)
 _UPSERT: Final = (
-    f"INSERT INTO benchapp_level AS stored ({', '.join(_COLUMNS)}) SELECT {', '.join(_COLUMNS)}"  # noqa: S608
-    f" FROM {_FRESH} ON CONFLICT ({', '.join(_KEY)})"
+    f"WITH fresh AS MATERIALIZED (SELECT * FROM {_FRESH}), newest AS ("  # noqa: S608
+    "INSERT INTO benchapp_newestvalues AS stored (series_id, metric, to_at, recent)"
+    " SELECT series_id, metric, to_at, recent FROM fresh WHERE is_current"
+    " ON CONFLICT (series_id, metric) DO UPDATE SET to_at = excluded.to_at, recent = excluded.recent"
+    " WHERE (stored.to_at, stored.recent) IS DISTINCT FROM (excluded.to_at, excluded.recent))"
+    f" INSERT INTO benchapp_level AS stored ({', '.join(_COLUMNS)}) SELECT {', '.join(_COLUMNS)}"
+    f" FROM fresh ON CONFLICT ({', '.join(_KEY)})"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _VALUES)}"
     f" WHERE ({', '.join(f'stored.{name}' for name in _VALUES)})"
     f" IS DISTINCT FROM ({', '.join(f'excluded.{name}' for name in _VALUES)})"
+)
+_DELETE_NEWEST: Final = (
+    "DELETE FROM benchapp_newestvalues AS stored WHERE series_id = ANY(%s) AND NOT EXISTS ("
+    "SELECT FROM benchapp_level AS level WHERE (level.series_id, level.metric) = (stored.series_id, stored.metric)"
+    " AND level.is_current)"
 )
 
 
@@ -99,7 +109,7 @@ class _Boundary:
 
 
 def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, Sequence[str]]) -> None:
-    """Store the levels of these series, whose rows are locked; one or two queries, and three statements.
+    """Store the levels of these series, whose rows are locked; one or two queries, and four statements.
 
     metrics: those in which changes are detected, by series. Of a history that was not read whole, the first level
     continues the stored one.
@@ -128,6 +138,7 @@ def store_levels(histories: Mapping[int, StoredHistory], metrics: Mapping[int, S
         # Before the new ones: each metric of a series has one current level.
         cursor.execute(_END_OTHERS, [ids, *_list_keys([row for row in rows if row["is_current"]])])
         cursor.execute(_UPSERT, [document])
+        cursor.execute(_DELETE_NEWEST, [ids])
 
 
 def _list_keys(rows: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
@@ -200,7 +211,7 @@ def _list_rows(
                     "is_recovery": boundary is not None and boundary.is_recovery,
                     "is_current": is_current,
                     "latency_kind": section.kind,
-                    "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else [],
+                    "recent": values[-RECENT_MAXIMUM:].tolist() if is_current else None,
                 }
                 if section is sections[0] and previous is None and metric in continued:
                     row |= {name: getattr(continued[metric], name) for name in _CONTINUED}

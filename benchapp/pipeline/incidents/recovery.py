@@ -18,7 +18,15 @@ from benchapp.analysis.detection.recovery import (
     have_changed_again,
     have_returned,
 )
-from benchapp.models import UNRESOLVED, Change, ChangeState, Incident, IncidentEvent, Level, Measurement
+from benchapp.models import (
+    UNRESOLVED,
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    Measurement,
+    NewestValues,
+)
 from benchapp.pipeline.incidents.events import Events, reopen_incident
 from benchapp.times import format_utc_moment
 
@@ -50,9 +58,9 @@ def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
     changes: dict[int, list[Change]] = defaultdict(list)
     for change in Change.objects.stated().filter(incident_id__in=set(touched)).order_by("started_at", "id"):
         changes[change.incident_id or 0].append(change)
-    levels = _read_levels(change for of in changes.values() for change in of)
+    known = _read_newest(change for of in changes.values() for change in of)
     incidents = Incident.objects.select_for_update().filter(pk__in=changes).order_by("pk")
-    return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], levels, events)}
+    return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], known, events)}
 
 
 def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
@@ -64,13 +72,13 @@ def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
 def _update(
     incident: Incident,
     changes: Sequence[Change],
-    levels: Mapping[tuple[int, str], Level],
+    known: Mapping[tuple[int, str], NewestValues],
     events: Events,
 ) -> bool:
     if incident.recovered_at is None:
-        if not _is_back(changes, levels):
+        if not _is_back(changes, known):
             return False
-        incident.recovered_at = _find_return(_list_measured(changes, levels)) or events.now
+        incident.recovered_at = _find_return(_list_measured(changes, known)) or events.now
         incident.save(update_fields=["recovered_at"])
         text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}"
         # What is over when it is found sends nothing.
@@ -78,15 +86,15 @@ def _update(
         events.drop(incident.pk)
         events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
         return True
-    if not _has_regressed_again(incident, changes, levels, runs=count_bad_runs(incident)):
+    if not _has_regressed_again(incident, changes, known, runs=count_bad_runs(incident)):
         return False
     reopen_incident(incident, events, text=_FLAPPING)
     return True
 
 
-def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> bool:
+def _is_back(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]) -> bool:
     """Return whether the levels are back by the weight of all, by their pooled levels, or each for itself."""
-    last_at = max((level.to_at for change in changes if (level := levels.get(_key(change)))), default=None)
+    last_at = max((own.to_at for change in changes if (own := known.get(_key(change)))), default=None)
     is_updated = last_at is None or all(_is_updated(change, last_at) for change in changes)
     back = sum(bool(change.evidence.get("is_back")) for change in changes)
     steps = _list_steps(changes)
@@ -94,8 +102,8 @@ def _is_back(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level])
         return True
     if not steps or len(steps) < len(changes):
         return False
-    measured = _list_measured(steps, levels)
-    current = _list_levels(measured, levels)
+    measured = _list_measured(steps, known)
+    current = _list_levels(measured, known)
     return have_returned(current) or (
         is_updated and _have_pooled_returned(measured) and not have_changed_again(current)
     )
@@ -126,7 +134,7 @@ def _find_return(changes: Sequence[Change]) -> datetime | None:
 
 
 def _is_updated(change: Change, last_at: datetime) -> bool:
-    """Return whether what is stored about the end of a change is evaluated with each run, or of a pooled one sweep."""
+    """Return whether the stored end of a change is that of the newest runs; of a pooled one only at first."""
     interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
     return change.method != POOLED_METHOD or last_at - change.started_at < (UPDATED_SLOTS - 1) * interval
 
@@ -153,9 +161,9 @@ def count_bad_runs(incident: Incident) -> int:
 def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
     """Return whether the newest runs of changed series are at their new levels, by the weight of all; two queries."""
     changes = list(Change.objects.filter(pk__in=change_ids).order_by("started_at", "id"))
-    levels = _read_levels(changes)
+    known = _read_newest(changes)
     return have_changed_again(
-        _list_levels(_list_measured(changes, levels), levels), runs=runs, is_detected=True
+        _list_levels(_list_measured(changes, known), known), runs=runs, is_detected=True
     )
 
 
@@ -163,20 +171,20 @@ def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool
     """Return whether the newest runs of an incident that is over are bad, by the weight of all; a few queries."""
     rows = Change.objects.stated().filter(incident=incident)
     changes = list(rows.order_by("started_at", "id"))
-    return bool(changes) and _has_regressed_again(incident, changes, _read_levels(changes), runs=runs)
+    return bool(changes) and _has_regressed_again(incident, changes, _read_newest(changes), runs=runs)
 
 
 def _has_regressed_again(
-    incident: Incident, changes: Sequence[Change], levels: Mapping[tuple[int, str], Level], *, runs: int
+    incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
 ) -> bool:
-    if not _is_bad_again(changes, levels, runs=runs):
+    if not _is_bad_again(changes, known, runs=runs):
         return False
     elsewhere = _find_series_elsewhere(incident, changes)
     if not elsewhere:
         return True
     own = [change for change in changes if change.series_id not in elsewhere]
     left = len({change.series_id for change in own})
-    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, levels, runs=runs)
+    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, known, runs=runs)
 
 
 def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
@@ -198,10 +206,12 @@ def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set
     }
 
 
-def _is_bad_again(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level], *, runs: int) -> bool:
+def _is_bad_again(
+    changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
+) -> bool:
     steps = _list_steps(changes)
     if len(steps) == len(changes):
-        return have_changed_again(_list_levels(_list_measured(steps, levels), levels), runs=runs)
+        return have_changed_again(_list_levels(_list_measured(steps, known), known), runs=runs)
     return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
 
 
@@ -209,33 +219,33 @@ def _list_steps(changes: Sequence[Change]) -> list[Change]:
     return [change for change in changes if change.method != DRIFT_METHOD]
 
 
-def _read_levels(changes: Iterable[Change]) -> dict[tuple[int, str], Level]:
-    """Return the current levels of the metrics that changed, by series and metric; one query."""
+def _read_newest(changes: Iterable[Change]) -> dict[tuple[int, str], NewestValues]:
+    """Return the newest values of the metrics that changed, by series and metric; one query."""
     keys = {(change.series_id, change.metric) for change in changes}
-    rows = Level.objects.filter(
-        series_id__in={series_id for series_id, _ in keys},
-        metric__in={metric for _, metric in keys},
-        is_current=True,
+    rows = NewestValues.objects.filter(
+        series_id__in={series_id for series_id, _ in keys}, metric__in={metric for _, metric in keys}
     )
-    return {(row.series_id, row.metric): row for row in rows.only("series_id", "metric", "to_at", "recent")}
+    return {(row.series_id, row.metric): row for row in rows}
 
 
 def _key(change: Change) -> tuple[int, str]:
     return change.series_id, change.metric
 
 
-def _list_measured(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[Change]:
+def _list_measured(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]) -> list[Change]:
     """Return the newest change of each series and metric, without series that are no longer measured."""
     newest = {_key(change): change for change in changes}
-    last_at = max((levels[key].to_at for key in newest if key in levels), default=None)
+    last_at = max((known[key].to_at for key in newest if key in known), default=None)
     return [
         change
         for key, change in newest.items()
-        if last_at is not None and key in levels and _is_measured(change, levels[key].to_at, last_at)
+        if last_at is not None and key in known and _is_measured(change, known[key].to_at, last_at)
     ]
 
 
-def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Level]) -> list[ChangedLevel]:
+def _list_levels(
+    changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]
+) -> list[ChangedLevel]:
     """Return the levels of changes with the newest values."""
     return [
         ChangedLevel(
@@ -244,7 +254,7 @@ def _list_levels(changes: Sequence[Change], levels: Mapping[tuple[int, str], Lev
             after_median=change.after_median,
             before_spread=change.before_spread,
             after_spread=change.after_spread,
-            newest=levels[_key(change)].recent,
+            newest=known[_key(change)].recent,
         )
         for change in changes
     ]

@@ -18,8 +18,8 @@ from django.utils import timezone
 from benchapp.grammar import parse_filter
 from benchapp.metrics import CATALOG
 from benchapp.models import (
-    Level,
     Measurement,
+    NewestValues,
     PlannedEvent,
     PlannedEventKind,
     Series,
@@ -217,15 +217,13 @@ def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[Threshold
     previews = []
     for text in texts:
         threshold = parse_threshold(text)
-        levels = Level.objects.filter(
-            match_series(filter, "series__"), is_current=True, metric=threshold.metric
-        )
+        measured = NewestValues.objects.filter(match_series(filter, "series__"), metric=threshold.metric)
         violating = select_violating(threshold, filter)
         previews.append(
             ThresholdPreview(
                 threshold.text,
                 threshold.metric,
-                _count(levels),
+                _count(measured),
                 _count(violating),
                 tuple(
                     violating.order_by("-to_at", "-id").values_list("series_id", flat=True)[:EXAMPLES_SHOWN]
@@ -235,8 +233,8 @@ def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[Threshold
     return previews
 
 
-def _count(levels: QuerySet[Level]) -> int:
-    return levels.order_by().values("pk")[: SERIES_COUNTED + 1].count()
+def _count(rows: QuerySet[NewestValues]) -> int:
+    return rows.order_by().values("pk")[: SERIES_COUNTED + 1].count()
 
 
 def _evaluate(
@@ -250,10 +248,10 @@ def _evaluate(
         if (threshold := read_stored_threshold(text)) is not None
     ]
     newest: dict[str, list[tuple[int, Sequence[float]]]] = defaultdict(list)
-    levels = Level.objects.filter(
-        series_id__in=series_ids, is_current=True, metric__in={threshold.metric for _, threshold, _ in asked}
+    stored_values = NewestValues.objects.filter(
+        series_id__in=series_ids, metric__in={threshold.metric for _, threshold, _ in asked}
     )
-    for series_id, metric, recent in levels.values_list("series_id", "metric", "recent"):
+    for series_id, metric, recent in stored_values.values_list("series_id", "metric", "recent"):
         newest[metric].append((series_id, recent[-NEWEST_RUNS:]))
     known: dict[tuple[int, str], dict[int, ThresholdViolation]] = defaultdict(dict)
     for stored in ThresholdViolation.objects.filter(series_id__in=series_ids):

@@ -68,7 +68,7 @@ _DEPTHS: Final = ("iodepth", "numjobs")
 def read_scaling(request: ScalingRequest) -> ScalingChart:
     """Return the chart of a request, with those of further metrics. Raises BadChart.
 
-    One query if the result is cached; else two more (`read_table`), and three for each of a past end and compare_days,
+    One query if the result is cached; else five more (`read_table`), and three for each of a past end and compare_days,
     of each metric; two more if no metric was given and no series has IOPS. Of has_runs those of
     `read_runs`.
     """

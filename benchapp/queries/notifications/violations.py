@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from benchapp.metrics import format_with_unit
-from benchapp.models import Level, ThresholdViolation
+from benchapp.models import NewestValues, ThresholdViolation
 from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.queries.series.series import read_rows
 from benchapp.thresholds import NEWEST_RUNS, Threshold
@@ -69,9 +69,8 @@ def list_violations(subscription_id: int, *, limit: int = VIOLATIONS_SHOWN) -> l
 
 def _read_newest(series_ids: Sequence[int], metrics: Sequence[str]) -> dict[tuple[int, str], float]:
     """Return the median of the newest runs by series and metric."""
-    levels = Level.objects.filter(series_id__in=series_ids, metric__in=metrics, is_current=True)
+    rows = NewestValues.objects.filter(series_id__in=series_ids, metric__in=metrics)
     return {
         (series_id, metric): median(recent[-NEWEST_RUNS:])
-        for series_id, metric, recent in levels.values_list("series_id", "metric", "recent")
-        if recent
+        for series_id, metric, recent in rows.values_list("series_id", "metric", "recent")
     }

@@ -288,11 +288,13 @@ _CHANGE: Final = (
     " CASE WHEN change.method LIKE 'drift-%%' AND NOT level.is_recovery THEN change.evidence END"
 )
 _READ_CURRENT: Final = (
-    "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last, recent, from_at, to_at,"  # noqa: S608
-    " latency_kind, previous_median,"
+    "SELECT level.series_id, n, median, p10, p90, minimum, maximum, last,"  # noqa: S608
+    " coalesce(newest.recent, '{}'), from_at, level.to_at, latency_kind, previous_median,"
     f" previous_until_at, series.first_at, series.measurement_count, {_CHANGE} FROM benchapp_level level"
     " JOIN benchapp_series series ON series.id = level.series_id"
     " LEFT JOIN benchapp_change change ON change.id = level.change_id"
+    " LEFT JOIN benchapp_newestvalues newest"
+    " ON level.is_current AND (newest.series_id, newest.metric) = (level.series_id, level.metric)"
 )
 _COUNT_KINDS: Final = (
     "SELECT latency_kind, count(*) FROM benchapp_level"

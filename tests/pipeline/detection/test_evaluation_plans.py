@@ -15,6 +15,7 @@ from benchapp.models import (
     DetectionResult,
     Level,
     Measurement,
+    NewestValues,
     PlannedEventKind,
     Run,
     Series,
@@ -59,7 +60,7 @@ def read_rows(series: Series) -> dict[str, list[dict[str, Any]]]:
     """Return everything that detection stores of a series."""
     rows = {
         model.__name__: list(model.objects.filter(series=series).order_by("pk").values())
-        for model in (Change, DetectionResult, Level)
+        for model in (Change, DetectionResult, Level, NewestValues)
     }
     for row in (row for of in rows.values() for row in of):
         for clock in CLOCKS:
@@ -159,7 +160,8 @@ def test_resumed_levels_are_those_of_all_runs() -> None:
     expected = np.quantile(make_noise("even", 3)[:111], (0.1, 0.5, 0.9))
     assert level.n == 111
     assert (level.p10, level.median, level.p90) == tuple(pytest.approx(each, rel=1e-12) for each in expected)
-    assert level.recent == make_noise("even", 3)[91:111]
+    newest = NewestValues.objects.get(series=series, metric="iops")
+    assert (newest.to_at, newest.recent) == (level.to_at, make_noise("even", 3)[91:111])
 
 
 def test_run_that_does_not_move_the_evaluation_point_is_not_evaluated(

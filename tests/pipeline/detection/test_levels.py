@@ -14,6 +14,7 @@ from benchapp.models import (
     ChangeState,
     Level,
     Measurement,
+    NewestValues,
     PlannedEvent,
     PlannedEventKind,
     Series,
@@ -35,19 +36,23 @@ FIELDS = (
     "from_at",
     "to_at",
     "is_current",
-    "recent",
 )
 
 
 def read_levels(series: Series, metric: str = "iops") -> list[dict[str, Any]]:
-    return list(Level.objects.filter(series=series, metric=metric).order_by("from_at").values(*FIELDS))
+    return read_all(series).get(metric, [])
 
 
 def read_all(series: Series) -> dict[str, list[dict[str, Any]]]:
+    """Return the levels of each metric, the current one with the newest values."""
     found: dict[str, list[dict[str, Any]]] = {}
     rows = Level.objects.filter(series=series).order_by("from_at").values("metric", *FIELDS)
     for row in rows:
-        found.setdefault(row.pop("metric"), []).append(row)
+        found.setdefault(row.pop("metric"), []).append({**row, "recent": []})
+    for newest in NewestValues.objects.filter(series=series):
+        current = found[newest.metric][-1]
+        assert (current["is_current"], current["to_at"]) == (True, newest.to_at)
+        current["recent"] = newest.recent
     return found
 
 

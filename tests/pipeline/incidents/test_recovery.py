@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
-from benchapp.models import Change, Level
+from benchapp.models import Change, NewestValues
 from benchapp.pipeline.incidents.recovery import _is_back
 from tests.factories import NOON
 
@@ -34,7 +34,7 @@ def make_pooled_change(series_id: int, pooled: dict[str, bool], *, hours: int = 
 def is_back(changes: Sequence[Change], *, silent: Sequence[int] = ()) -> bool:
     """Return whether the incident of these changes is back; silent: series without runs for days."""
     levels = {
-        (change.series_id, change.metric): Level(
+        (change.series_id, change.metric): NewestValues(
             # Half way between both levels.
             recent=[985.0] * 10,
             to_at=NOON + timedelta(hours=10) if change.series_id in silent else LATER,
