@@ -194,7 +194,7 @@ WEB = {
     "history/": (PAGE_READERS,),
     "compare/": (PAGE_READERS,),
     "incidents/": (PAGE_READERS,),
-    "incidents/status/": (PAGE_READERS,),
+    "incidents/status/": (EVERYBODY,),
     "incidents/health/": (PAGE_READERS,),
     "incidents/bulk": (Row("POST", PAGE_EDITORS),),
     "incidents/bulk/undo": (Row("POST", PAGE_EDITORS),),

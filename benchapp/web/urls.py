@@ -2,6 +2,7 @@
 
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
+from django.views.generic import RedirectView
 
 from benchapp.web import audit
 from benchapp.web.accounts import links, oidc, own_account, password_reset, people, preferences, tokens
@@ -15,7 +16,7 @@ from benchapp.web.experiments import views as experiments
 from benchapp.web.hosts import views as hosts
 from benchapp.web.incidents import actions as incident_actions
 from benchapp.web.incidents import baseline as incident_baseline
-from benchapp.web.incidents import benchmark_health, detection_status
+from benchapp.web.incidents import benchmark_health
 from benchapp.web.incidents import bulk as bulk_triage
 from benchapp.web.incidents import views as incidents
 from benchapp.web.layouts import price_views as prices
@@ -95,18 +96,21 @@ urlpatterns = [
     page("history/", history.history, "history", "History", "trend time chart"),
     page("incidents/", incidents.incidents, "incidents#the-inbox", "Incidents", "regressions inbox alerts"),
     page(
-        "incidents/status/",
-        detection_status.detection_status,
-        "incidents#the-inbox",
-        "Detection status",
-        "monitored series",
-    ),
-    page(
         "incidents/health/",
         benchmark_health.benchmark_health,
         "incidents#benchmark-health",
         "Benchmark health",
-        "noise findings",
+        "detection status monitored series noise findings",
+    ),
+    # Links of before both pages were one.
+    path(
+        "incidents/status/",
+        RedirectView.as_view(
+            pattern_name="benchmark_health",
+            permanent=True,
+            query_string=True,
+            http_method_names=["get", "head"],
+        ),
     ),
     path("incidents/bulk", bulk_triage.triage_selected, name="bulk_triage"),
     path("incidents/bulk/undo", bulk_triage.undo_selected, name="undo_bulk_triage"),

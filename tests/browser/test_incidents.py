@@ -15,7 +15,7 @@ PAGES = [
     "/incidents/",
     "/incidents/?tab=all",
     "/incidents/?tab=resolved",
-    "/incidents/status/",
+    "/incidents/health/?status=steady",
     "{incident}",
     "{incident}baseline/",
     "{moved_series}",

@@ -137,6 +137,7 @@ def read_benchmark_health(
     *,
     grouping: HealthGrouping,
     now: datetime,
+    within: Q | None = None,
     without: str = "",
     offset: int = 0,
     limit: int = 100,
@@ -145,11 +146,12 @@ def read_benchmark_health(
 
     With detection policies also those of `read_thresholds`.
 
-    Series of retired hosts and of the host named `without` are left out: nobody expects runs of them.
+    within: a condition of Series, as a run in a time range. Series of retired hosts and of the host named `without` are
+    left out: nobody expects runs of them.
     Incidents are those opened in the last PERIOD_DAYS, and open ones. At most SERIES_MAXIMUM series are read.
     """
     is_active = Q(host__isnull=True) | Q(host__retired_at__isnull=True) & ~Q(host__name=without)
-    series = _read_series(match_series(match) & is_active, now=now)
+    series = _read_series(match_series(match) & is_active & (within or Q()), now=now)
     is_cut = len(series) > SERIES_MAXIMUM
     series = series[:SERIES_MAXIMUM]
     incidents = _read_incidents([each.id for each in series], now=now)

@@ -134,24 +134,24 @@ def select_detected(rows: Sequence[DetectionStatusRow], metric: str) -> Detectio
 
 
 def list_detection_status(
-    status: str | None,
+    status: str,
     match: Filter,
     *,
     within: Q | None = None,
     after: str | None = None,
     limit: int = 100,
 ) -> Page[MonitoredMetric]:
-    """Return metrics of series with one status or any, last evaluated first; one query. Raises BadCursor.
+    """Return metrics of series with one status, or any (""), last evaluated first; one query. Raises BadCursor.
 
-    within: a condition of Series, as of those with a run in a time range.
+    within: a condition of Series, as a run in a time range.
     """
     cursor = read_cursor(after)
     found = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(
         match_series(match, "series__"), behind("judged_at", cursor, is_descending=True)
     )
-    if within is not None:
+    if within:
         found = found.filter(series__in=Series.objects.filter(within).values("pk"))
-    if status is not None:
+    if status:
         found = found.filter(current=status)
     rows: list[Any] = list(found.select_related("series").order_by("-judged_at", "-id")[: limit + 1])
     page = cut_page(rows, limit, cursor_of=lambda result: Cursor(result.judged_at, result.pk))

@@ -1,4 +1,4 @@
-"""Benchmark health: benchmarks that need work, and how many incidents were true."""
+"""Benchmark health: benchmarks that need work, how many incidents were true, and what is detectable where."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.grammar import Filter, write_filter
 from benchapp.metrics import CATALOG
-from benchapp.models import SAMPLE_HOST, name_scopes
+from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
 from benchapp.queries.exclusions import has_series
 from benchapp.queries.incidents.benchmark_health import (
     PERIOD_DAYS,
@@ -26,24 +26,30 @@ from benchapp.queries.incidents.benchmark_health import (
     VerdictRow,
     read_benchmark_health,
 )
+from benchapp.queries.incidents.detection_status import list_detection_status
+from benchapp.queries.series.level_range import match_span
+from benchapp.web.incidents.detection_status_texts import describe_detection
 from benchapp.web.site.access import may_read
 from benchapp.web.site.filter_bar import explain_empty, make_filter_bar, settle_filter
-from benchapp.web.site.filter_forms import keep_query
-from benchapp.web.site.value_texts import format_count, format_percent
+from benchapp.web.site.filter_forms import keep_query, read_choice
+from benchapp.web.site.pagination import read_page_number, turn_page
+from benchapp.web.site.time_range import describe_bounds, read_time_range
+from benchapp.web.site.value_texts import format_count, format_integer, format_percent
 
 ROWS_ON_A_PAGE: Final = 100
 # Hosts and workloads with most incidents; the rest is in their own rows above.
 _VERDICT_ROWS: Final = 12
 _GROUPINGS: Final[dict[HealthGrouping, str]] = {
     "series": "Series",
-    "host": "Hosts and pools",
-    "profile": "Profiles",
-}
-_FIRST_COLUMNS: Final[dict[HealthGrouping, str]] = {
-    "series": "Series",
     "host": "Host or pool",
     "profile": "Profile",
 }
+_NOUNS: Final[dict[HealthGrouping, str]] = {
+    "series": "series",
+    "host": "hosts and pools",
+    "profile": "profiles",
+}
+_STATUSES: Final = {"": "Any", **{each.value: each.value.capitalize() for each in DetectionStatus}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,50 +86,71 @@ class VerdictTable:
 @require_safe
 @may_read
 def benchmark_health(request: HttpRequest) -> HttpResponse:
-    """List series, hosts or profiles with findings, and the verdicts of the period."""
-    bar = make_filter_bar(request, keep=("by",))
+    """List series, hosts or profiles with findings, the verdicts of the period, and the status of each metric."""
+    bar = make_filter_bar(request, fields="incidents/_health_fields.html", has_time_range=True)
     errors: list[str] = []
-    wanted = request.GET.get("by", "series")
-    grouping: HealthGrouping = next((each for each in _GROUPINGS if each == wanted), "series")
-    if wanted != grouping:
-        errors.append(f"{wanted[:80]!r} is not a valid grouping. Valid: {', '.join(_GROUPINGS)}.")
-    page = _read_page(request.GET.get("page", "1"), errors)
+    grouping = read_choice(request.GET, "by", _GROUPINGS, errors, noun="grouping")
+    status = read_choice(request.GET, "status", _STATUSES, errors)
+    range = read_time_range(request.GET, errors)
+    page = read_page_number(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
+    within = match_span(range.levels)
     health = read_benchmark_health(
         bar.filter,
         grouping=grouping,
         now=timezone.now(),
+        within=within,
         without=SAMPLE_HOST,
         offset=(page - 1) * ROWS_ON_A_PAGE,
         limit=ROWS_ON_A_PAGE,
     )
+    metrics, links = turn_page(
+        request,
+        errors,
+        read=lambda after: list_detection_status(
+            status, bar.filter, within=within, after=after, limit=ROWS_ON_A_PAGE
+        ),
+    )
     has_more = health.row_count > page * ROWS_ON_A_PAGE
     context = {
+        **links,
+        "title": _describe_health(health, grouping),
         "bar": bar,
+        "errors": errors,
+        "range": describe_bounds(range.from_at, range.to_at),
         "health": health,
         "excluded": () if health.series_count else explain_empty(bar, has_series),
-        "first_column": _FIRST_COLUMNS[grouping],
-        "choices": [
-            (label, keep_query(request.GET, by=each, page=None), each == grouping)
-            for each, label in _GROUPINGS.items()
-        ],
+        "first_column": _GROUPINGS[grouping],
+        "groupings": [(value, label, value == grouping) for value, label in _GROUPINGS.items()],
+        "statuses": [(value, label, value == status) for value, label in _STATUSES.items()],
+        "status": status,
         "lines": [_describe_row(row, bar.filter, grouping) for row in health.rows],
         "summary": _summarize(health),
         "tables": _make_tables(health),
+        "metrics": [
+            (metric, CATALOG[metric.result.metric].short, describe_detection(metric.result))
+            for metric in metrics.items
+        ],
         "period_days": PERIOD_DAYS,
         "series_maximum": SERIES_MAXIMUM,
-        "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
-        "older_url": keep_query(request.GET, page=str(page + 1)) if has_more else None,
+        "first_url": keep_query(request.GET, page=None) if page > 1 else None,
+        "next_url": keep_query(request.GET, page=str(page + 1)) if has_more else None,
     }
-    return render(request, "incidents/benchmark_health.html", context)
+    return render(request, "incidents/benchmark_health.html", context, status=400 if errors else 200)
 
 
-def _read_page(text: str, errors: list[str]) -> int:
-    if text.isascii() and text.isdigit() and 1 <= int(text) <= SERIES_MAXIMUM:
-        return int(text)
-    errors.append(f"{text[:40]!r} is not a valid page.")
-    return 1
+def _describe_health(health: BenchmarkHealth, grouping: HealthGrouping) -> str:
+    """Return the title: "3 of 48 series need work"."""
+    if not health.series_count:
+        return "Benchmark health: no series"
+    noun, count = _NOUNS[grouping], health.row_count + health.healthy_count
+    if not health.row_count:
+        return f"Benchmark health: no findings in {format_integer(count)} {noun}"
+    verb = "needs" if health.row_count == 1 else "need"
+    return (
+        f"Benchmark health: {format_integer(health.row_count)} of {format_integer(count)} {noun} {verb} work"
+    )
 
 
 def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> HealthLine:

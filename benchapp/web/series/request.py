@@ -1,12 +1,14 @@
 """Query parameters of the list of series: metric, groups, order, grid or table, page."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from django.http import QueryDict
 
 from benchapp.metrics import CATALOG
 from benchapp.queries.series_grid import GridGroup, GridSort
+from benchapp.web.site.filter_forms import read_choice
+from benchapp.web.site.pagination import read_page_number
 from benchapp.web.site.time_range import AskedRange, read_time_range
 
 SeriesView = Literal["grid", "table"]
@@ -24,8 +26,6 @@ SORTS: Final[dict[GridSort, str]] = {
     "name": "Name",
 }
 VIEWS: Final[dict[SeriesView, str]] = {"grid": "Grid", "table": "Table"}
-_PAGE_DIGITS: Final = 6
-T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +48,12 @@ def read_series_list_request(query: QueryDict) -> SeriesListRequest:
     if metric is not None and metric not in CATALOG:
         errors.append(f"{metric[:40]!r} is not a valid metric. Available: {', '.join(CATALOG)}.")
         metric = None
-    page = query.get("page") or "1"
-    if not (page.isascii() and page.isdigit() and len(page) <= _PAGE_DIGITS and int(page)):
-        errors.append(f"{page[:40]!r} is not a valid page number.")
-        page = "1"
     return SeriesListRequest(
         metric=metric,
-        group=_read_choice(query, "group", GROUPS, errors),
-        sort=_read_choice(query, "sort", SORTS, errors),
-        view=_read_choice(query, "view", VIEWS, errors),
-        page=int(page),
+        group=read_choice(query, "group", GROUPS, errors),
+        sort=read_choice(query, "sort", SORTS, errors),
+        view=read_choice(query, "view", VIEWS, errors),
+        page=read_page_number(query, errors),
         range=read_time_range(query, errors),
         errors=tuple(errors),
     )
-
-
-def _read_choice(query: QueryDict, name: str, choices: dict[T, str], errors: list[str]) -> T:
-    """Return the value of a parameter; the first one by default."""
-    first = next(iter(choices))
-    given = query.get(name) or first
-    if given not in choices:
-        errors.append(f"{given[:40]!r} is not a valid {name}. Valid: {', '.join(choices)}.")
-        return first
-    return given

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import urlencode
 
 from django import forms
@@ -15,6 +15,8 @@ from benchapp.queries.badges import BADGE_CODES
 from benchapp.queries.hosts.hosts import HostFilter
 from benchapp.queries.runs.runs import RunFilter
 from benchapp.web.site.time_range import BoundField, TimeRangeForm
+
+T = TypeVar("T", bound=str)
 
 
 def write_scopes(scopes: Sequence[str]) -> str:
@@ -133,3 +135,15 @@ def keep_query(query: QueryDict, **changes: str | None) -> str:
     kept = {name: value for name, value in query.dict().items() if name not in changes}
     kept |= {name: value for name, value in changes.items() if value is not None}
     return f"?{urlencode(kept)}"
+
+
+def read_choice(
+    query: QueryDict, name: str, choices: dict[T, str], errors: list[str], *, noun: str = ""
+) -> T:
+    """Return the value of a parameter with these choices; the first one by default, and with an error."""
+    first = next(iter(choices))
+    given = query.get(name) or first
+    if given in choices:
+        return given
+    errors.append(f"{given[:40]!r} is not a valid {noun or name}. Valid: {', '.join(filter(None, choices))}.")
+    return first

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
 from benchapp.queries.pagination import BadCursor, Page
 from benchapp.web.site.filter_forms import keep_query
@@ -11,6 +11,7 @@ from benchapp.web.site.filter_forms import keep_query
 T = TypeVar("T")
 
 _POSITION_DIGITS_MAXIMUM: Final = 8
+_PAGE_DIGITS_MAXIMUM: Final = 6
 
 
 def turn_page(
@@ -38,3 +39,12 @@ def read_position(request: HttpRequest) -> int:
     given = request.GET.get("position", "")
     is_valid = given.isascii() and given.isdigit() and len(given) < _POSITION_DIGITS_MAXIMUM
     return int(given) if is_valid else 0
+
+
+def read_page_number(query: QueryDict, errors: list[str]) -> int:
+    """Return the page of the address, from 1; an invalid one gives the first page, and an error."""
+    given = query.get("page") or "1"
+    if given.isascii() and given.isdigit() and len(given) <= _PAGE_DIGITS_MAXIMUM and int(given):
+        return int(given)
+    errors.append(f"{given[:40]!r} is not a valid page number.")
+    return 1

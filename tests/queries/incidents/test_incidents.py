@@ -242,11 +242,11 @@ def test_monitored_series_are_counted_and_listed_by_status(django_assert_num_que
 
     assert (dict(counts.by_status), counts.has_more) == ({"steady": 1, "noisy": 1}, False)
     assert [row.result.metric for row in noisy.items] == ["latency_p99_ns"]
-    assert [row.result.metric for row in list_detection_status(None, Filter()).items] == [
+    assert [row.result.metric for row in list_detection_status("", Filter()).items] == [
         "latency_p99_ns",
         "iops",
     ]
-    assert list_detection_status(None, parse_filter("host:nobody")).items == ()
+    assert list_detection_status("", parse_filter("host:nobody")).items == ()
     assert [row.metric for row in list_detection_statuses(series.pk)] == ["iops", "latency_p99_ns"]
 
 

@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from benchapp.models import IncidentState, Verdict
 from tests.factories import make_change, make_host, make_incident, make_series, make_target
+from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 URL = "/incidents/health/"
@@ -64,6 +65,30 @@ def test_parameters_that_are_not_valid_are_named(viewer, query):
 
     assert response.status_code == 400
     assert response.context["errors"]
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("", "1 of 2 series needs work"),
+        ("by=host", "1 of 2 hosts and pools needs work"),
+        ("q=host:db-2", "no findings in 1 series"),
+        ("from=2001-01-01&to=2001-01-02", "no series"),
+    ],
+)
+def test_title_has_what_needs_work(query, title, viewer):
+    make_noisy_series("db-1")
+    make_series([1.0], host=make_host("db-2"), start_at=timezone.now())
+
+    page = Page(viewer.get(f"{URL}?{query}"))
+
+    assert f"Benchmark health: {title}" in page.words
+
+
+def test_address_of_the_former_page_of_detection_status_leads_here(viewer):
+    response = viewer.get("/incidents/status/?status=noisy&q=host:db-1")
+
+    assert (response.status_code, response.url) == (301, f"{URL}?status=noisy&q=host:db-1")
 
 
 def test_empty_installation_leads_to_hosts(viewer):

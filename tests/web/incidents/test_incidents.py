@@ -60,14 +60,14 @@ def test_empty_inbox_shows_detection_status(viewer: Client) -> None:
     page = read(viewer)
 
     assert "No open regressions. 3 metrics monitored, 1 learning, 1 too noisy." in page.words
-    assert "/incidents/status/?status=noisy" in page.links
+    assert "/incidents/health/?status=noisy#detection-status" in page.links
 
 
 def test_installation_without_series_leads_to_hosts(viewer: Client) -> None:
     page = read(viewer)
 
     assert "No series is monitored yet. Regressions of a series are reported after 6 to 20 runs" in page.words
-    assert "/incidents/status/" not in page.links
+    assert not any("#detection-status" in link for link in page.links)
 
 
 def test_most_severe_is_first_then_the_newest(viewer: Client) -> None:
@@ -583,14 +583,14 @@ def test_title_has_the_largest_change(viewer: Client) -> None:
     assert "IOPS of db-7 down 15 % since" in words
 
 
-def test_detection_status_page_describes_each_series(viewer: Client) -> None:
+def test_detection_status_describes_each_metric(viewer: Client) -> None:
     series = make_series([1.0], host=make_host("db-7"), start_at=timezone.now())
     make_detection_result(series, DetectionStatus.NOISY, smallest_detectable_change=0.24, runs_needed=50)
 
-    words = Page(viewer.get(reverse("detection_status") + "?status=noisy")).words
+    words = Page(viewer.get(reverse("benchmark_health") + "?status=noisy")).words
 
     assert "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Finding 5 % needs 50 runs." in words
-    assert "No series yet" in Page(viewer.get(reverse("detection_status") + "?status=stale")).words
+    assert "No metric is stale" in Page(viewer.get(reverse("benchmark_health") + "?status=stale")).words
 
 
 def test_change_of_a_young_series_is_marked_on_the_incident_and_the_series(viewer: Client) -> None:

@@ -156,7 +156,6 @@ PAGES = (
     "history",
     "hosts",
     "incidents",
-    "detection_status",
     "benchmark_health",
 )
 BARLESS = ("planned_events", "uploads", "run_requests")
@@ -165,11 +164,7 @@ BARLESS = ("planned_events", "uploads", "run_requests")
 @pytest.mark.parametrize(
     ("name", "query", "problem"),
     [
-        *(
-            (name, {"from": "soon"}, "From is not a valid date")
-            for name in PAGES
-            if name != "benchmark_health"
-        ),
+        *((name, {"from": "soon"}, "From is not a valid date") for name in PAGES),
         *(
             (name, {"from": "-1d", "to": "-2d"}, "From is after To. Swap them.")
             for name in ("runs", "hosts", "scaling")
@@ -189,7 +184,7 @@ BARLESS = ("planned_events", "uploads", "run_requests")
         ("runs", {"badge": "speed"}, "not a valid badge"),
         ("hosts", {"sort": "speed"}, "'speed' is not a column"),
         ("incidents", {"tab": "speed"}, "'speed' is not a valid tab"),
-        ("detection_status", {"status": "speed"}, "'speed' is not a valid status"),
+        ("benchmark_health", {"status": "speed"}, "'speed' is not a valid status"),
         ("benchmark_health", {"by": "speed"}, "'speed' is not a valid grouping"),
     ],
 )

@@ -21,7 +21,7 @@ def list_places(page: Page) -> list[str]:
     return links[: len(paths)]
 
 
-@pytest.mark.parametrize("name", [*KEEPING, "home", "history", "detection_status"])
+@pytest.mark.parametrize("name", [*KEEPING, "home", "history", "benchmark_health"])
 def test_filter_and_time_range_are_kept_between_pages(name: str, viewer: Client) -> None:
     make_series([1.0], host=make_host("db-01"))
 

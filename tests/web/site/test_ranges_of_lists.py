@@ -24,7 +24,7 @@ LISTS = {
     "runs": {},
     "hosts": {},
     "incidents": {},
-    "detection_status": {},
+    "benchmark_health": {},
     "planned_events": {"tab": "past"},
     "uploads": {},
     "run_requests": {},
