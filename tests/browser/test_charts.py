@@ -99,10 +99,41 @@ def test_percentiles_are_walked_by_keys(visit: Visit, world: World) -> None:
     assert readout(watched) == "randwrite · 99.99 % of the I/Os within 727 µs"
 
 
+def test_menus_of_a_chart_open_and_close_by_keys(visit: Visit, world: World) -> None:
+    watched = visit(world.history, permissions=["clipboard-read", "clipboard-write"])
+    watched.wait_for_charts()
+    page = watched.page
+
+    page.focus("summary:text-is('Save')")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.labels[0].textContent") == "Name of the view"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent") == "Save"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Copied").wait_for()
+
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert page.locator("details.menu[open]").count() == 1
+    assert [
+        each.inner_text() for each in page.locator("details.menu[open] .menu-list > :is(button, a)").all()
+    ][1:] == [
+        "PNG",
+        "Copy image link",
+        "CSV",
+    ]
+    assert "curl" in page.inner_text("details.menu[open] code")
+    assert (watched.barriers(), watched.overhang_px(), watched.complaints) == ([], 0, [])
+
+
 def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_path: Path) -> None:
     watched = visit(world.history)
     watched.wait_for_charts()
 
+    watched.page.click("summary:text-is('Share')")
     with watched.page.expect_download() as download:
         watched.page.click("[data-save-image]")
     download.value.save_as(tmp_path / "chart.png")

@@ -101,6 +101,7 @@ def test_matrix_is_saved_as_a_picture_in_the_theme_of_the_page(
     watched = visit(PATH, color_scheme=scheme)
     page = watched.page
 
+    page.click("summary:text-is('Share')")
     with page.expect_download() as download:
         page.click("[data-save-image]")
     download.value.save_as(tmp_path / "matrix.png")
@@ -117,6 +118,7 @@ def test_matrix_is_saved_as_a_picture_in_the_theme_of_the_page(
 def test_matrix_has_its_caption_and_the_same_numbers_as_csv(visit: Visit) -> None:
     page = visit(PATH).page
 
+    page.click("summary:text-is('Share')")
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
 

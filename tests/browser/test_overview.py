@@ -79,9 +79,11 @@ def test_page_without_script_links_its_charts(visit: Callable[..., Watched]) -> 
 def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) -> None:
     watched = visit("/scaling/?q=host:db-01")
     page = watched.page
+    page.click("summary:text-is('Save')")
     page.get_by_role("button", name="Pin to overview").click()
     expect(page.get_by_role("status").filter(has_text="Pinned to your overview.")).to_be_visible()
     page.goto("/history/?q=host:db-01")
+    page.click("summary:text-is('Save')")
     page.get_by_role("button", name="Pin to overview").click()
     expect(page.get_by_role("status").filter(has_text="Pinned to your overview.")).to_be_visible()
 

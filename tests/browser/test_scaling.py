@@ -155,6 +155,7 @@ def test_charts_of_several_metrics_share_one_cursor(visit: Visit, sweep: None, t
     first, second = page.evaluate(active)
     assert first == second != []
 
+    page.click("summary:text-is('Share')")
     with page.expect_download() as download:
         page.click("[data-save-image]")
     assert download.value.suggested_filename == "scaling-iops-latency_mean_ns-over-iodepth.png"
@@ -205,6 +206,7 @@ def test_picture_of_panels_is_saved_as_one(visit: Visit, sweep: None, tmp_path: 
     watched = visit(f"{EBS}&facet=file_size")
     watched.wait_for_charts()
 
+    watched.page.click("summary:text-is('Share')")
     with watched.page.expect_download() as download:
         watched.page.click("[data-save-image]")
     download.value.save_as(tmp_path / "scaling.png")
@@ -227,6 +229,7 @@ def test_saved_picture_brings_the_legend_of_its_bars(visit: Visit, sweep: None) 
         }"""
     )
 
+    watched.page.click("summary:text-is('Share')")
     with watched.page.expect_download():
         watched.page.click("[data-save-image]")
 

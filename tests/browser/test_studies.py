@@ -64,6 +64,7 @@ def test_keys_in_a_shared_chart_open_no_page(world: World, visit: Callable[..., 
 def test_chart_is_saved_as_a_study_and_deleted(visit: Callable[..., Watched]) -> None:
     page = visit("/scaling/?q=host:db-01").page
 
+    page.click("summary:text-is('Save')")
     page.get_by_role("link", name="Save as a study").click()
     page.get_by_label("Title").fill("Kept in a browser")
     page.get_by_role("button", name="Save").click()

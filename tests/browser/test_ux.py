@@ -61,7 +61,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     ),
     "Pin a chart to the overview": (
         "/scaling/?q=host:db-09",
-        [("button", "Pin to overview")],
+        ["summary:text-is('Save')", ("button", "Pin to overview")],
         r"/scaling/\?",
         "Pinned to your overview.",
     ),
@@ -90,9 +90,9 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     "Save a view of a chart": (
         "/scaling/?q=host:db-09",
         [
-            "summary:text-is('Save view')",
+            "summary:text-is('Save')",
             ("type", "#view-name", "Depths of db-09"),
-            ".save-view button:text-is('Save')",
+            ("button", "^Save view$"),
         ],
         r"/scaling/\?",
         "View saved.",
@@ -113,6 +113,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
         "/",
         [
             "nav.places a:text-is('Scaling')",
+            "summary:text-is('Save')",
             ("link", "Save as a study"),
             ("button", "^Save$"),
             ("button", "Create shared link"),

@@ -117,6 +117,7 @@ def test_link_to_the_image_of_a_chart_is_copied_and_read_without_a_session(
     watched.wait_for_charts()
     page = watched.page
 
+    page.click("summary:text-is('Share')")
     page.get_by_role("button", name="Copy image link").first.click()
     page.get_by_role("button", name="Copied, valid for 90 days").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")

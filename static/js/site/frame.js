@@ -162,7 +162,7 @@ async function copyImageLink(button) {
 // The zoom of a history is in the address of its page.
 function readImageAddress(button) {
   const address = new URL(button.dataset.copyImage, location.origin);
-  if (button.closest("[data-owns-address]") !== null) {
+  if (button.closest(".menu") && document.querySelector("[data-owns-address]")) {
     const shown = new URLSearchParams(location.search);
     for (const name of ["from", "to"]) {
       const value = shown.get(name);

@@ -39,8 +39,11 @@ def list_shown(page: Page) -> list[str | None]:
 @pytest.mark.parametrize("name", CHART_PAGES)
 def test_chart_page_pins_itself(viewer: Client, measured: None, name: str) -> None:
     page = Page(viewer.get(reverse(name) + QUERIES.get(name, "?q=host:db-1")))
+    assert [reverse("add_pin")] == [named["formaction"] for _, named in page.tags if "formaction" in named]
     form = next(
-        place for place, (_, named) in enumerate(page.tags) if named.get("action") == reverse("add_pin")
+        place
+        for place, (_, named) in enumerate(page.tags)
+        if named.get("action") == reverse("add_saved_view")
     )
     fields = {
         str(named["name"]): str(named["value"])
