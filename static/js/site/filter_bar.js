@@ -1,6 +1,7 @@
 // The filter bar: completion of names and values (a combobox with a listbox), values with counts, shortcut "f".
 import { getJson } from "./api.js";
 import { complete, findPiece, fitNames, withoutPiece } from "./completion.js";
+import { makeElement, setAttributes } from "./elements.js";
 
 const API = "/api/v1/dimensions";
 const WORDS = "/search/words";
@@ -149,24 +150,16 @@ function startCompletion(input) {
 }
 
 function makeList(input) {
-  const list = document.createElement("div");
-  list.className = "completion-list";
-  list.id = `${input.id}-list`;
-  list.hidden = true;
-  list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Completions");
+  const id = `${input.id}-list`;
+  const list = makeElement("div", { id, class: "completion-list", role: "listbox", "aria-label": "Completions", hidden: "" });
   input.after(list);
-  const roles = { role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id };
-  Object.entries(roles).forEach(([name, value]) => input.setAttribute(name, value));
+  setAttributes(input, { role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": id });
   return list;
 }
 
 function makeOption({ shown, note }, place) {
-  const option = document.createElement("div");
-  option.id = `completion-${place}`;
-  option.setAttribute("role", "option");
-  option.append(...[shown, note].map((text) => Object.assign(document.createElement("span"), { textContent: text })));
-  return option;
+  const texts = [shown, note].map((text) => makeElement("span", {}, text));
+  return makeElement("div", { id: `completion-${place}`, role: "option" }, ...texts);
 }
 
 async function listEntries(text, piece, signal) {
@@ -207,11 +200,7 @@ function startFacets(panel, form) {
 }
 
 function makeFacet(dimension, form) {
-  const facet = document.createElement("details");
-  facet.className = "facet";
-  const summary = document.createElement("summary");
-  summary.textContent = dimension.label;
-  facet.append(summary);
+  const facet = makeElement("details", { class: "facet" }, makeElement("summary", {}, dimension.label));
   facet.addEventListener("toggle", async () => {
     if (!facet.open || facet.children.length > 1) {
       return;
@@ -227,26 +216,19 @@ function makeFacet(dimension, form) {
 }
 
 function makeValues(answer, form) {
-  const list = document.createElement("ul");
-  for (const { text, series, runs, q, is_chosen: isChosen } of answer.values) {
-    const item = document.createElement("li");
-    const link = Object.assign(document.createElement("a"), { href: addressWith(form, q), textContent: text });
-    if (isChosen) {
-      link.setAttribute("aria-current", "true");
-    }
-    const count = Object.assign(document.createElement("span"), { className: "muted", textContent: series === null ? describeCount({ series, runs }) : String(series) });
-    item.append(link, count);
-    list.append(item);
-  }
+  const items = answer.values.map(({ text, series, runs, q, is_chosen: isChosen }) => [
+    makeElement("a", { href: addressWith(form, q), "aria-current": isChosen ? "true" : null }, text),
+    makeElement("span", { class: "muted" }, series === null ? describeCount({ series, runs }) : series),
+  ]);
   if (answer.values.length === 0) {
-    list.append(Object.assign(document.createElement("li"), { textContent: "nothing matches the rest of the filter" }));
+    items.push(["nothing matches the rest of the filter"]);
   } else if (answer.is_cut) {
-    list.append(Object.assign(document.createElement("li"), { textContent: `${answer.count} values in total; type in the filter to find more` }));
+    items.push([`${answer.count} values in total; type in the filter to find more`]);
   }
   if (answer.is_partial) {
-    list.append(Object.assign(document.createElement("li"), { textContent: "of the newest 10 000 runs" }));
+    items.push(["of the newest 10 000 runs"]);
   }
-  return list;
+  return makeElement("ul", {}, ...items.map((parts) => makeElement("li", {}, ...parts)));
 }
 
 // This page with another filter: other parameters stay, pagination restarts.
@@ -260,7 +242,7 @@ function addressWith(form, q) {
 }
 
 function makeError(text) {
-  return Object.assign(document.createElement("p"), { className: "field-error", textContent: text });
+  return makeElement("p", { class: "field-error" }, text);
 }
 
 function startKey(input) {

@@ -1,5 +1,6 @@
 // The search dialog of every page ("/" or Ctrl-K): a combobox with a listbox of links in groups.
 import { getPage } from "./api.js";
+import { makeElement } from "./elements.js";
 import { listRecent } from "./recent.js";
 
 const WAIT_MS = 150;
@@ -150,57 +151,38 @@ function readLink(link) {
 }
 
 function makeGroup({ title, links }, place) {
-  const group = document.createElement("div");
-  group.setAttribute("role", "group");
-  group.setAttribute("aria-labelledby", `palette-group-${place}`);
-  const head = Object.assign(document.createElement("div"), { id: `palette-group-${place}`, className: "palette-head", textContent: title });
+  const id = `palette-group-${place}`;
   // The head names the group; in a listbox only options are children.
-  head.setAttribute("role", "presentation");
-  group.append(head, ...links.map(makeOption));
-  return group;
+  const head = makeElement("div", { id, class: "palette-head", role: "presentation" }, title);
+  return makeElement("div", { role: "group", "aria-labelledby": id }, head, ...links.map(makeOption));
 }
 
 function makeOption({ title, url, note }) {
-  const option = document.createElement("div");
-  option.setAttribute("role", "option");
-  option.dataset.url = url;
-  option.append(
-    Object.assign(document.createElement("span"), { textContent: title }),
-    Object.assign(document.createElement("span"), { className: "muted", textContent: note }),
-  );
-  return option;
+  const label = makeElement("span", {}, title);
+  return makeElement("div", { role: "option", "data-url": url }, label, makeElement("span", { class: "muted" }, note));
 }
 
 function makeDialog() {
-  const dialog = Object.assign(document.createElement("dialog"), { className: "palette" });
-  dialog.setAttribute("aria-label", "Search");
-  const input = Object.assign(document.createElement("input"), {
+  const input = makeElement("input", {
     type: "text",
-    maxLength: 200,
+    maxlength: 200,
     autocomplete: "off",
-    spellcheck: false,
+    autocapitalize: "off",
+    spellcheck: "false",
     placeholder: "Host, series, run, incident, page or filter",
-  });
-  const roles = {
     role: "combobox",
     "aria-label": "Search",
     "aria-autocomplete": "list",
     "aria-expanded": "false",
     "aria-controls": "palette-list",
-    autocapitalize: "off",
-  };
-  Object.entries(roles).forEach(([name, value]) => input.setAttribute(name, value));
-  const close = Object.assign(document.createElement("button"), { type: "button", textContent: "Close" });
+  });
+  const close = makeElement("button", { type: "button" }, "Close");
+  const status = makeElement("p", { class: "palette-status", role: "status" });
+  const list = makeElement("div", { id: "palette-list", class: "palette-list", role: "listbox", "aria-label": "Results" });
+  const keys = makeElement("p", { class: "palette-keys muted" }, "↑ ↓ select · Enter open · Ctrl+Enter new tab · Esc close");
+  const bar = makeElement("div", { class: "palette-bar" }, input, close);
+  const dialog = makeElement("dialog", { class: "palette", "aria-label": "Search" }, bar, status, list, keys);
   close.addEventListener("click", () => dialog.close());
-  const head = Object.assign(document.createElement("div"), { className: "palette-bar" });
-  head.append(input, close);
-  const status = Object.assign(document.createElement("p"), { className: "palette-status" });
-  status.setAttribute("role", "status");
-  const list = Object.assign(document.createElement("div"), { id: "palette-list", className: "palette-list" });
-  list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Results");
-  const keys = Object.assign(document.createElement("p"), { className: "palette-keys muted", textContent: "↑ ↓ select · Enter open · Ctrl+Enter new tab · Esc close" });
-  dialog.append(head, status, list, keys);
   document.body.append(dialog);
   return { dialog, input, list, status };
 }

@@ -1,4 +1,5 @@
 // Table row of one upload batch.
+import { makeElement } from "../site/elements.js";
 import { formatValue } from "../site/format.js";
 import { STATES } from "./batches.js";
 
@@ -14,35 +15,16 @@ const BUTTONS = {
 
 /** Create the table row: name, size, result with progress, button. */
 export function makeParts(row, press) {
-  const line = document.createElement("tr");
-  const name = document.createElement("th");
-  name.scope = "row";
-  name.className = "phrase";
-  name.append(nameOf(row));
+  const name = makeElement("th", { scope: "row", class: "phrase" }, nameOf(row));
   if (row.logs.length > 0) {
-    const sub = document.createElement("span");
-    sub.className = "sub";
-    sub.textContent = row.logs.length === 1 ? "with 1 log" : `with ${row.logs.length} logs`;
-    name.append(sub);
+    name.append(makeElement("span", { class: "sub" }, row.logs.length === 1 ? "with 1 log" : `with ${row.logs.length} logs`));
   }
-  const size = document.createElement("td");
-  size.className = "number minor";
-  size.textContent = formatValue(sizeOf(row), "bytes");
-  size.title = sizeOf(row);
-  const bar = document.createElement("progress");
-  bar.className = "sent";
-  bar.max = 1;
-  bar.setAttribute("aria-label", `Progress of ${nameOf(row)}`);
-  const result = document.createElement("td");
-  result.className = "phrase";
-  const changes = document.createElement("td");
-  changes.className = "nowrap";
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "small";
+  const size = makeElement("td", { class: "number minor", title: sizeOf(row) }, formatValue(sizeOf(row), "bytes"));
+  const bar = makeElement("progress", { class: "sent", max: 1, "aria-label": `Progress of ${nameOf(row)}` });
+  const result = makeElement("td", { class: "phrase" });
+  const button = makeElement("button", { type: "button", class: "small" });
   button.addEventListener("click", press);
-  changes.append(button);
-  line.append(name, size, result, changes);
+  const line = makeElement("tr", {}, name, size, result, makeElement("td", { class: "nowrap" }, button));
   return { line, bar, result, button };
 }
 
@@ -56,10 +38,7 @@ function sizeOf({ file, logs }) {
 
 /** Show the result, and the progress while the file is sent. errors: URL of the page that explains codes. */
 export function showResult({ parts, state, detail, code, links, share, preview }, errors) {
-  const badge = document.createElement("span");
-  badge.className = `state ${STATES[state].kind}`;
-  badge.textContent = STATES[state].label;
-  const nodes = [badge];
+  const nodes = [makeElement("span", { class: `state ${STATES[state].kind}` }, STATES[state].label)];
   if (detail) {
     nodes.push(` ${detail}`);
   }
@@ -84,40 +63,27 @@ export function showShare(row, share) {
 }
 
 function makePreview({ series, omitted }) {
-  const list = document.createElement("ul");
-  list.className = "previewed-series";
   const lines = series.length > 0 ? series.map(describeSeries) : [["no measurements"]];
   if (omitted > 0) {
     lines.push([`and ${omitted} more`]);
   }
-  for (const parts of lines) {
-    const item = document.createElement("li");
-    item.append(...parts);
-    list.append(item);
-  }
-  return list;
+  return makeElement("ul", { class: "previewed-series" }, ...lines.map((parts) => makeElement("li", {}, ...parts)));
 }
 
 function describeSeries({ title, series, nearest, differences }) {
   if (series !== null) {
     return ["joins ", makeLink(`/series/${series}/`, `series ${series}`), `: ${title}`];
   }
-  const head = document.createElement("strong");
-  head.textContent = "new series";
+  const head = makeElement("strong", {}, "new series");
   if (nearest === null) {
     return [head, `: ${title}`];
   }
-  const sub = document.createElement("span");
-  sub.className = "sub";
-  sub.append("most similar: ", makeLink(`/series/${nearest}/`, `series ${nearest}`), `; ${differences}`);
-  return [head, `: ${title}`, sub];
+  const link = makeLink(`/series/${nearest}/`, `series ${nearest}`);
+  return [head, `: ${title}`, makeElement("span", { class: "sub" }, "most similar: ", link, `; ${differences}`)];
 }
 
 function makeLink(address, text) {
-  const link = document.createElement("a");
-  link.href = address;
-  link.textContent = text;
-  return link;
+  return makeElement("a", { href: address }, text);
 }
 
 /** Show the available action, if any. */
