@@ -28,7 +28,7 @@ def test_help_search_contents_and_copying(visit: Callable[..., Watched], world: 
     expect(page.locator("#backup-of-the-containers")).to_be_in_viewport()
 
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    block = page.locator(".code-block", has_text="docker compose up --build --detach").first
+    block = page.locator(".code-line", has_text="docker compose up --build --detach").first
     block.get_by_role("button").click()
     expect(block.get_by_role("button")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == block.locator("code").inner_text()

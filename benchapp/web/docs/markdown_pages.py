@@ -145,7 +145,7 @@ def write_code_block(code: str, *, code_id: str, is_copied: bool = True) -> Safe
         else ""
     )
     return format_html(
-        '<div class="code-block"><pre tabindex="0"><code id="{}">{}</code></pre>{}</div>\n',
+        '<div class="code-line"><pre tabindex="0"><code id="{}">{}</code></pre>{}</div>\n',
         code_id,
         code,
         button,
