@@ -110,7 +110,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "benchapp.web.site.page_context.describe_frame",
             ],
-            "builtins": ["benchapp.templatetags.values"],
+            "builtins": ["benchapp.templatetags.values", "django.templatetags.static"],
         },
     },
 ]
