@@ -100,18 +100,29 @@ function startRecentPages() {
   });
 }
 
+// The button says for a while whether it copied. Pressed again meanwhile, it does nothing.
 function startCopyButtons() {
+  const busy = new WeakSet();
+  for (const button of document.querySelectorAll("[data-copy-image]")) {
+    button.hidden = false;
+  }
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (button === null) {
+    const button = event.target.closest("[data-copy], [data-copy-image]");
+    if (button === null || busy.has(button)) {
       return;
     }
+    busy.add(button);
     const label = button.textContent;
-    button.textContent = (await copyText(readCopyText(button))) ? "Copied" : "Press Ctrl+C";
+    button.textContent = await (button.dataset.copy === undefined ? copyImageLink(button) : copyPart(button));
     setTimeout(() => {
       button.textContent = label;
-    }, 1500);
+      busy.delete(button);
+    }, 2000);
   });
+}
+
+async function copyPart(button) {
+  return (await copyText(readCopyText(button))) ? "Copied" : "Press Ctrl+C";
 }
 
 function readCopyText(button) {
@@ -124,25 +135,6 @@ function readCopyText(button) {
 
 // A signed link to the image of a chart, made when it is asked for: each one outlives the session.
 const LINK_LIFETIME = "+90d";
-
-function startImageLinks() {
-  for (const button of document.querySelectorAll("[data-copy-image]")) {
-    button.hidden = false;
-  }
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy-image]");
-    if (button === null) {
-      return;
-    }
-    const label = button.textContent;
-    button.disabled = true;
-    button.textContent = await copyImageLink(button);
-    button.disabled = false;
-    setTimeout(() => {
-      button.textContent = label;
-    }, 3000);
-  });
-}
 
 // Returns what the button shows then.
 async function copyImageLink(button) {
@@ -277,7 +269,6 @@ startThemeSwitch();
 startSearch();
 startRecentPages();
 startCopyButtons();
-startImageLinks();
 startMenus();
 showCurrentPlace();
 startQuestions();
